@@ -74,6 +74,10 @@ fn changelog(workspace: &Workspace) -> Result<Outcome> {
     let text = fs::read_to_string(workspace.root().join("CHANGELOG.md")).context("no CHANGELOG.md")?;
     let named = text.contains(&format!("\n## [{version}]")) || text.contains("\n## [Unreleased]");
     problems.extend((!named).then(|| format!("CHANGELOG.md has no section for {version}")));
+    let library = fs::read_to_string(workspace.root().join("crates/capi/Cargo.toml"))?;
+    let agrees = library.contains(&format!("(= {version}-1)"));
+    problems
+        .extend((!agrees).then(|| "the Debian packages of crates/capi are of another version".to_owned()));
     Ok(Outcome::of(problems, version.to_string()))
 }
 
@@ -167,7 +171,7 @@ fn pages(workspace: &Workspace) -> Result<()> {
     let (program, to) = (workspace.target("release/softtimers"), workspace.target("release/pages"));
     let says = |words: &[&str]| output(command(&program, workspace.root()).args(words));
     fs::create_dir_all(&to)?;
-    let mut open = vec![String::new()];
+    let (mut open, mut pages) = (vec![String::new()], vec![]);
     while let Some(words) = open.pop() {
         let page = says(&[&["man"], &words.split_whitespace().collect::<Vec<_>>()[..]].concat())?;
         let name = format!("softtimers{}", words.replace(' ', "-"));
@@ -178,7 +182,9 @@ fn pages(workspace: &Workspace) -> Result<()> {
         });
         open.extend(below.map(|other| format!("{words} {other}")));
         fs::write(to.join(format!("{name}.1")), &page)?;
+        pages.push(format!("{name}.1"));
     }
+    must(command("gzip", &to).args(["-9", "-n", "-f"]).args(pages))?;
     for shell in ["bash", "zsh", "fish"] {
         fs::write(to.join(shell), says(&["completions", shell])?)?;
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use softtimers::Percent;
-use softtimers_net::packet::Interface;
 use softtimers_measure::interrupt::Interrupt;
+use softtimers_net::packet::Interface;
 
 use crate::asks::Asks;
 use crate::frames::headers::Mac;
@@ -43,7 +43,7 @@ pub struct Controls {
 /// Two interfaces, and what is between them.
 #[derive(Clone, Debug)]
 pub struct Between {
-    /// Those that nobody else uses, as [`claim`](softtimers_wan::interfaces::claim) finds out.
+    /// Those that nobody else uses, as [`claim`](softtimers_net::packet::claim) finds out.
     pub interfaces: [Interface; 2],
     /// How frames get in and out.
     pub driver: FrameDriver,

@@ -20,8 +20,9 @@ pub use sandwich::{SAMPLES, Sandwich};
 /// A read is about 20 ns where the kernel's vdso serves the clock source, a system call elsewhere.
 ///
 /// ```
-/// # use softtimers_core::Clock;
-/// use softtimers_linux::clock::Monotonic;
+/// # use softtimers_linux as softtimers;
+/// use softtimers::clock::Monotonic;
+/// use softtimers_core::Clock;
 ///
 /// let clock = Monotonic;
 /// let before = clock.now();
@@ -55,8 +56,9 @@ impl Monotonic {
     /// The inverse of [`timestamp_of`](Monotonic::timestamp_of), with the same accuracy and cost.
     ///
     /// ```
-    /// use softtimers::Clock;
+    /// # use softtimers_linux as softtimers;
     /// use softtimers::clock::Monotonic;
+    /// use softtimers_core::Clock;
     ///
     /// let now = Monotonic.now();
     /// let instant = Monotonic::instant_of(now).unwrap();

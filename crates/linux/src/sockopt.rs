@@ -25,7 +25,7 @@ pub fn set_queue_errors(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     set_flag(socket, libc::IPPROTO_IP, libc::IP_RECVERR, on)
 }
 
-/// Empties the queue of ICMP errors; returns how many there were, at most [`MAX_ERRORS`].
+/// Empties the queue of ICMP errors; returns how many there were, at most 4096.
 pub fn drain_errors(socket: BorrowedFd<'_>) -> io::Result<usize> {
     for drained in 0..MAX_ERRORS {
         match recv(socket, &mut [0u8; 0], RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT) {

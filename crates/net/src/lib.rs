@@ -6,6 +6,7 @@
 //! | [`poller`] | devices served in turn, by quota and policy, so that a flood does not stop the program |
 //! | [`packet`] | frames below the protocols (AF_PACKET), and one's own made in the kernel; feature `packet` |
 //! | [`poller::XdpDevice`] | rings shared with the kernel (AF_XDP); feature `xdp` |
+//! | [`relay`] | the clients of a relay of datagrams, and how much each may be answered |
 //! | [`kernel`] | what this machine's kernel really does, by using it |
 //!
 //! ```
@@ -33,6 +34,7 @@ pub mod kernel;
 #[cfg(feature = "packet")]
 pub mod packet;
 pub mod poller;
+pub mod relay;
 #[cfg_attr(not(feature = "xdp"), allow(dead_code, reason = "some features ask what others do not"))]
 mod rtnetlink;
 #[cfg(test)]

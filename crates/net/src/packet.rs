@@ -23,10 +23,12 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod claim;
 mod filter;
 #[cfg(feature = "xdp")]
 mod generator;
 mod interface;
+mod loop_probe;
 mod offload;
 mod receive;
 mod watch;
@@ -37,10 +39,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{SendFlags, send};
 
+pub use claim::{ClaimError, claim};
 pub use filter::Filter;
 #[cfg(feature = "xdp")]
 pub use generator::{Generated, Generator, GeneratorConfig};
 pub use interface::Interface;
+pub use loop_probe::{Heard, LoopProbe};
 pub use offload::{Offload, Segments};
 pub use receive::{Frame, FrameBatch, FrameReceiver, Frames};
 pub use watch::{InterfaceChange, InterfaceWatch};

@@ -29,12 +29,16 @@
 #[cfg(not(target_os = "linux"))]
 #[path = "driver/elsewhere.rs"]
 mod timers;
+#[cfg(not(target_os = "linux"))]
+use timers as registry;
 #[cfg(target_os = "linux")]
 #[path = "driver/linux.rs"]
 mod timers;
 
 #[cfg(target_os = "linux")]
 mod registry;
+#[cfg(target_os = "linux")]
+mod runtimes;
 #[cfg(target_os = "linux")]
 mod task;
 
@@ -101,7 +105,7 @@ impl Driver {
     /// Outside of a runtime; in one built without `enable_io`; if the kernel refuses a descriptor.
     #[track_caller]
     pub fn current() -> Driver {
-        Driver { timers: Timers::current() }
+        Driver { timers: registry::current() }
     }
 
     /// Starts the driver of this runtime with an idle policy, before its first timer.
@@ -129,12 +133,12 @@ impl Driver {
     /// Outside of a runtime, and in one built without `enable_io`.
     #[track_caller]
     pub fn start(idle: Idle) -> io::Result<Driver> {
-        Ok(Driver { timers: Timers::start(idle)? })
+        Ok(Driver { timers: registry::start(idle)? })
     }
 
     /// The driver of this thread's runtime if it has started: for places that every thread passes.
     pub(crate) fn if_started() -> Option<Driver> {
-        Timers::if_started().map(|timers| Driver { timers: Some(timers) })
+        registry::if_started().map(|timers| Driver { timers: Some(timers) })
     }
 
     /// Looks for due timers and wakes their tasks; at most 32 of them, so that no task waits long for this. Returns

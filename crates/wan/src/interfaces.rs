@@ -26,10 +26,8 @@
 //! others they are not, and these are not dropped instead.
 
 mod bridge;
-mod claim;
-mod loop_probe;
 mod mark;
+mod problem;
 
 pub use bridge::{Bridge, BridgeConfig, BridgeStats};
-pub use claim::{Problem, claim};
-pub use loop_probe::{Heard, LoopProbe};
+pub use problem::Problem;

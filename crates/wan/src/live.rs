@@ -7,7 +7,6 @@
 //! ```
 
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use softtimers::{
@@ -138,13 +137,6 @@ impl<P: Clone, E> Live<P, E> {
             (id, at)
         });
     }
-}
-
-/// Whether what comes from or goes to `address` meets the socket that is bound to `local`.
-pub fn is_same_socket(address: SocketAddr, local: SocketAddr) -> bool {
-    let (ip, bound) = (address.ip().to_canonical(), local.ip().to_canonical());
-    let here = ip.is_loopback() || ip.is_unspecified();
-    address.port() == local.port() && (ip == bound || (bound.is_unspecified() && here))
 }
 
 /// Tokens with this bit are watched descriptors; all others are the relay's.

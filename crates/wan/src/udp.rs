@@ -26,21 +26,13 @@
 //! [`ClientLimits::trust`]. A download through a relay for strangers needs that trust, and so does a protocol that answers
 //! one request by more than three datagrams, however small. All of it is counted: [`RelayStats`].
 //!
-//! A relay with another middle than a path takes the same bounds: [`Sessions`] has the table, the sockets and the timers,
-//! [`is_misdirected`] finds loops.
+//! A relay with another middle than a path takes the same bounds from [`softtimers_net::relay`].
 //!
 //! Marks of the queue are counted and not written into packets: a UDP socket does not pass them through.
 
-mod answers;
-mod clients;
-mod config;
 mod relay;
-mod sessions;
 
-pub use answers::{BURST, Budget, PrefixRates};
-pub use clients::{ClientId, Clients, Expiry};
-pub use config::{ClientLimits, NotSent, RelayConfig, RelayStats};
-pub use relay::{Relay, is_misdirected};
-pub use sessions::{Outlet, Sessions, prepare};
+pub use relay::Relay;
+pub use softtimers_net::relay::{Budget, ClientLimits, NotSent, PrefixRates, RelayConfig, RelayStats};
 
 pub use crate::live::{Carried, Ended};

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
-use softtimers_wan::interfaces::{Heard, LoopProbe};
+use softtimers_net::packet::{Heard, LoopProbe};
 
 /// Watches for loops. A clone of it, for another poller between the same interfaces, knows of the same loop: whoever gets a
 /// probe back, nobody forwards.

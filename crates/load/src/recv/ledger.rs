@@ -191,8 +191,17 @@ impl Ledger {
         let stats = self.counter.total();
         let span = stats.span.map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first));
         let per_second = |total: u64| (!span.is_zero()).then(|| total as f64 / span.as_secs_f64());
-        let Counts { received, received_bytes, lost, reordered, duplicated, too_late, foreign, strangers, flows } =
-            stats.counts;
+        let Counts {
+            received,
+            received_bytes,
+            lost,
+            reordered,
+            duplicated,
+            too_late,
+            foreign,
+            strangers,
+            flows,
+        } = stats.counts;
         RecvReport {
             received,
             lost: u64::try_from(lost).unwrap_or(0),

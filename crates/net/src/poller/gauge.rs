@@ -1,11 +1,9 @@
 //! How full the queue behind is, for both of its ends: [`Gauge`].
 
+mod atomic;
 #[cfg(all(test, loom))]
 mod every_interleaving;
 mod level;
-mod atomic {
-    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
-}
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -9,22 +9,22 @@ use softtimers_core::{Idle, NotPending, Slack, Timestamp, TriggerState};
 
 use super::DriverStats;
 
+pub(super) fn current() -> Option<Arc<Timers>> {
+    None
+}
+
+pub(super) fn if_started() -> Option<Arc<Timers>> {
+    None
+}
+
+pub(super) fn start(_: Idle) -> io::Result<Option<Arc<Timers>>> {
+    Ok(None)
+}
+
 #[derive(Debug)]
 pub(crate) enum Timers {}
 
 impl Timers {
-    pub(crate) fn current() -> Option<Arc<Timers>> {
-        None
-    }
-
-    pub(crate) fn if_started() -> Option<Arc<Timers>> {
-        None
-    }
-
-    pub(crate) fn start(_: Idle) -> io::Result<Option<Arc<Timers>>> {
-        Ok(None)
-    }
-
     pub(crate) fn set(
         &self,
         _: &mut Registration,

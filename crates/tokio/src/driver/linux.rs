@@ -6,7 +6,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use softtimers::idle::{Governor, HeldBack};
@@ -14,7 +14,7 @@ use softtimers::shared::{self, Entry, Remote};
 use softtimers_core::{Idle, NotPending, Slack, Timestamp, TriggerState, Turn};
 use tokio::runtime;
 
-use super::{DriverStats, registry};
+use super::DriverStats;
 use crate::clock;
 
 #[derive(Debug)]
@@ -52,20 +52,6 @@ impl Timers {
             fired_by_backup: AtomicU64::new(0),
             waker_panics: AtomicU64::new(0),
         }
-    }
-
-    /// Those of the runtime that this is called in; `None` if tokio's own have to serve.
-    #[track_caller]
-    pub(crate) fn current() -> Option<Arc<Timers>> {
-        registry::current()
-    }
-
-    pub(crate) fn if_started() -> Option<Arc<Timers>> {
-        registry::if_started()
-    }
-
-    pub(crate) fn start(idle: Idle) -> io::Result<Option<Arc<Timers>>> {
-        registry::start(idle)
     }
 
     /// Wakes `waker` at `due`; returns whom it would have woken before, to be dropped where no lock is held: that may

@@ -1,30 +1,22 @@
-//! Which timers belong to the runtime that a thread is in.
-//!
-//! tokio numbers its runtimes, and may give the number of one that has ended to another. So a number is forgotten
-//! when its runtime shuts down, and what a thread remembers counts only while it has not ended.
+//! Which timers belong to the runtime that a thread is in. What a thread remembers counts only while the runtime has not
+//! ended.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use softtimers::shared::Shared;
 use softtimers_core::{Config, Idle};
 use tokio::runtime::{Handle, Id};
 
+use super::runtimes::{alive, runtimes};
 use super::task::Task;
 use super::timers::Timers;
 use crate::clock;
 
-static RUNTIMES: LazyLock<Mutex<HashMap<Id, Weak<Timers>>>> = LazyLock::new(Mutex::default);
-
 thread_local! {
     /// What this thread found last.
     static LATEST: RefCell<Option<(Id, Weak<Timers>)>> = const { RefCell::new(None) };
-}
-
-fn runtimes() -> MutexGuard<'static, HashMap<Id, Weak<Timers>>> {
-    RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The timers of the current runtime, which are started if need be; `None` if its clock was paused.
@@ -86,18 +78,6 @@ pub(super) fn if_started() -> Option<Arc<Timers>> {
         remember(runtime, &timers);
         Some(timers)
     })
-}
-
-/// The runtime has ended, or is about to.
-pub(super) fn forget(ended: &Timers) {
-    let mut runtimes = runtimes();
-    if runtimes.get(&ended.runtime).is_some_and(|timers| std::ptr::eq(timers.as_ptr(), ended)) {
-        runtimes.remove(&ended.runtime);
-    }
-}
-
-fn alive(timers: Option<&Weak<Timers>>) -> Option<Arc<Timers>> {
-    timers?.upgrade().filter(|timers| !timers.has_ended())
 }
 
 fn remembered(runtime: Id) -> Option<Arc<Timers>> {

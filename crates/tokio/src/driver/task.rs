@@ -9,7 +9,7 @@ use softtimers_core::{Timestamp, TriggerState, Wait};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::registry;
+use super::runtimes;
 use super::timers::{AT_ONCE, End, Timers};
 use crate::clock;
 
@@ -109,7 +109,7 @@ impl Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        registry::forget(&self.timers);
+        runtimes::forget(&self.timers);
         self.timers.end(End::ShutDown);
     }
 }

@@ -5,11 +5,10 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use softtimers::{LoopConfig, LoopStats, Slack, Timestamp};
-use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
+use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Heard, Interface, LoopProbe, claim};
 
-use super::claim::{Problem, claim};
-use super::loop_probe::{Heard, LoopProbe};
 use super::mark::mark;
+use super::problem::Problem;
 use crate::live::{Ended, Live, Next};
 use crate::{Counters, Measured, PathConfig, PathError, WanBuilder, Way};
 

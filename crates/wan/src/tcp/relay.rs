@@ -7,11 +7,12 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use softtimers::{Interest, LoopStats, Slack, Timestamp, Token};
+use softtimers_net::relay::is_same_socket;
 
 use super::config::{StreamConfig, StreamStats};
 use super::connection::{Connection, Standing, flow, reset};
 use super::flow::Load;
-use crate::live::{Carried, Ended, Live, Next, is_same_socket};
+use crate::live::{Carried, Ended, Live, Next};
 use crate::{Bottleneck, Counters, Measured, PathConfig, PathError, WanBuilder, Way};
 
 /// A TCP relay whose two sides are a [`Wan`](crate::Wan) apart. See the [module documentation](super).

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use softtimers::{Interest, LoopStats, Timestamp, Token};
+use softtimers_net::relay::{
+    ClientId, RelayConfig, RelayStats, Sessions, is_misdirected, is_same_socket, prepare,
+};
 use softtimers_net::udp::{Datagram, RecvBatch, UdpSocket, is_about_an_earlier_datagram};
 
-use super::clients::ClientId;
-use super::config::{RelayConfig, RelayStats};
-use super::sessions::{Sessions, prepare};
-use crate::live::{Carried, Ended, Live, Next, is_same_socket};
+use crate::live::{Carried, Ended, Live, Next};
 use crate::{Counters, Delivery, Measured, PathConfig, PathError, Wan, WanBuilder, Way};
 
 /// A UDP relay whose two sides are a [`Wan`] apart. See the [module documentation](super).
@@ -291,17 +291,6 @@ fn send_twice(send: impl Fn() -> io::Result<usize>) -> Sent {
         Err(error) if is_about_an_earlier_datagram(&error) => Sent { refused: true, error: send().err() },
         other => Sent { refused: false, error: other.err() },
     }
-}
-
-/// Whether a packet from `source` makes a loop, or cannot be answered: it comes from the upstream's address, from the
-/// relay's own, which is `local`, or from port 0.
-pub fn is_misdirected(source: SocketAddr, upstream: SocketAddr, local: SocketAddr) -> bool {
-    source.port() == 0 || is_same(source, upstream) || is_same_socket(source, local)
-}
-
-/// Whether two addresses are one, however it is written.
-fn is_same(a: SocketAddr, b: SocketAddr) -> bool {
-    a.port() == b.port() && a.ip().to_canonical() == b.ip().to_canonical()
 }
 
 /// Below are the clients' slots.

@@ -1,5 +1,6 @@
 //! Which schemes and packets use which parameters.
 
+use super::scheme::Scheme;
 use super::traces;
 use crate::{Need, Parameters};
 
@@ -12,8 +13,11 @@ pub(super) const ON_TICKS: Need = Need {
     met: |parameters| is_scheme(parameters, &["table-3", "polling", "hip"]),
 };
 pub(super) const LONGEST: Need = Need {
-    with: "scheme table-3, all, polling, hip, hip-soft or delay-bound",
-    met: |parameters| is_scheme(parameters, &["table-3", "polling", "hip", "hip-soft", "delay-bound"]),
+    with: "scheme table-3, all, polling, hip, hip-soft, delay-bound or another policy of the library",
+    met: |parameters| {
+        is_scheme(parameters, &["table-3", "polling", "hip", "hip-soft", "delay-bound"])
+            || is_other(parameters)
+    },
 };
 pub(super) const HYBRID: Need = Need {
     with: "scheme table-3, all, hip or hip-soft",
@@ -29,8 +33,10 @@ pub(super) const WATCHDOG: Need =
     Need { with: "scheme watchdog or all", met: |parameters| is_scheme(parameters, &["watchdog"]) };
 pub(super) const SPIN: Need =
     Need { with: "scheme spin or all", met: |parameters| is_scheme(parameters, &["spin"]) };
-pub(super) const DELAY_BOUND: Need =
-    Need { with: "scheme delay-bound or all", met: |parameters| is_scheme(parameters, &["delay-bound"]) };
+pub(super) const QUOTA: Need = Need {
+    with: "scheme delay-bound, all or another policy of the library",
+    met: |parameters| is_scheme(parameters, &["delay-bound"]) || is_other(parameters),
+};
 pub(super) const TABLE_2: Need =
     Need { with: "costs table-2", met: |parameters| parameters.choice("costs") == "table-2" };
 pub(super) const SYNTHETIC: Need = Need { with: "no trace", met: is_synthetic };
@@ -55,6 +61,11 @@ pub(super) const SELF_SIMILAR: Need = Need {
 fn is_scheme(parameters: &Parameters, schemes: &[&str]) -> bool {
     let scheme = parameters.choice("scheme");
     scheme == "all" || schemes.contains(&scheme)
+}
+
+/// A policy of the library that is none of HIP's baselines.
+fn is_other(parameters: &Parameters) -> bool {
+    matches!(Scheme::of_word(parameters.choice("scheme"))[..], [Scheme::Other(_)])
 }
 
 fn is_synthetic(parameters: &Parameters) -> bool {

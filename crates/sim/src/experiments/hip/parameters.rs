@@ -26,7 +26,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     .needs(needs::PAPERS_TRACES),
     Parameter::choice(
         "scheme",
-        "how packets are noticed; table-3: interrupts, polling and hip; all: every one",
+        "how packets are noticed; table-3: interrupts, polling and hip; all: those and their baselines",
         Scheme::WORDS,
     ),
     Parameter::real(
@@ -141,7 +141,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::time("spin", "how long spin polls after a packet", TIME, Settings::PAPER.spin)
         .needs(needs::SPIN),
     Parameter::count("quota", "packets that delay-bound wants in a poll", 1..=1_000_000, 1)
-        .needs(needs::DELAY_BOUND),
+        .needs(needs::QUOTA),
     Parameter::count(
         "packets",
         "of constant, poisson, on-off and self-similar packets",

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use softtimers_core::poll::hip::{Costs, HipConfig, Reading, Rounding};
 use softtimers_core::poll::{
-    AnyPolicy, BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, Hip, Interrupts, Preset,
-    SpinThenBlock, Watchdog,
+    AnyPolicy, BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, Hip, Interrupts, PolicySettings,
+    Preset, SpinThenBlock, Watchdog,
 };
 
+use crate::RunError;
 use crate::engine::arrivals::Arrival;
 use crate::engine::receiver::{ReceiveStats, Receiver, ReceiverEvent, Timing};
 
@@ -34,24 +35,14 @@ pub(crate) enum Scheme {
     Spin,
     /// The policy that this project has for users: a bound of delay.
     DelayBound,
+    /// Another receive policy of the library, by its name, with `quota` and `t-max`.
+    Other(&'static str),
 }
 
 impl Scheme {
-    /// The words of the command line: the columns of Table 3, all schemes, and each by itself.
-    pub(super) const WORDS: &[&str] = &[
-        "table-3",
-        "all",
-        "interrupts",
-        "polling",
-        "hip",
-        "hip-soft",
-        "constant",
-        "clocked",
-        "busy-wait",
-        "watchdog",
-        "spin",
-        "delay-bound",
-    ];
+    /// The words of the command line: the columns of Table 3, those and all baselines, and each scheme by itself; then
+    /// whichever receive policies the library has beside them.
+    pub(super) const WORDS: &[&str] = &with_others::<{ WORDS.len() + others() }>();
 
     /// In the order of tables; the first three are the paper's columns.
     pub(super) const ALL: [Scheme; 10] = [
@@ -72,14 +63,81 @@ impl Scheme {
         match word {
             "table-3" => Scheme::ALL[..3].to_vec(),
             "all" => Scheme::ALL.to_vec(),
-            name => Scheme::ALL.into_iter().filter(|scheme| scheme.name() == name).collect(),
+            name => {
+                let known = Scheme::ALL.into_iter().find(|scheme| scheme.name() == name);
+                let other =
+                    || Scheme::WORDS.iter().find(|word| **word == name).map(|word| Scheme::Other(word));
+                known.or_else(other).into_iter().collect()
+            }
         }
     }
 
     /// The word of this scheme alone.
     pub(super) fn name(self) -> &'static str {
-        Scheme::WORDS[2 + self as usize]
+        let place = Scheme::ALL.iter().position(|scheme| *scheme == self);
+        match (self, place) {
+            (Scheme::Other(name), _) => name,
+            (_, place) => WORDS[2 + place.unwrap_or(0)],
+        }
     }
+}
+
+const WORDS: [&str; 12] = [
+    "table-3",
+    "all",
+    "interrupts",
+    "polling",
+    "hip",
+    "hip-soft",
+    "constant",
+    "clocked",
+    "busy-wait",
+    "watchdog",
+    "spin",
+    "delay-bound",
+];
+
+/// How many receive policies the library has beside those.
+const fn others() -> usize {
+    let (mut count, mut at) = (0, 0);
+    while at < AnyPolicy::ALL.len() {
+        count += !is_word(AnyPolicy::ALL[at].0) as usize;
+        at += 1;
+    }
+    count
+}
+
+const fn with_others<const N: usize>() -> [&'static str; N] {
+    let mut all = [""; N];
+    let (mut count, mut at) = (0, 0);
+    while count < WORDS.len() {
+        all[count] = WORDS[count];
+        count += 1;
+    }
+    while at < AnyPolicy::ALL.len() {
+        if !is_word(AnyPolicy::ALL[at].0) {
+            all[count] = AnyPolicy::ALL[at].0;
+            count += 1;
+        }
+        at += 1;
+    }
+    all
+}
+
+const fn is_word(name: &str) -> bool {
+    let mut at = 0;
+    while at < WORDS.len() {
+        let (word, name) = (WORDS[at].as_bytes(), name.as_bytes());
+        let mut same = 0;
+        while same < word.len() && same < name.len() && word[same] == name[same] {
+            same += 1;
+        }
+        if same == word.len() && same == name.len() {
+            return true;
+        }
+        at += 1;
+    }
+    false
 }
 
 /// The settings of all schemes.
@@ -129,9 +187,23 @@ impl Settings {
         (table_2(self.hip), self.costs) == (table_2(Settings::PAPER.hip), Settings::PAPER.costs)
     }
 
-    /// Whether time passes in this scheme: one that polls without a pause must take some for a poll.
-    pub(super) fn ends(&self, scheme: Scheme) -> bool {
-        !matches!(scheme, Scheme::BusyWait | Scheme::Spin) || !self.costs.poll.is_zero()
+    /// Checks that a scheme has what it needs: one that polls without a pause must take some time for a poll.
+    pub(super) fn check(&self, scheme: Scheme) -> Result<(), RunError> {
+        let may_not_pause = matches!(scheme, Scheme::BusyWait | Scheme::Spin | Scheme::Other(_));
+        if may_not_pause && self.costs.poll.is_zero() {
+            let scheme = scheme.name();
+            return Err(RunError::new(format_args!(
+                "poll 0ns: {scheme} would poll for ever without time passing; above zero is possible"
+            )));
+        }
+        match scheme {
+            Scheme::Other(name) => AnyPolicy::new(name, self.of_others()).map(drop).map_err(RunError::new),
+            _ => Ok(()),
+        }
+    }
+
+    fn of_others(&self) -> PolicySettings {
+        PolicySettings { quota: Some(self.quota), time: Some(self.hip.longest), when_idle: None }
     }
 
     /// Receives all of `arrivals` in one way.
@@ -177,6 +249,7 @@ impl Settings {
                 let bound = DelayBoundConfig::preset(Preset::Measured, self.hip.longest);
                 DelayBound::new(DelayBoundConfig { quota: self.quota, ..bound }).into()
             }
+            Scheme::Other(name) => AnyPolicy::new(name, self.of_others()).expect("it was checked"),
         }
     }
 }

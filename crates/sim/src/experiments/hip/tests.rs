@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use softtimers_core::poll::hip::{Costs, Deviation, HipConfig, Reading, Rounding};
-use softtimers_core::poll::{Factor, Preset};
+use softtimers_core::poll::{AnyPolicy, Factor, Preset};
 use softtimers_core::{Timestamp, Trace, TraceBuilder};
 
 mod clock_period;
@@ -337,6 +337,17 @@ fn the_baselines_are_what_they_are() {
     assert!(busy.cpu_share() > 0.999 && busy.longest_delay <= Duration::from_micros(2));
     let spin = run(Scheme::Spin, &Settings::PAPER, &trace);
     assert!(spin.longest_delay < Duration::from_micros(10) && spin.unsuccessful > spin.by_poll);
+}
+
+/// Whichever policy the library has is a scheme, by its name.
+#[test]
+fn every_policy_of_the_library_takes_every_packet() {
+    let trace = trace(0, 1);
+    for (name, _) in AnyPolicy::ALL {
+        let [scheme] = Scheme::of_word(name)[..] else { panic!("{name}") };
+        let account = run(scheme, &Settings { quota: 5, ..Settings::PAPER }, &trace);
+        assert_eq!((scheme.name(), account.packets()), (*name, trace.packets() as u64));
+    }
 }
 
 #[test]

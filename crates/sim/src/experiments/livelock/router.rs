@@ -7,7 +7,7 @@
 //! ```
 //!
 //! This file is what all kernels share: the machine, the devices, the process behind the queue. What a kernel does with
-//! an interrupt is in [`interrupts`](interrupts) and [`polled`](polled).
+//! an interrupt is in [`interrupts`] and [`polled`].
 
 mod counters;
 mod interrupts;

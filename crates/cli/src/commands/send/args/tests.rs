@@ -6,7 +6,7 @@ use softtimers_load::engines::Timer;
 use softtimers_load::work::Work;
 
 use super::*;
-use crate::args::{Cli, Command};
+use crate::commands::{Cli, Command};
 
 #[test]
 fn a_train_is_a_number_or_none() {
@@ -21,11 +21,7 @@ fn a_train_is_a_number_or_none() {
 fn flows_are_counted() {
     assert_eq!((flow_count("1"), flow_count("10000")), (Ok(1), Ok(10_000)));
     for text in ["0", "10001", "-1", "many", "1.5", ""] {
-        assert_eq!(
-            flow_count(text).unwrap_err(),
-            "a number of flows from 1 to 10000 is allowed",
-            "{text}"
-        );
+        assert_eq!(flow_count(text).unwrap_err(), "a number of flows from 1 to 10000 is allowed", "{text}");
     }
 }
 
@@ -52,7 +48,10 @@ fn defaults_are_filled_in() {
 #[test]
 fn ticks_that_are_lost_are_not_made_up() {
     let plan = send("127.0.0.1:9 --interval 40us --timer tick").unwrap();
-    assert_eq!((plan.traffic.pace.strategy, plan.traffic.pace.catch_up), (Strategy::FixedSeries, CatchUp::NONE));
+    assert_eq!(
+        (plan.traffic.pace.strategy, plan.traffic.pace.catch_up),
+        (Strategy::FixedSeries, CatchUp::NONE)
+    );
     assert_eq!(plan.config().catch_up_ns, Some(0));
 }
 
@@ -76,10 +75,7 @@ fn echo_batches_belong_to_the_echo_server() {
 fn a_pattern_has_its_mean_and_its_seed() {
     let plan = send("127.0.0.1:9 --rate 1kpps --pattern onoff:10ms/90ms").unwrap();
     let config = serde_json::to_value(plan.config()).unwrap();
-    assert_eq!(
-        (&config["target_pps"], &config["target_interval_ns"]),
-        (&100.0.into(), &1_000_000.into())
-    );
+    assert_eq!((&config["target_pps"], &config["target_interval_ns"]), (&100.0.into(), &1_000_000.into()));
     assert_eq!((&config["pattern"], plan.traffic.seed()), (&"onoff:10ms/90ms".into(), None));
 
     let seeded = send("127.0.0.1:9 --rate 1kpps --pattern poisson --seed 18446744073709551615").unwrap();
@@ -153,14 +149,8 @@ fn contradictions_are_refused() {
             "127.0.0.1:9 --rate 1kpps --quantum 1ms --no-gso",
             "--no-gso: allowed with a --quantum of 2 datagrams or more; 1ms here is 1",
         ),
-        (
-            "127.0.0.1:9 --rate 1kpps --clock tsc --timer kernel",
-            "--timer kernel goes by the kernel's clock",
-        ),
-        (
-            "127.0.0.1:9 --rate 1kpps --flows 2 --timer tick",
-            "only --flows 1 is allowed with --timer tick",
-        ),
+        ("127.0.0.1:9 --rate 1kpps --clock tsc --timer kernel", "--timer kernel goes by the kernel's clock"),
+        ("127.0.0.1:9 --rate 1kpps --flows 2 --timer tick", "only --flows 1 is allowed with --timer tick"),
         ("127.0.0.1:9 --rate 1kpps --timer tick --pattern poisson", "--pattern poisson does not"),
         ("127.0.0.1:9 --rate 1kpps --timer loop --disable-source send", "only --timer soft"),
         ("127.0.0.1:9 --rate 1kpps --disable-source idle", "one of handler_exit, readiness, send"),

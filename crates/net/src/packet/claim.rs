@@ -1,0 +1,82 @@
+//! Interfaces are taken only from those who do without: [`claim`].
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
+
+use super::Interface;
+
+/// Why an interface is not for frames to pass through.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ClaimError {
+    /// It does not exist, is not Ethernet's, or is switched off.
+    Interface {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// This machine uses it itself; taking it must be asked for.
+    InUse {
+        /// Its name.
+        name: String,
+        /// For what.
+        what: String,
+    },
+    /// What else the system says.
+    System(io::Error),
+}
+
+/// An interface for frames to pass through. One that this machine uses itself is refused, or it would answer, or
+/// forward, beside; and who is logged in there would be shut out. `take` says that this is wanted.
+///
+/// # Errors
+/// [`ClaimError::Interface`] if there is none, or it is switched off; [`ClaimError::InUse`]; what the system says.
+pub fn claim(name: &str, take: bool) -> Result<Interface, ClaimError> {
+    let no = |what: String| ClaimError::Interface { name: name.to_owned(), what };
+    let interface = Interface::named(name).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::InvalidInput => no(error.to_string()),
+        _ => ClaimError::System(error),
+    })?;
+    if !interface.is_up() {
+        return Err(no("switched off".into()));
+    }
+    match if take { None } else { in_use(&interface)? } {
+        Some(what) => Err(ClaimError::InUse { name: name.to_owned(), what }),
+        None => Ok(interface),
+    }
+}
+
+/// What this machine itself does with an interface.
+fn in_use(interface: &Interface) -> io::Result<Option<String>> {
+    let link_local = |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    if let Some(address) = interface.addresses()?.iter().find(|&address| !link_local(address)) {
+        return Ok(Some(format!("has the address {address}")));
+    }
+    if interface.has_default_route()? {
+        return Ok(Some("has the default route".into()));
+    }
+    if let Some(upper) = interface.upper_interfaces()?.first() {
+        return Ok(Some(format!("carries {upper}")));
+    }
+    Ok(interface.is_enslaved().then(|| "is part of a bridge or bond".into()))
+}
+
+impl From<io::Error> for ClaimError {
+    fn from(error: io::Error) -> Self {
+        ClaimError::System(error)
+    }
+}
+
+impl fmt::Display for ClaimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClaimError::Interface { name, what } => write!(f, "interface {name}: {what}"),
+            ClaimError::InUse { name, what } => write!(f, "interface {name} {what}"),
+            ClaimError::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ClaimError {}

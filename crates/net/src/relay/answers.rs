@@ -1,0 +1,262 @@
+//! How much is sent to somebody who may not have asked for it: a [`Budget`] for each client, [`PrefixRates`] for its
+//! neighbours together.
+//!
+//! Anybody can send a datagram with somebody else's address, and a second one. So nothing that a relay sees shows that the
+//! answers reach who asked, and it must not be worth asking in another's name:
+//!
+//! | what | bound | the model |
+//! |---|---|---|
+//! | a client | three times the bytes, and the datagrams, that it has sent, for life | QUIC before an address is validated, RFC 9000, section 8.1; here it never is |
+//! | an IPv4 /24, an IPv6 /56 | answers a second | response rate limiting of name servers (BIND: `rate-limit`, its prefixes) |
+//!
+//! A budget begins at zero. So a client that is forgotten and comes back has none that it has not sent for since, and for
+//! any address the bound holds over all its lives together.
+//!
+//! Both are state machines: time and lengths go in, a verdict comes out.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use softtimers_core::{Rate, Timestamp};
+
+/// What a client has sent, and what it was sent.
+///
+/// After each answer that was [spent](Self::spend), at most `ratio` times as much has gone out as came in, of each of these:
+///
+/// - datagrams, or many empty answers would cost nothing;
+/// - bytes of payload;
+/// - bytes of payload where those of less than 18 count as 18: Ethernet fills frames up to that behind IPv4 and UDP.
+///
+/// So it holds for the bytes of packets and of frames too, whatever headers each has, of IPv4 or of IPv6.
+///
+/// ```
+/// use softtimers_net::relay::Budget;
+///
+/// let mut budget = Budget::default();
+/// budget.receive(32);
+/// assert!(budget.allows(96, 3) && !budget.allows(97, 3));
+/// budget.spend(96);
+/// assert!(!budget.allows(1, 3));
+/// budget.receive(32);
+/// assert!(budget.allows(3, 3));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Budget {
+    received: Traffic,
+    sent: Traffic,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Traffic {
+    datagrams: u64,
+    payload: u64,
+    filled: u64,
+}
+
+impl Budget {
+    /// A datagram with so much payload has come from the client.
+    pub fn receive(&mut self, bytes: usize) {
+        self.received.add(bytes);
+    }
+
+    /// Whether an answer of `bytes` may be sent: with it, the client has got no more than `ratio` times what it sent.
+    pub fn allows(&self, bytes: usize, ratio: u32) -> bool {
+        let (mut sent, received, ratio) = (self.sent, self.received, u64::from(ratio));
+        sent.add(bytes);
+        sent.datagrams <= received.datagrams.saturating_mul(ratio)
+            && sent.payload <= received.payload.saturating_mul(ratio)
+            && sent.filled <= received.filled.saturating_mul(ratio)
+    }
+
+    /// An answer with so much payload is sent, whether that was allowed or not.
+    pub fn spend(&mut self, bytes: usize) {
+        self.sent.add(bytes);
+    }
+
+    /// Bytes of payload, both ways.
+    pub fn exchanged(&self) -> u64 {
+        self.received.payload.saturating_add(self.sent.payload)
+    }
+}
+
+impl Traffic {
+    fn add(&mut self, bytes: usize) {
+        let bytes = bytes as u64;
+        self.datagrams = self.datagrams.saturating_add(1);
+        self.payload = self.payload.saturating_add(bytes);
+        self.filled = self.filled.saturating_add(bytes.max(FILLED));
+    }
+}
+
+/// Answers a second to each prefix of addresses: /24 of IPv4, /56 of IPv6.
+///
+/// A prefix may be [`BURST`] ahead of the rate, and always gets one answer when its time has come. It is the virtual
+/// scheduling algorithm (ITU-T I.371), a time for each prefix. A table of fixed size holds them, and nobody's entry
+/// is ever given to somebody else: prefixes that fall into one place share its rate. Which do is a keyed hash's secret, so
+/// that nobody can choose whose answers to use up, but by his address.
+///
+/// ```
+/// use softtimers_core::{Rate, Timestamp};
+/// use softtimers_net::relay::PrefixRates;
+///
+/// let mut rates = PrefixRates::new(Rate::per_second(10).unwrap());
+/// let second = |tenths: u64| Timestamp::from_micros(tenths * 100_000);
+/// let (one, neighbour) = ("192.0.2.1".parse().unwrap(), "192.0.2.77".parse().unwrap());
+/// let answered: Vec<bool> = [0, 0, 0, 1].map(|tenths| rates.take(second(tenths), one)).into();
+/// assert_eq!(answered, [true, true, false, true]);
+/// assert!(!rates.take(second(1), neighbour));
+/// ```
+///
+/// # Cost
+/// A hash; half a mebibyte of address space, used as far as there are prefixes.
+#[derive(Clone, Debug)]
+pub struct PrefixRates {
+    interval: u64,
+    keys: RandomState,
+    /// When the answers so far would have been sent at the rate.
+    earned: Vec<u64>,
+}
+
+impl PrefixRates {
+    /// At this rate, and nobody has had any yet.
+    pub fn new(rate: Rate) -> Self {
+        // Zeroed memory takes no pages until it is written to.
+        PrefixRates {
+            interval: rate.interval().as_nanos() as u64,
+            keys: RandomState::new(),
+            earned: vec![0; PLACES],
+        }
+    }
+
+    /// Whether an answer may go to this address now; if so, it is counted.
+    pub fn take(&mut self, now: Timestamp, to: IpAddr) -> bool {
+        let prefix = match to.to_canonical() {
+            IpAddr::V4(ip) => u128::from(u32::from(ip) >> 8),
+            // No address of IPv4 is that long.
+            IpAddr::V6(ip) => (u128::from(ip) >> 72) | (1 << 64),
+        };
+        let place = self.keys.hash_one(prefix) as usize % PLACES;
+        let (earned, now) = (&mut self.earned[place], now.as_nanos());
+        let allowed = *earned <= now.saturating_add(BURST.as_nanos() as u64);
+        if allowed {
+            *earned = (*earned).max(now).saturating_add(self.interval);
+        }
+        allowed
+    }
+}
+
+/// The payload of the shortest frame of Ethernet, whose 46 bytes IPv4 and UDP take 28 of. IPv6's headers alone are longer.
+const FILLED: u64 = 18;
+/// How far ahead of its rate a prefix may be.
+pub const BURST: Duration = Duration::from_millis(100);
+/// A power of two, so that hashes spread evenly. To use up all of them at the default rate takes 65 million answers a second.
+const PLACES: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const WAYS: usize = 6;
+
+    /// A datagram as one, and its bytes as payload, in IPv4 and IPv6, in the frames of both, and on the wire with what stands
+    /// between frames.
+    fn costs(payload: u64) -> [u64; WAYS] {
+        let (ipv4, ipv6) = (payload + 28, payload + 48);
+        let frame = |packet: u64| (packet + 18).max(64);
+        [1, payload, ipv4, ipv6, frame(ipv4), frame(ipv6) + 20]
+    }
+
+    fn sum(one: [u64; WAYS], other: [u64; WAYS]) -> [u64; WAYS] {
+        std::array::from_fn(|way| one[way] + other[way])
+    }
+
+    proptest! {
+        /// Whatever comes and goes, and however often the client is forgotten in between.
+        #[test]
+        fn no_life_and_no_number_of_lives_gets_more_than_the_ratio(
+            steps in prop::collection::vec((0..4u8, prop_oneof![0..60usize, 0..2_000usize]), 0..200),
+            ratio in 1..5u32,
+        ) {
+            let (mut budget, mut sent, mut received) = (Budget::default(), [0; WAYS], [0; WAYS]);
+            for (what, bytes) in steps {
+                let costs = costs(bytes as u64);
+                match what {
+                    0 => budget = Budget::default(),
+                    1 => {
+                        budget.receive(bytes);
+                        received = sum(received, costs);
+                    }
+                    _ if budget.allows(bytes, ratio) => {
+                        budget.spend(bytes);
+                        sent = sum(sent, costs);
+                    }
+                    _ => {}
+                }
+                let within = sent.iter().zip(received).all(|(sent, received)| *sent <= u64::from(ratio) * received);
+                prop_assert!(within, "{sent:?} for {received:?}");
+            }
+        }
+
+        /// Over any span, a prefix gets what the rate gives in it, the burst, and one.
+        #[test]
+        fn a_prefix_gets_no_more_than_its_rate(gaps in prop::collection::vec(0..50_000_000u64, 1..300), pps in 1..500u64) {
+            let rate = Rate::per_second(pps).unwrap();
+            let (mut rates, interval) = (PrefixRates::new(rate), rate.interval().as_nanos() as u64);
+            let (mut now, mut times) = (0u64, vec![]);
+            for (number, gap) in gaps.into_iter().enumerate() {
+                now += gap;
+                let ip = IpAddr::from([192, 0, 2, number as u8]);
+                times.extend(rates.take(Timestamp::from_nanos(now), ip).then_some(now));
+            }
+            for (first, from) in times.iter().enumerate() {
+                for (last, to) in times.iter().enumerate().skip(first) {
+                    let span = to - from + BURST.as_nanos() as u64;
+                    prop_assert!((last - first) as u64 <= span / interval + 1);
+                }
+            }
+        }
+    }
+
+    /// An empty answer is a datagram, too.
+    #[test]
+    fn empty_answers_are_not_free() {
+        let mut budget = Budget::default();
+        (0..30).for_each(|_| budget.receive(32));
+        let empty = (0..1_000).take_while(|_| budget.allows(0, 3).then(|| budget.spend(0)).is_some()).count();
+        assert_eq!(empty, 90);
+        assert!(!Budget::default().allows(0, 3));
+    }
+
+    /// Their frames are as long as those of 18 bytes, so a long answer beside empty ones would be one too many.
+    #[test]
+    fn short_answers_count_as_their_frames() {
+        let mut budget = Budget::default();
+        budget.receive(18);
+        assert!(budget.allows(54, 3));
+        budget.spend(0);
+        assert!(!budget.allows(54, 3) && budget.allows(36, 3));
+    }
+
+    #[test]
+    fn neighbours_share_and_strangers_do_not() {
+        let mut rates = PrefixRates::new(Rate::per_second(1).unwrap());
+        let mut take = |text: &str| rates.take(Timestamp::from_micros(7), text.parse().unwrap());
+        assert!(take("198.51.100.1"));
+        for neighbour in ["198.51.100.1", "198.51.100.255", "::ffff:198.51.100.9"] {
+            assert!(!take(neighbour), "{neighbour}");
+        }
+        assert!(take("2001:db8:1:100::1"));
+        assert!(!take("2001:db8:1:1ff::ffff"));
+        // By one chance in 65,536 two that are no neighbours share a place, so several are asked.
+        assert!(
+            ["198.51.101.1", "203.0.113.1", "192.0.2.1"].into_iter().filter(|text| take(text)).count() >= 2
+        );
+        assert!(
+            ["2001:db8:1:200::1", "2001:db8:2:100::1", "::1"].into_iter().filter(|text| take(text)).count()
+                >= 2
+        );
+    }
+}

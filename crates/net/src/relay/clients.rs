@@ -1,0 +1,305 @@
+//! Who sends to the relay: [`Clients`], a table of bounded size that strangers fill.
+//!
+//! It reads no clock and opens no socket, so a million spoofed sources are a loop in a test.
+//!
+//! ```text
+//!   new source ─▶ room? ───────────────────────────────────────────▶ opened
+//!                 none: of 64 clients, drawn at random, the one
+//!                 with the least use of the relay is evicted ──────▶ opened
+//!
+//!   answer ─▶ trusted? ────────────────────────────────────────────▶ sent
+//!             else within its budget? ─▶ and its prefix's rate? ───▶ sent, or withheld and counted
+//! ```
+//!
+//! **A new client always finds a place.** A relay cannot tell a new client from a spoofed source, so it gives everybody a
+//! place, and takes it from who makes the least of it: first by *turns*, the times that a client has sent again after an
+//! answer; then by the bytes exchanged in them; then by how long it has been silent. Turns come before bytes because a
+//! spoofer chooses the size of its packets, but has to send one more for each turn. Turns and bytes halve with each second
+//! of silence, so that nobody holds a place by what it did long ago.
+//!
+//! A client in two-way use therefore outlasts any number of sources that send once, or fewer times than it. Who is
+//! compared with it is drawn by keys of the system's making, so nobody can aim at one client.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+
+use softtimers_core::{Random, Timestamp};
+
+use super::answers::{Budget, PrefixRates};
+use super::config::{ClientLimits, NotSent, RelayStats};
+
+/// Names one client; never another one, however long it is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ClientId {
+    pub(super) slot: u32,
+    serial: u64,
+}
+
+/// The clients there are, each with an outlet of its own: a socket, or in a test a number.
+///
+/// ```
+/// use std::net::SocketAddr;
+/// use softtimers_core::Timestamp;
+/// use softtimers_net::relay::{ClientLimits, Clients, NotSent};
+///
+/// let (now, source) = (Timestamp::ZERO, SocketAddr::from(([192, 0, 2, 1], 9)));
+/// let mut clients = Clients::new(ClientLimits::default());
+/// assert_eq!(clients.heard(now, source, 100), None);
+/// assert_eq!(clients.make_room(now), None);
+/// let client = clients.insert(now, source, 100, "its socket");
+/// // Three times what it sent, whenever it sends.
+/// assert_eq!(clients.answer(now, client, 300), Ok(source));
+/// assert_eq!(clients.answer(now, client, 1), Err(NotSent::Budget(source)));
+/// assert_eq!(clients.heard(now, source, 1), Some(client));
+/// assert_eq!(clients.answer(now, client, 4), Err(NotSent::Budget(source)));
+/// assert_eq!(clients.answer(now, client, 3), Ok(source));
+/// ```
+///
+/// # Cost
+/// Each operation looks at no more than 64 clients, and hashes two addresses.
+#[derive(Debug)]
+pub struct Clients<O> {
+    limits: ClientLimits,
+    by_source: HashMap<SocketAddr, u32>,
+    slots: Vec<Option<Client<O>>>,
+    free: Vec<u32>,
+    /// The slots with a client, in no order: those that may go are drawn of them.
+    taken: Vec<u32>,
+    /// Of the system's making: by them those are drawn that are compared.
+    keys: RandomState,
+    serial: u64,
+    rates: PrefixRates,
+    /// What was done so far; a relay adds what it counts itself.
+    pub stats: RelayStats,
+}
+
+#[derive(Debug)]
+struct Client<O> {
+    outlet: O,
+    /// Where its slot is in `taken`.
+    taken_at: usize,
+    source: SocketAddr,
+    serial: u64,
+    trusted: bool,
+    budget: Budget,
+    /// When it last sent.
+    seen: Timestamp,
+    /// It was answered since.
+    answered: bool,
+    /// Times that it has sent after an answer.
+    turns: u64,
+    /// Bytes that had gone both ways at the last of them.
+    exchanged: u64,
+}
+
+impl ClientId {
+    /// Where it stands in the table: a small number, another client's when it is gone.
+    pub fn slot(self) -> u32 {
+        self.slot
+    }
+}
+
+impl<O> Clients<O> {
+    /// An empty table under these limits.
+    pub fn new(limits: ClientLimits) -> Self {
+        Clients {
+            by_source: HashMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            taken: Vec::new(),
+            keys: RandomState::new(),
+            serial: 0,
+            rates: PrefixRates::new(limits.answers_per_prefix),
+            stats: RelayStats::default(),
+            limits,
+        }
+    }
+
+    /// A packet of `bytes` from `source`: its client, if it is one.
+    pub fn heard(&mut self, now: Timestamp, source: SocketAddr, bytes: usize) -> Option<ClientId> {
+        let slot = *self.by_source.get(&source)?;
+        let client = self.slots[slot as usize].as_mut()?;
+        client.seen = client.seen.max(now);
+        if std::mem::take(&mut client.answered) {
+            client.turns = client.turns.saturating_add(1);
+            client.exchanged = client.budget.exchanged();
+        }
+        client.budget.receive(bytes);
+        Some(ClientId { slot, serial: client.serial })
+    }
+
+    /// Makes room for one client more: who had to go for it, if somebody had to.
+    pub fn make_room(&mut self, now: Timestamp) -> Option<O> {
+        if self.by_source.len() < self.limits.most.max(1) as usize { None } else { self.evict(now) }
+    }
+
+    /// Forgets a client that makes little use of the relay; `None` if there is no client.
+    pub fn evict(&mut self, now: Timestamp) -> Option<O> {
+        let slot = self.least_used(now)?;
+        self.stats.evicted += 1;
+        self.remove(slot)
+    }
+
+    /// Takes up a client, whose first packet has so many bytes. There must be room.
+    pub fn insert(&mut self, now: Timestamp, source: SocketAddr, bytes: usize, outlet: O) -> ClientId {
+        self.serial += 1;
+        self.stats.opened += 1;
+        self.stats.clients += 1;
+        let mut budget = Budget::default();
+        budget.receive(bytes);
+        let client = Client {
+            outlet,
+            taken_at: self.taken.len(),
+            source,
+            serial: self.serial,
+            trusted: self.limits.trusts(source.ip()),
+            budget,
+            seen: now,
+            answered: false,
+            turns: 0,
+            exchanged: 0,
+        };
+        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        if slot as usize == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slots[slot as usize] = Some(client);
+        self.taken.push(slot);
+        self.by_source.insert(source, slot);
+        ClientId { slot, serial: self.serial }
+    }
+
+    /// An answer of `bytes` is about to be sent to a client: where to, if it may be. It counts as sent then, whatever becomes
+    /// of it; each copy needs a verdict of its own.
+    ///
+    /// # Errors
+    /// [`NotSent`]: it must not be sent; that is counted.
+    pub fn answer(&mut self, now: Timestamp, id: ClientId, bytes: usize) -> Result<SocketAddr, NotSent> {
+        let ratio = self.limits.answer_ratio;
+        let Some(client) = find(&mut self.slots, id) else {
+            self.stats.stray += 1;
+            return Err(NotSent::Gone);
+        };
+        if !client.trusted {
+            let why = if !client.budget.allows(bytes, ratio) {
+                self.stats.withheld_budget += 1;
+                Some(NotSent::Budget(client.source))
+            } else if !self.rates.take(now, client.source.ip()) {
+                self.stats.withheld_rate += 1;
+                Some(NotSent::Rate(client.source))
+            } else {
+                None
+            };
+            if let Some(why) = why {
+                self.stats.withheld_bytes += bytes as u64;
+                return Err(why);
+            }
+        }
+        client.budget.spend(bytes);
+        client.answered = true;
+        Ok(client.source)
+    }
+
+    /// What was done so far.
+    pub fn stats(&self) -> RelayStats {
+        self.stats
+    }
+
+    /// The outlet of a client, if it is still there.
+    pub fn outlet(&mut self, id: ClientId) -> Option<&mut O> {
+        find(&mut self.slots, id).map(|client| &mut client.outlet)
+    }
+
+    /// The client in a slot, if there is one.
+    pub fn in_slot(&mut self, slot: u32) -> Option<(ClientId, &mut O)> {
+        let client = self.slots.get_mut(slot as usize)?.as_mut()?;
+        Some((ClientId { slot, serial: client.serial }, &mut client.outlet))
+    }
+
+    /// The outlets of all.
+    pub fn outlets(&self) -> impl Iterator<Item = &O> {
+        self.slots.iter().flatten().map(|client| &client.outlet)
+    }
+
+    /// Forgets a client that has been silent for its time.
+    pub fn expire(&mut self, now: Timestamp, id: ClientId) -> Expiry<O> {
+        let Some(client) = find(&mut self.slots, id) else { return Expiry::None };
+        let until = client.seen + self.limits.idle;
+        if until > now {
+            return Expiry::Later(until);
+        }
+        self.stats.expired += 1;
+        self.remove(id.slot).map_or(Expiry::None, Expiry::Forgotten)
+    }
+
+    /// The system gave no socket for a client that is not there yet.
+    pub fn no_socket(&mut self) {
+        self.stats.no_socket += 1;
+    }
+
+    /// Forgets a client for which the system has no place. It was none.
+    pub fn abandon(&mut self, id: ClientId) -> Option<O> {
+        find(&mut self.slots, id)?;
+        self.stats.opened -= 1;
+        self.stats.no_socket += 1;
+        self.remove(id.slot)
+    }
+
+    fn remove(&mut self, slot: u32) -> Option<O> {
+        let client = self.slots.get_mut(slot as usize)?.take()?;
+        self.by_source.remove(&client.source);
+        self.free.push(slot);
+        self.taken.swap_remove(client.taken_at);
+        if let Some(&moved) = self.taken.get(client.taken_at) {
+            self.slots[moved as usize].iter_mut().for_each(|other| other.taken_at = client.taken_at);
+        }
+        self.stats.clients -= 1;
+        Some(client.outlet)
+    }
+
+    /// Of some that are drawn, or of all if they are as few, who makes the least use of the relay.
+    fn least_used(&mut self, now: Timestamp) -> Option<u32> {
+        let (clients, mut least) = (self.taken.len(), None);
+        let mut random = Random::stream(self.keys.hash_one((self.serial, self.stats.evicted)), 0);
+        for number in 0..clients.min(COMPARED) {
+            let slot =
+                self.taken[if clients <= COMPARED { number } else { random.below(clients as u64) as usize }];
+            let Some(client) = &self.slots[slot as usize] else { continue };
+            let candidate = (client.use_at(now), slot);
+            least = if least.is_none_or(|least| candidate < least) { Some(candidate) } else { least };
+        }
+        least.map(|(_, slot)| slot)
+    }
+}
+
+impl<O> Client<O> {
+    /// The use that it makes of the relay; the least goes first, and of equal ones the one that came first.
+    fn use_at(&self, now: Timestamp) -> (u64, u64, Timestamp, u64) {
+        let halvings = now.saturating_duration_since(self.seen).as_secs().min(63);
+        (self.turns >> halvings, self.exchanged >> halvings, self.seen, self.serial)
+    }
+}
+
+fn find<O>(slots: &mut [Option<Client<O>>], id: ClientId) -> Option<&mut Client<O>> {
+    slots.get_mut(id.slot as usize)?.as_mut().filter(|client| client.serial == id.serial)
+}
+
+/// What became of a client that may have been silent for its time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expiry<O> {
+    /// It is to be asked again then.
+    Later(Timestamp),
+    /// It is forgotten, and this was its outlet.
+    Forgotten(O),
+    /// It was not there any more.
+    None,
+}
+
+/// Clients that are compared when one has to go: a packet must cost a bounded time. Where nine of ten clients make
+/// good use of the relay, one of the tenth is found but for once in 850 times.
+const COMPARED: usize = 64;
+
+#[cfg(test)]
+#[path = "clients/tests.rs"]
+mod tests;

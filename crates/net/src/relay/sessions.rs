@@ -1,0 +1,160 @@
+//! The clients with what the system holds for each: a socket towards the upstream, and a timer. [`Sessions`], the same for
+//! each relay of datagrams; how it learns that a socket has something to be read is the relay's own affair.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use rustix::io::Errno;
+use softtimers::{Config, Slack, SoftTimers, TimerId, Timestamp, TriggerState};
+
+use super::clients::{ClientId, Clients, Expiry};
+use super::config::{NotSent, RelayConfig};
+use crate::udp::UdpSocket;
+
+/// The clients there are, and when each may be forgotten.
+#[derive(Debug)]
+pub struct Sessions {
+    /// The table of clients.
+    pub clients: Clients<Outlet>,
+    timers: SoftTimers<ClientId>,
+    config: RelayConfig,
+    /// What the receive buffers of sockets that were closed had no room for.
+    dropped: u64,
+}
+
+/// What a client's packets leave by.
+#[derive(Debug)]
+pub struct Outlet {
+    /// Its other end is the upstream. To close it must end what its readiness was registered for, as epoll does.
+    pub socket: UdpSocket,
+    expiry: Option<TimerId>,
+}
+
+impl Sessions {
+    /// No clients yet.
+    pub fn new(config: RelayConfig) -> Self {
+        let (clients, timers) = (Clients::new(config.clients.clone()), SoftTimers::new(Config::default()));
+        Sessions { clients, timers, config, dropped: 0 }
+    }
+
+    /// The client that `source` is, from now on if it was none. A new one's socket is `register`ed under its slot. `None` if
+    /// the system has no socket for it, or does not register it.
+    pub fn client_of(
+        &mut self,
+        now: Timestamp,
+        source: SocketAddr,
+        bytes: usize,
+        register: impl FnOnce(&UdpSocket, u32) -> io::Result<()>,
+    ) -> Option<ClientId> {
+        if let Some(known) = self.clients.heard(now, source, bytes) {
+            return Some(known);
+        }
+        let evicted = self.clients.make_room(now);
+        self.close(evicted);
+        let socket = connected(&self.config).or_else(|error| {
+            // The limit of descriptors is below that of clients: then it is the limit of clients.
+            if !matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)) {
+                return Err(error);
+            }
+            let evicted = self.clients.evict(now);
+            self.close(evicted);
+            connected(&self.config)
+        });
+        let Ok(socket) = socket else {
+            self.clients.no_socket();
+            return None;
+        };
+        let client = self.clients.insert(now, source, bytes, Outlet { socket, expiry: None });
+        if register(&self.clients.outlet(client)?.socket, client.slot()).is_err() {
+            let abandoned = self.clients.abandon(client);
+            self.close(abandoned);
+            return None;
+        }
+        self.ask_again(now, client, now + self.config.clients.idle);
+        Some(client)
+    }
+
+    /// As [`Clients::answer`], and tells of the first one that is withheld.
+    ///
+    /// # Errors
+    /// As [`Clients::answer`].
+    pub fn answer(&mut self, now: Timestamp, client: ClientId, bytes: usize) -> Result<SocketAddr, NotSent> {
+        let verdict = self.clients.answer(now, client, bytes);
+        if let Err(why @ (NotSent::Budget(_) | NotSent::Rate(_))) = verdict {
+            self.config.on_first_withheld.take().into_iter().for_each(|tell| tell(why));
+        }
+        verdict
+    }
+
+    /// Forgets those that have been silent for their time.
+    pub fn expire(&mut self, now: Timestamp) {
+        let turn = self.timers.trigger(TriggerState::HandlerExit, now);
+        while let Some(client) = self.timers.next(&turn).map(|fired| fired.event) {
+            match self.clients.expire(now, client) {
+                Expiry::Later(at) => self.ask_again(now, client, at),
+                // Its timer has just fired.
+                Expiry::Forgotten(outlet) => self.close(Some(outlet)),
+                Expiry::None => {}
+            }
+        }
+    }
+
+    /// When [`expire`](Self::expire) is to be called next.
+    pub fn poll_at(&self) -> Option<Timestamp> {
+        self.timers.poll_at()
+    }
+
+    /// What the receive buffers of the clients' sockets had no room for. Of a socket it is counted modulo 2³².
+    ///
+    /// # Cost
+    /// A system call for each client.
+    pub fn dropped(&self) -> u64 {
+        self.dropped + self.clients.outlets().map(|outlet| drops(&outlet.socket)).sum::<u64>()
+    }
+
+    fn close(&mut self, outlet: Option<Outlet>) {
+        let Some(Outlet { socket, expiry }) = outlet else { return };
+        expiry.map(|expiry| self.timers.cancel(expiry));
+        self.dropped += drops(&socket);
+    }
+
+    /// When exactly a client is forgotten does not matter, so the timer has slack.
+    fn ask_again(&mut self, now: Timestamp, client: ClientId, at: Timestamp) {
+        let slack = Slack::within(self.config.clients.idle / 8);
+        let expiry = self.timers.schedule_at(now, at, slack, client);
+        if let Some(outlet) = self.clients.outlet(client) {
+            outlet.expiry = Some(expiry);
+        }
+    }
+}
+
+fn drops(socket: &UdpSocket) -> u64 {
+    socket.drops().map_or(0, u64::from)
+}
+
+/// A socket whose other end is the upstream, set up as the [configuration](RelayConfig) says: non-blocking, with
+/// receive times and a count of drops.
+fn connected(config: &RelayConfig) -> io::Result<UdpSocket> {
+    let any: SocketAddr = match config.upstream {
+        SocketAddr::V4(to) if to.ip().is_loopback() => (Ipv4Addr::LOCALHOST, 0).into(),
+        SocketAddr::V6(to) if to.ip().is_loopback() => (Ipv6Addr::LOCALHOST, 0).into(),
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(config.upstream)?;
+    prepare(&socket, config)?;
+    Ok(socket)
+}
+
+/// Sets up a socket of either side: non-blocking, with receive times and a count of drops.
+///
+/// # Errors
+/// What the system says.
+pub fn prepare(socket: &UdpSocket, config: &RelayConfig) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    // The system grants what it likes. What it then drops is counted.
+    socket.request_recv_buffer(config.recv_buffer)?;
+    socket.set_drop_counter(true)?;
+    socket.set_timestamps(true)
+}

@@ -1,0 +1,72 @@
+//! Why a path does not join two interfaces: [`Problem`].
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+
+use softtimers_net::packet::ClaimError;
+
+use crate::PathError;
+
+/// Why nothing passes between two interfaces, or no longer.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Problem {
+    /// An interface does not exist, is not Ethernet's, or there is only one.
+    Interface {
+        /// The name of the interface.
+        name: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// This machine uses it itself; taking it must be asked for, as by [`BridgeConfig::take`](super::BridgeConfig::take).
+    InUse {
+        /// The name of the interface.
+        name: String,
+        /// What this machine uses it for.
+        what: String,
+    },
+    /// What one interface sends comes back to the other, or to itself.
+    Loop,
+    /// The privilege is missing.
+    Privilege(io::Error),
+    /// The path is none.
+    Path(PathError),
+    /// What else the system says.
+    System(io::Error),
+}
+
+impl From<ClaimError> for Problem {
+    fn from(error: ClaimError) -> Self {
+        match error {
+            ClaimError::Interface { name, what } => Problem::Interface { name, what },
+            ClaimError::InUse { name, what } => Problem::InUse { name, what },
+            ClaimError::System(error) => error.into(),
+            other => Problem::System(io::Error::other(other)),
+        }
+    }
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == ErrorKind::PermissionDenied {
+            Problem::Privilege(error)
+        } else {
+            Problem::System(error)
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Interface { name, what } => write!(f, "interface {name}: {what}"),
+            Problem::InUse { name, what } => write!(f, "interface {name} {what}"),
+            Problem::Loop => f.write_str("a frame came back: the two interfaces are joined elsewhere, too"),
+            Problem::Privilege(error) => write!(f, "a packet socket needs CAP_NET_RAW: {error}"),
+            Problem::Path(error) => error.fmt(f),
+            Problem::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}
