@@ -27,6 +27,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     (LOOPS, &[CORE, LINUX]),
     (NET, &[CORE, LINUX, LOOPS]),
     ("softtimers-measure", &[CORE, LINUX, LOOPS]),
+    ("softtimers-load", &[CORE, LINUX, LOOPS, NET, "softtimers-measure"]),
     ("softtimers-sim", &[CORE]),
     ("softtimers-bpf", &[CORE]),
     ("softtimers-wan", &[CORE, LINUX, LOOPS, NET]),
