@@ -256,6 +256,7 @@ fn what_is_missing_beside_what_is_there_is_told() {
 
 /// Every text, every number and every structure of the saved runs is something else in turn.
 #[test]
+#[allow(clippy::too_many_lines, reason = "one scene, from its setting to its end")]
 fn nothing_in_a_saved_run_breaks_a_page() {
     fn changed(value: Value, change: &dyn Fn(Value) -> Value) -> Value {
         change(match value {

@@ -11,15 +11,15 @@
 //!         0 CPU           shorter if the buffer filled by a quarter
 //! ```
 
-pub mod agreements;
+pub(crate) mod agreements;
 mod flow;
-pub mod ledger;
+pub(crate) mod ledger;
 mod report;
-pub mod sequence;
+mod sequence;
 mod silence;
 mod stats;
-pub mod strip;
-pub mod variation;
+mod strip;
+mod variation;
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

@@ -36,7 +36,7 @@ use softtimers_core::Timestamp;
 /// assert_eq!(AnyPolicy::new("spin", settings)?.to_string(), "spin:time=50us");
 /// assert!("spin".parse::<AnyPolicy>().is_err(), "it needs a time");
 /// assert!("hip:quota=5".parse::<AnyPolicy>().is_err(), "it has no quota");
-/// # Ok::<(), softtimers_core::PolicyError>(())
+/// # Ok::<(), softtimers_poll::PolicyError>(())
 /// ```
 ///
 /// A policy that was made by its own constructor becomes one of these by `From`.
