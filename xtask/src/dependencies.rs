@@ -35,7 +35,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("softtimers-bpf", &[CORE]),
     ("softtimers-wan", &[CORE, LINUX, LOOPS, NET]),
     ("softtimers-tokio", &[CORE, LINUX, LOOPS, NET]),
-    ("softtimers-forward", &[CORE, LINUX, LOOPS, NET, "softtimers-measure"]),
+    ("softtimers-forward", &[CORE, POLL, LINUX, LOOPS, NET, "softtimers-measure"]),
 ];
 
 /// Nothing depends on these.
