@@ -1,4 +1,4 @@
 //! Requests to `--metrics`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| softtimers_corpora::run("metrics", input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| softtimers_program::properties::run("metrics", input));

@@ -1,4 +1,7 @@
 //! Quantities, patterns, parts and parameters as people type them.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| softtimers_corpora::run("units", input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    softtimers_corpora::run("units", input);
+    softtimers_program::properties::run("units", input);
+});

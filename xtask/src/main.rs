@@ -18,13 +18,11 @@ mod header;
 mod instructions;
 mod licences;
 mod links;
-mod measure;
 mod objects;
 mod packages;
 mod program;
 mod release;
 mod report;
-mod rig;
 mod site;
 mod tests;
 mod toolchains;
@@ -107,18 +105,6 @@ enum Task {
         #[arg(value_name = "STEP", value_parser = release::names())]
         steps: Vec<String>,
     },
-    /// Make the figures of docs/benchmarks.md anew
-    #[command(disable_help_flag = true)]
-    Measure {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        words: Vec<String>,
-    },
-    /// Forward between namespaces, up to five times the capacity; needs root
-    #[command(disable_help_flag = true)]
-    Rig {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        words: Vec<String>,
-    },
 }
 
 /// What a task needs is not on this machine; the message says what.
@@ -169,8 +155,6 @@ fn run(task: Task) -> Result<Outcome> {
             program::check(cargo.env("BLESS", "1").args(["test", "-p", "softtimers-sim", "--test", "papers"]))
         }
         Task::Site { sources } => site::built(&workspace, sources.as_deref()),
-        Task::Measure { words } => measure::run(&words).map(ended),
-        Task::Rig { words } => rig::run(&words).map(ended),
     }
 }
 
@@ -183,9 +167,4 @@ fn reported(steps: impl FnOnce(&mut Report) -> Result<()>) -> Result<Outcome> {
 
 fn ended(is_well: bool) -> Outcome {
     Outcome::of(if is_well { vec![] } else { vec!["not everything passed".into()] }, "")
-}
-
-/// How the command `name` is called.
-fn usage_of(name: &str) -> String {
-    format!("see the head of xtask/src/{name}.rs")
 }

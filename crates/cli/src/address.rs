@@ -9,19 +9,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 
 use ipnet::IpNet;
 
-use crate::failure::Failure;
+use softtimers_measure::failure::Failure;
 
 /// The address that `text` names: `IP:PORT`, `[IP6]:PORT` or `NAME:PORT`; of a name, its first.
 ///
 /// # Errors
 /// A usage failure if `text` is no address, or its name is unknown.
-///
-/// ```
-/// let address = softtimers_cli::address::resolve("127.0.0.1:9000")?;
-/// assert_eq!(address.port(), 9000);
-/// # Ok::<(), softtimers_cli::failure::Failure>(())
-/// ```
-pub fn resolve(text: &str) -> Result<SocketAddr, Failure> {
+pub(crate) fn resolve(text: &str) -> Result<SocketAddr, Failure> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
@@ -44,13 +38,7 @@ pub fn resolve(text: &str) -> Result<SocketAddr, Failure> {
 ///
 /// # Errors
 /// What is wrong with it, and what is allowed.
-///
-/// ```
-/// let network = softtimers_cli::address::network("192.0.2.0/24").unwrap();
-/// assert!(network.contains(&"192.0.2.7".parse::<std::net::IpAddr>().unwrap()));
-/// assert!(softtimers_cli::address::network("192.0.2.7/24").is_err());
-/// ```
-pub fn network(text: &str) -> Result<IpNet, String> {
+pub(crate) fn network(text: &str) -> Result<IpNet, String> {
     let one = text.parse().ok().map(|address: IpAddr| IpNet::from(address.to_canonical()));
     let network = one.or_else(|| text.parse().ok()).ok_or_else(|| {
         "a network such as 192.0.2.0/24 or 2001:db8::/32, or one address, is allowed".to_owned()
@@ -66,7 +54,7 @@ pub fn network(text: &str) -> Result<IpNet, String> {
 ///
 /// # Errors
 /// A usage failure for a broadcast, multicast or unspecified address and for port 0.
-pub fn check_destination(address: SocketAddr) -> Result<(), Failure> {
+pub(crate) fn check_destination(address: SocketAddr) -> Result<(), Failure> {
     let ip = address.ip().to_canonical();
     let problem = if ip.is_multicast() {
         "a multicast address"
@@ -86,7 +74,7 @@ pub fn check_destination(address: SocketAddr) -> Result<(), Failure> {
 ///
 /// # Errors
 /// A usage failure that names the address and what is allowed.
-pub fn destination(text: &str) -> Result<SocketAddr, Failure> {
+pub(crate) fn destination(text: &str) -> Result<SocketAddr, Failure> {
     let destination = resolve(text)?;
     check_destination(destination)?;
     check_route(destination)?;
@@ -97,7 +85,7 @@ pub fn destination(text: &str) -> Result<SocketAddr, Failure> {
 ///
 /// # Errors
 /// A usage failure for a broadcast or multicast address.
-pub fn check_local(address: SocketAddr) -> Result<(), Failure> {
+pub(crate) fn check_local(address: SocketAddr) -> Result<(), Failure> {
     let ip = address.ip().to_canonical();
     if ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) {
         return Err(Failure::usage(format_args!(
@@ -112,7 +100,7 @@ pub fn check_local(address: SocketAddr) -> Result<(), Failure> {
 /// # Errors
 /// A usage failure for the broadcast address of one of this machine's networks, and where there is
 /// no route.
-pub fn check_route(address: SocketAddr) -> Result<(), Failure> {
+pub(crate) fn check_route(address: SocketAddr) -> Result<(), Failure> {
     let any: IpAddr = match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
@@ -126,7 +114,7 @@ pub fn check_route(address: SocketAddr) -> Result<(), Failure> {
 }
 
 /// Says why a socket could not be bound to `address`, and what would be allowed.
-pub fn bind_failure(address: SocketAddr, error: &io::Error) -> Failure {
+pub(crate) fn bind_failure(address: SocketAddr, error: &io::Error) -> Failure {
     let port = address.port();
     match error.kind() {
         ErrorKind::AddrInUse => Failure::usage(format_args!(

@@ -22,18 +22,18 @@ use crate::user::{as_caller, exceeds_caller};
 ///
 /// # Errors
 /// Those of the system, for the caller.
-pub fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     as_caller(|| File::open(path))
 }
 
 /// Part of a file's content, for a message; `…` in a process that [may do more](exceeds_caller) than the caller.
-pub fn quoted<T: fmt::Display>(content: T) -> Quoted<T> {
+pub(crate) fn quoted<T: fmt::Display>(content: T) -> Quoted<T> {
     Quoted(content)
 }
 
 /// See [`quoted`].
 #[derive(Clone, Copy, Debug)]
-pub struct Quoted<T>(T);
+pub(crate) struct Quoted<T>(T);
 
 impl<T: fmt::Display> fmt::Display for Quoted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -47,19 +47,8 @@ impl<T: fmt::Display> fmt::Display for Quoted<T> {
 /// One that exists is refused, a dangling link included, unless overwriting was asked for; a link at the
 /// path's end is never followed. It belongs to the caller, who alone may read and write it. What a run that breaks
 /// off has made and not written is removed.
-///
-/// ```
-/// use softtimers_cli::file::OutputFile;
-///
-/// let path = std::env::temp_dir().join(format!("softtimers-doc-{}", std::process::id()));
-/// OutputFile::create(&path, "--csv", false)?.write("a,b\n")?;
-/// let refused = OutputFile::create(&path, "--csv", false).unwrap_err();
-/// assert!(refused.to_string().ends_with("exists; --force overwrites it"));
-/// std::fs::remove_file(&path).unwrap();
-/// # Ok::<(), softtimers_cli::failure::Failure>(())
-/// ```
 #[derive(Debug)]
-pub struct OutputFile {
+pub(crate) struct OutputFile {
     file: File,
     path: PathBuf,
     /// Made here, and nothing is in it yet.
@@ -73,7 +62,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// A usage failure if it exists and `force` is not given, or cannot be written.
-    pub fn create(path: &Path, flag: &str, force: bool) -> Result<Self, Failure> {
+    pub(crate) fn create(path: &Path, flag: &str, force: bool) -> Result<Self, Failure> {
         OutputFile::create_while(path, flag, force, pause)
     }
 
@@ -82,7 +71,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// As [`create`](Self::create); a check failure if the run is over.
-    pub fn create_while(
+    pub(crate) fn create_while(
         path: &Path,
         flag: &str,
         force: bool,
@@ -126,7 +115,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// A check failure, as for a full disk; then the file holds what fitted.
-    pub fn write(mut self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn write(mut self, text: &str) -> Result<(), Failure> {
         self.cut(0).and_then(|()| self.put(text)).map_err(|error| self.failed(&error))
     }
 
@@ -134,7 +123,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// As for [`write`](Self::write); the text is not in the file then.
-    pub fn append(&mut self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn append(&mut self, text: &str) -> Result<(), Failure> {
         let emptied = if self.written == 0 { self.cut(0) } else { Ok(()) };
         emptied.and_then(|()| self.put(text)).map_err(|error| {
             // If that fails too, the file ends in a line that is cut off, and who reads it sees that.
@@ -147,7 +136,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// As for [`write`](Self::write), and how much was kept.
-    pub fn append_some(
+    pub(crate) fn append_some(
         &mut self,
         bytes: &[u8],
         whole: impl FnOnce(usize) -> usize,
@@ -170,12 +159,12 @@ impl OutputFile {
     }
 
     /// Whether it has a length, and keeps what is written: no pipe, no device.
-    pub fn is_regular(&self) -> bool {
+    pub(crate) fn is_regular(&self) -> bool {
         self.file.metadata().is_ok_and(|metadata| metadata.is_file())
     }
 
     /// For who writes to what is no regular file.
-    pub fn stream(&mut self) -> BorrowedFd<'_> {
+    pub(crate) fn stream(&mut self) -> BorrowedFd<'_> {
         self.fresh = false;
         self.file.as_fd()
     }

@@ -12,9 +12,37 @@ use softtimers_sim::{Kind, Part, experiments};
 use softtimers_wan::PathConfig;
 
 use crate::commands::capture::{filter, pcapng};
-use crate::commands::wan::control::{self, Request};
 use crate::commands::forward::metrics::{Metrics, Text};
 use crate::commands::sim::setting;
+use crate::commands::wan::control::{self, Request};
+
+/// Runs the body of this name with any input.
+///
+/// # Panics
+/// If there is none, or something does not hold that must hold of any input.
+pub fn run(name: &str, input: &[u8]) {
+    let (_, body) =
+        BODIES.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("no body {name}"));
+    body(input);
+}
+
+/// What is no text does not reach a reader of text: `str` has refused it.
+fn text(input: &[u8], body: fn(&str)) {
+    if let Ok(text) = std::str::from_utf8(input) {
+        body(text);
+    }
+}
+
+/// By the corpora that they read.
+const BODIES: [(&str, fn(&[u8])); 7] = [
+    ("captured", captured),
+    ("control", |input| text(input, control)),
+    ("filter_code", |input| text(input, filter_code)),
+    ("metrics", metrics),
+    ("saved_run", saved_run),
+    ("sim_parts", |input| text(input, sim_parts)),
+    ("units", |input| text(input, typed)),
+];
 
 /// Every other value that people type is accepted or refused in one line: quanta, parts of a sweep, hardware addresses,
 /// speeds and the parameters of experiments. Those that name a file are left out: a file may be anything, a terminal too.
@@ -165,4 +193,25 @@ fn read_back(file: &[u8]) -> Vec<Frame<'_>> {
         rest = after;
     }
     packets
+}
+
+#[cfg(test)]
+mod tests {
+    use softtimers_corpora::{Target, replay};
+
+    use super::*;
+
+    fn targets() -> Vec<Target> {
+        BODIES.iter().map(|&(name, body)| Target { name, body }).collect()
+    }
+
+    #[test]
+    fn every_kept_input_is_read_or_refused() {
+        replay::kept(&targets());
+    }
+
+    #[test]
+    fn every_kept_input_is_read_or_refused_when_damaged() {
+        replay::damaged(&targets());
+    }
 }

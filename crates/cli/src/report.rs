@@ -11,16 +11,16 @@
 //! one reason in one place.
 
 mod axis;
-pub mod catalogue;
+pub(crate) mod catalogue;
 mod draw;
-pub mod figure;
+pub(crate) mod figure;
 mod markdown;
-pub mod markup;
+pub(crate) mod markup;
 mod page;
 mod palette;
 mod plot;
-pub mod saved;
-pub mod source;
+pub(crate) mod saved;
+pub(crate) mod source;
 
 use serde::Serialize;
 
@@ -33,47 +33,47 @@ use source::{SOURCES, Source};
 
 /// The keys of `report`'s object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Findings {
+pub(crate) struct Findings {
     /// Sections that have all they should.
-    pub complete: usize,
+    pub(crate) complete: usize,
     /// Sections that say what they lack.
-    pub partial: usize,
+    pub(crate) partial: usize,
     /// Sections with nothing to show.
-    pub missing: usize,
+    pub(crate) missing: usize,
     /// Sections of what other programs measure, who have not left a file.
-    pub elsewhere: usize,
+    pub(crate) elsewhere: usize,
     /// In the order of the report.
-    pub sections: Vec<Shown>,
+    pub(crate) sections: Vec<Shown>,
 }
 
 /// A section that was made.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Shown {
+pub(crate) struct Shown {
     /// What `--only` calls it.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Its heading.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     /// Where it stands.
-    pub part: Part,
+    pub(crate) part: Part,
     /// What to see; after *Not in this run* if the runs have something else.
-    pub see: String,
+    pub(crate) see: String,
     /// What they have instead; `null` if nothing contradicts the sentence.
-    pub contradicted: Option<String>,
+    pub(crate) contradicted: Option<String>,
     /// What it stands beside.
-    pub papers: &'static str,
+    pub(crate) papers: &'static str,
     /// How complete it is.
-    pub state: State,
+    pub(crate) state: State,
     /// Whose figures these are.
-    pub made: Vec<Made>,
+    pub(crate) made: Vec<Made>,
     /// What there is to see.
     #[serde(flatten)]
-    pub drawn: Drawn,
+    pub(crate) drawn: Drawn,
 }
 
 /// How much of a section there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub(crate) enum State {
     /// All.
     Complete,
     /// Something is lacking, and it says what.
@@ -86,7 +86,8 @@ pub enum State {
 
 /// Makes a report of one saved run, whatever its text: it is drawn, or the report says what it lacks, and no text of the
 /// file's reaches the page as markup.
-pub fn any_run(source: usize, text: &str) {
+#[cfg(any(test, fuzzing))]
+pub(crate) fn any_run(source: usize, text: &str) {
     let mut runs = Runs::default();
     runs.keep(&SOURCES[source % SOURCES.len()], saved::understood(text));
     let names: Vec<&str> = SECTIONS.iter().map(|section| section.name).collect();
@@ -99,12 +100,12 @@ pub fn any_run(source: usize, text: &str) {
 
 impl Findings {
     /// The page as a file of HTML.
-    pub fn html(&self) -> String {
+    pub(crate) fn html(&self) -> String {
         page::page(self)
     }
 
     /// The same as Markdown.
-    pub fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         markdown::markdown(self)
     }
 
@@ -117,7 +118,7 @@ impl Findings {
     }
 
     /// What some of the runs say against their figures, in one line: the first, and how many more.
-    pub fn doubts(&self) -> Option<String> {
+    pub(crate) fn doubts(&self) -> Option<String> {
         let made = || self.sections.iter().flat_map(|section| &section.made);
         let mut doubts: Vec<(&str, &str)> = vec![];
         for made in made() {
@@ -137,7 +138,7 @@ impl Findings {
     }
 
     /// The sections of these names, of what was run: a pure function.
-    pub fn of(sections: &[&str], runs: &Runs) -> Self {
+    pub(crate) fn of(sections: &[&str], runs: &Runs) -> Self {
         let sections =
             sections.iter().filter_map(|name| catalogue::find(name)).map(|section| Shown::of(section, runs));
         let sections: Vec<Shown> = sections.collect();

@@ -11,10 +11,10 @@
 //!
 //! A command implements [`Command`]: what it reports, and what it does in between.
 
-pub mod output;
-pub mod progress;
+pub(crate) mod output;
+pub(crate) mod progress;
 pub(crate) mod stream;
-pub mod table;
+pub(crate) mod table;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;

@@ -32,19 +32,19 @@ use rustix::thread::{
 
 /// A user, and the group that goes with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct User {
+pub(crate) struct User {
     /// The user's number.
-    pub uid: u32,
+    pub(crate) uid: u32,
     /// The group's.
-    pub gid: u32,
+    pub(crate) gid: u32,
 }
 
 impl User {
     /// Who has no files.
-    pub const NOBODY: User = User { uid: 65_534, gid: 65_534 };
+    pub(crate) const NOBODY: User = User { uid: 65_534, gid: 65_534 };
 
     /// The user of this name or number; `None` for a name that nobody is known by.
-    pub fn named(name: &str) -> Option<User> {
+    pub(crate) fn named(name: &str) -> Option<User> {
         let number: Option<u32> = name.parse().ok().filter(|&number| number != u32::MAX);
         let known = match number {
             Some(number) => unistd::User::from_uid(number.into()),
@@ -58,12 +58,12 @@ impl User {
     ///
     /// # Errors
     /// For root with a `SUDO_UID` or `SUDO_GID` that is no number.
-    pub fn caller() -> io::Result<User> {
+    pub(crate) fn caller() -> io::Result<User> {
         caller().map(|caller| caller.user)
     }
 
     /// Whether this is the system's own user.
-    pub fn is_root(self) -> bool {
+    pub(crate) fn is_root(self) -> bool {
         self.uid == 0
     }
 }
@@ -75,7 +75,7 @@ impl User {
 ///
 /// # Cost
 /// Nothing, where this process has no more rights; else a thread.
-pub fn as_caller<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+pub(crate) fn as_caller<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let caller = caller()?;
     if !caller.has_fewer_rights()? {
         return act();
@@ -92,7 +92,7 @@ pub fn as_caller<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Res
 ///
 /// # Errors
 /// What the system refuses.
-pub fn stay_caller() -> io::Result<()> {
+pub(crate) fn stay_caller() -> io::Result<()> {
     let caller = caller()?;
     if caller.has_fewer_rights()? { caller.become_for_good() } else { Ok(()) }
 }
@@ -108,7 +108,7 @@ pub(crate) fn become_for_good(user: User) -> io::Result<()> {
 }
 
 /// Whether this process began with more rights than the caller has. Then no message quotes from a file.
-pub fn exceeds_caller() -> bool {
+pub(crate) fn exceeds_caller() -> bool {
     caller().map_or(true, |caller| caller.had_fewer_rights)
 }
 

@@ -9,19 +9,19 @@ use crate::run::table::Table;
 
 /// Answers that were kept back from clients who may be somebody else's address, by why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Withheld {
+pub(crate) struct Withheld {
     /// All of them.
     #[serde(rename = "withheld")]
-    pub answers: u64,
+    pub(crate) answers: u64,
     /// Those beyond three times the bytes, or the datagrams, that the client had sent.
     #[serde(rename = "withheld_budget")]
-    pub budget: u64,
+    pub(crate) budget: u64,
     /// Those beyond --answers-per-prefix.
     #[serde(rename = "withheld_rate")]
-    pub rate: u64,
+    pub(crate) rate: u64,
     /// Bytes of payload in all of them.
     #[serde(rename = "withheld_bytes")]
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl From<&RelayStats> for Withheld {
@@ -33,7 +33,7 @@ impl From<&RelayStats> for Withheld {
 
 impl Withheld {
     /// Adds a line if there is anything to say.
-    pub fn row(&self, table: &mut Table) {
+    pub(crate) fn row(&self, table: &mut Table) {
         let Withheld { answers, budget, rate, bytes } = *self;
         if answers > 0 {
             let text = format!(
@@ -45,7 +45,7 @@ impl Withheld {
 }
 
 /// Says that an answer was withheld; once a run.
-pub fn tell(why: NotSent) {
+pub(crate) fn tell(why: NotSent) {
     let (client, bound) = match why {
         NotSent::Budget(client) => (client, "3 times what it sent"),
         NotSent::Rate(client) => (client, "--answers-per-prefix"),

@@ -413,6 +413,7 @@ fn counts_and_assertions_end_it() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one scene, from its setting to its end")]
 fn what_makes_no_sense_is_refused() {
     let wrong = Scratch::new("wrong.rules", "accept\n\nreject\n");
     let contradicts =

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::{command, stderr};
 use serde_json::Value;
-use softtimers_load::wire::Datagram;
 use softtimers_core::Timestamp;
+use softtimers_load::wire::Datagram;
 
 /// Sends all of it to a fresh receiver; returns what both say.
 fn pair(flags: &str) -> (Value, Value) {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use common::{Receiver, command, refusal, run, stderr, streamed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use softtimers_load::wire::{Datagram, MIN_SIZE};
 use softtimers_core::Timestamp;
+use softtimers_load::wire::{Datagram, MIN_SIZE};
 
 /// One that does not ask, as other programs do not: `recv --any` takes it.
 struct Sender {

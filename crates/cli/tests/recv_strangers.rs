@@ -12,9 +12,9 @@ use std::time::Duration;
 use common::{Receiver, command, refusal, run, stderr, streamed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use softtimers_core::Timestamp;
 use softtimers_load::handshake::{Agreement, PATIENCE, ask};
 use softtimers_load::wire::{Datagram, Hello, MIN_SIZE, Token};
-use softtimers_core::Timestamp;
 
 fn connected(to: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

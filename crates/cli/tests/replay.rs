@@ -14,8 +14,8 @@ use std::time::Duration;
 use captures::{BIG, LITTLE, MICROSECONDS, NANOSECONDS, Packet};
 use common::{command, refusal, run, stderr};
 use serde_json::Value;
-use softtimers_load::wire::Datagram;
 use softtimers_core::Timestamp;
+use softtimers_load::wire::Datagram;
 
 /// A file in a directory of this test's own, gone with it.
 struct Recording(PathBuf);

@@ -256,6 +256,7 @@ fn what_is_missing_beside_what_is_there_is_told() {
 
 /// Every text, every number and every structure of the saved runs is something else in turn.
 #[test]
+#[allow(clippy::too_many_lines, reason = "one scene, from its setting to its end")]
 fn nothing_in_a_saved_run_breaks_a_page() {
     fn changed(value: Value, change: &dyn Fn(Value) -> Value) -> Value {
         change(match value {
@@ -328,13 +329,15 @@ fn nothing_in_a_saved_run_breaks_a_page() {
 #[test]
 fn the_bench_of_timer_structures_has_its_section() {
     let directory = Directory::new("peers");
-    let rounds =
-        |ns: f64| json!([{ "set_cancel_ns": ns }, { "set_cancel_ns": 2.0 * ns }, { "set_cancel_ns": "x" }]);
-    let bench = json!({ "schema": "softtimers.bench.timers/1", "rounds": {
-        "W1/0": { "softtimers": rounds(10.0), "BinaryHeap": rounds(20.0) },
-        "W1/1000": { "softtimers": rounds(11.0), "BinaryHeap": rounds(80.0) },
-        "stalls": { "softtimers": [{ "longest_ns": 900 }], "<b>": 7 },
-    }});
+    let cell = |ns: f64| json!({ "values": 2, "median": ns, "quartiles": [ns, ns] });
+    let table =
+        |key: &str, column: &str, rows: Value| json!({ "key": key, "columns": ["", column], "rows": rows });
+    let bench = json!({ "schema": "softtimers.results/1", "tables": [
+        table("W1/0", "set_cancel_ns", json!([["softtimers", cell(20.0)], ["BinaryHeap", cell(40.0)]])),
+        table("W1/1000", "set_cancel_ns", json!([["softtimers", cell(22.0)], ["BinaryHeap", cell(160.0)], [7, "x"]])),
+        table("stalls", "longest_ns", json!([["softtimers", cell(900.0)], ["<b>", 7]])),
+        7,
+    ]});
     fs::write(directory.file("timers.json"), bench.to_string()).unwrap();
     let (page, object) = rendered(&directory.0, &directory, "--only peers");
     check_pictures(&check_page(&page));

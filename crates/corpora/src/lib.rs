@@ -1,7 +1,7 @@
 //! Everything that reads what others wrote, as functions of bytes: [`TARGETS`].
 //!
 //! ```text
-//!   properties of cli, forward, …,  ──▶ TARGETS ──▶ fuzz/fuzz_targets/NAME.rs   new inputs, under cargo fuzz
+//!   properties of load, forward, …, ──▶ TARGETS ──▶ fuzz/fuzz_targets/NAME.rs   new inputs, under cargo fuzz
 //!   the models of core's tests                 └──▶ tests/replay.rs             fuzz/corpus/NAME/*, under cargo test
 //! ```
 //!
@@ -9,6 +9,7 @@
 //! an input that was ever found is tried by every `cargo test`. `fuzz/README.md` says which reader is in which target.
 #![forbid(unsafe_code)]
 
+pub mod replay;
 mod spans;
 mod timers;
 
@@ -17,7 +18,8 @@ mod timers;
 pub struct Target {
     /// The name of the fuzz target and of its corpus.
     pub name: &'static str,
-    body: fn(&[u8]),
+    /// Reads an input, and panics if something does not hold that must hold of any.
+    pub body: fn(&[u8]),
 }
 
 impl Target {
@@ -34,23 +36,22 @@ impl Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "assert_expr", body: |input| text(input, softtimers_measure::properties::assertion) },
     Target { name: "capi", body: softtimers_capi::sequences::run },
-    Target { name: "captured", body: softtimers_cli::properties::captured },
-    Target { name: "control", body: |input| text(input, softtimers_cli::properties::control) },
     Target { name: "delivery_trace", body: softtimers_wan::properties::trace },
-    Target { name: "filter_code", body: |input| text(input, softtimers_cli::properties::filter_code) },
     Target { name: "frames", body: softtimers_forward::properties::frame },
     Target { name: "ledger", body: softtimers_load::properties::ledger },
-    Target { name: "metrics", body: softtimers_cli::properties::metrics },
     Target { name: "path", body: path },
     Target { name: "rules", body: softtimers_forward::properties::rules },
-    Target { name: "saved_run", body: softtimers_cli::properties::saved_run },
-    Target { name: "sim_parts", body: |input| text(input, softtimers_cli::properties::sim_parts) },
     Target { name: "spans", body: spans::many },
     Target { name: "timers", body: timers::few },
     Target { name: "trace", body: softtimers_load::properties::recording },
     Target { name: "units", body: |input| text(input, units) },
     Target { name: "wire", body: softtimers_load::properties::wire },
 ];
+
+/// The targets of the command's own readers, in `properties.rs` of its sources: a program cannot be a dependency, so its unit
+/// tests replay these corpora, and `fuzz/` compiles its sources.
+pub const OF_THE_COMMAND: [&str; 6] =
+    ["captured", "control", "filter_code", "metrics", "saved_run", "sim_parts"];
 
 /// Runs the target of this name.
 ///
@@ -76,7 +77,6 @@ fn text(input: &[u8], body: fn(&str)) {
 fn units(text: &str) {
     softtimers_measure::properties::units(text);
     softtimers_load::properties::pattern(text);
-    softtimers_cli::properties::typed(text);
 }
 
 /// A path that is offered and set anything: it adds up, however often one looks.

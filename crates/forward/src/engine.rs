@@ -17,16 +17,16 @@ use std::time::Duration;
 
 use softtimers::late::cpu_time;
 use softtimers::poll::{CpuLimitConfig, SourceConfig, SourceId};
-use softtimers_net::poller::{Device, Outputs, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp, Token};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
+use softtimers_net::poller::{Device, Outputs, Packet, Poller};
 
 use crate::asks::Asks;
-use softtimers::poll::AnyPolicy;
 use crate::plan::{Controls, Plan};
 use crate::rules::{Filter, Follower, Rulebook};
 use crate::stats::{Account, PollingStats, Stats};
+use softtimers::poll::AnyPolicy;
 
 /// A device that counts what it carries.
 pub(crate) trait Counted: Device + AsFd {

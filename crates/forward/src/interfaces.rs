@@ -14,10 +14,10 @@ mod port;
 use std::io;
 use std::sync::Arc;
 
-use softtimers_net::packet::Interface;
-use softtimers_net::poller::{PacketConfig, PacketDevice, Spread, XdpConfig, XdpDevice};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
+use softtimers_net::packet::Interface;
+use softtimers_net::poller::{PacketConfig, PacketDevice, Spread, XdpConfig, XdpDevice};
 
 use crate::engine::{Basis, Engine};
 use crate::frames::Forwarder;
@@ -118,7 +118,8 @@ impl<D: Wire + Send + 'static> Pollers for Shares<D> {
             workers.start(interrupt.stop_handle().map_err(clash)?, move || {
                 let basis = Basis::another(&setting.plan, interrupt);
                 let engine = basis.and_then(|basis| setting.engine(basis, devices, |carrier| carrier));
-                let mut engine = engine.map_err(|error| Failure::broke_off("setting up the forwarder", &error))?;
+                let mut engine =
+                    engine.map_err(|error| Failure::broke_off("setting up the forwarder", &error))?;
                 engine.run(&mut account)
             })?;
         }
@@ -149,7 +150,8 @@ impl Setting {
         });
         let ports = [Port::new(a, basis.until.clone()), Port::new(b, basis.until.uncounted())];
         let names = interfaces.each_ref().map(|interface| interface.name().to_owned());
-        let carrier = Carrier::new(forwarder, names, &ports, loops.clone(), Links::follow(links), plan.notify);
+        let carrier =
+            Carrier::new(forwarder, names, &ports, loops.clone(), Links::follow(links), plan.notify);
         Engine::new(plan, basis, place(carrier), ports)
     }
 }

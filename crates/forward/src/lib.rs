@@ -41,9 +41,9 @@ mod workers;
 use std::fmt;
 use std::io;
 
-use softtimers_net::udp::UdpSocket;
 use softtimers_measure::failure::Failure;
 use softtimers_net::relay::RelayConfig;
+use softtimers_net::udp::UdpSocket;
 
 use engine::Engine;
 use interfaces::Pollers;
@@ -66,7 +66,12 @@ impl Forward {
     ///
     /// # Errors
     /// What the system says.
-    pub fn relay(plan: &Plan, controls: Controls, socket: UdpSocket, config: RelayConfig) -> io::Result<Self> {
+    pub fn relay(
+        plan: &Plan,
+        controls: Controls,
+        socket: UdpSocket,
+        config: RelayConfig,
+    ) -> io::Result<Self> {
         let engine = relay::engine(plan, controls, socket, config)?;
         Ok(Forward(Box::new(engine)))
     }

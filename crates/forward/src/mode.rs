@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use softtimers::Timestamp;
-use softtimers::poll::{
-    AnyPolicy, DelayBoundConfig, Look, Next, Policy, PolicySettings, Quota, WhenIdle,
-};
+use softtimers::poll::{AnyPolicy, DelayBoundConfig, Look, Next, Policy, PolicySettings, Quota, WhenIdle};
 use softtimers_core::PolicyError;
 
 /// A receive policy, by the name that it has here; or none, to see what they are for.
@@ -52,8 +50,10 @@ impl Mode {
     /// Returns all of them, each with what its policy does.
     pub fn all() -> impl Iterator<Item = (Mode, &'static str)> {
         let about = |mode: Mode| AnyPolicy::ALL.iter().find(|(name, _)| *name == mode.policy);
-        let named = Mode::NAMED.into_iter().map(move |mode| (mode, about(mode).map_or("", |&(_, about)| about)));
-        let others = AnyPolicy::ALL.iter().filter(|(name, _)| Mode::NAMED.iter().all(|mode| mode.policy != *name));
+        let named =
+            Mode::NAMED.into_iter().map(move |mode| (mode, about(mode).map_or("", |&(_, about)| about)));
+        let others =
+            AnyPolicy::ALL.iter().filter(|(name, _)| Mode::NAMED.iter().all(|mode| mode.policy != *name));
         named.chain(others.map(|&(policy, about)| (Mode { name: policy, policy }, about)))
     }
 
@@ -208,7 +208,10 @@ mod tests {
     fn what_is_not_given_is_the_policys_own() {
         let looking = Looking::new(Mode::POLL, 64, None, None).unwrap();
         assert_eq!((looking.aggregate(), looking.max_delay()), (Some(5), Some(Duration::from_micros(200))));
-        assert_eq!(Looking::new(Mode::HIP, 64, None, None).unwrap().max_delay(), Some(Duration::from_millis(1)));
+        assert_eq!(
+            Looking::new(Mode::HIP, 64, None, None).unwrap().max_delay(),
+            Some(Duration::from_millis(1))
+        );
         let naive = Looking::new(Mode::NAIVE, 64, None, None).unwrap();
         assert_eq!((naive.packets(), naive.quota(), naive.aggregate()), (None, Quota::NONE, None));
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use softtimers::Percent;
-use softtimers_net::packet::Interface;
 use softtimers_measure::interrupt::Interrupt;
+use softtimers_net::packet::Interface;
 
 use crate::asks::Asks;
 use crate::frames::headers::Mac;

@@ -9,8 +9,8 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-use softtimers_net::udp::UdpSocket;
 use softtimers_net::relay::{RelayConfig, prepare};
+use softtimers_net::udp::UdpSocket;
 
 use crate::engine::{Basis, Engine};
 use crate::plan::{Controls, Plan};

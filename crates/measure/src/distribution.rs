@@ -257,37 +257,6 @@ const SHARES: [f64; 24] = [
 /// An hour: no gap or lateness of a run that is still worth reporting is longer.
 const LONGEST: u64 = 3_600_000_000_000;
 
-/// The lower quartile, the median and the upper quartile; NaN of nothing.
-pub fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
-    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
-    [1, 2, 3].map(|quarter| values.get(values.len() * quarter / 4).copied().unwrap_or(f64::NAN))
-}
-
-/// Where the median of what these numbers were drawn from is with a confidence of 95% at least, with theirs in the middle; those
-/// that are no number are left out. `None` of fewer than six, which cannot say. O(n log n).
-///
-/// By the sign test, which asks nothing of their distribution: how many lie below the true median is a matter of tossed coins.
-pub fn median_within(values: impl Iterator<Item = f64>) -> Option<[f64; 3]> {
-    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
-    let count = values.len() as f64;
-    // The logarithm of the chance of `below` heads, and the chance of as many at most.
-    let (mut chance, mut tail, mut below) = (-count * std::f64::consts::LN_2, 0.0, 0);
-    while below < values.len() {
-        tail += chance.exp();
-        if tail > 0.025 {
-            break;
-        }
-        chance += ((count - below as f64) / (below + 1) as f64).ln();
-        below += 1;
-    }
-    let first = below.checked_sub(1)?;
-    let (low, high) = (values.get(first)?, values.get(values.len() - below)?);
-    let [_, median, _] = quartiles(values.iter().copied());
-    Some([*low, median, *high])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -366,24 +335,5 @@ mod tests {
             let mean = sorted.iter().sum::<u64>() as f64 / sorted.len() as f64;
             prop_assert!((distribution.mean.unwrap() - mean).abs() <= 1e-9 * mean.max(1.0));
         }
-    }
-
-    #[test]
-    fn quartiles_leave_out_what_is_no_number() {
-        assert_eq!(quartiles([4.0, f64::NAN, 1.0, 3.0, 2.0].into_iter()), [2.0, 3.0, 4.0]);
-        assert!(quartiles(std::iter::empty()).iter().all(|value| value.is_nan()));
-    }
-
-    /// The places are those of the tables of the sign test.
-    #[test]
-    fn the_median_lies_where_the_sign_test_says() {
-        let of = |count: u32| median_within((1..=count).map(f64::from));
-        assert_eq!([of(0), of(1), of(5)], [None; 3]);
-        assert_eq!(of(6), Some([1.0, 4.0, 6.0]));
-        assert_eq!(of(20), Some([6.0, 11.0, 15.0]));
-        assert_eq!(of(24), Some([7.0, 13.0, 18.0]));
-        assert_eq!(of(41), Some([14.0, 21.0, 28.0]));
-        let [low, _, high] = of(10_000).unwrap();
-        assert!((4_900.0..4_905.0).contains(&low) && (5_097.0..5_102.0).contains(&high), "{low} {high}");
     }
 }

@@ -5,7 +5,8 @@
 //!   typed                │                          exit code
 //!                        ├ machine, ticks, usage    who used the CPUs meanwhile
 //!                        ├ processor, class         where it ran
-//!                        └ child, interrupt         with whom, and until when
+//!                        ├ child, interrupt         with whom, and until when
+//!                        └ paired, estimate, bar    contenders in turn, and what that proves ──▶ result, a file
 //! ```
 //!
 //! A figure that was measured while somebody else had the CPU proves nothing, so every run watches the
@@ -14,15 +15,19 @@
 #![doc(test(attr(deny(warnings))))]
 
 pub mod assertion;
+pub mod bar;
 pub mod child;
 pub mod class;
 pub mod distribution;
+pub mod estimate;
 pub mod failure;
 pub mod interrupt;
 pub mod machine;
+pub mod paired;
 pub mod processor;
 #[doc(hidden)]
 pub mod properties;
+pub mod result;
 pub mod stats;
 pub mod ticks;
 pub mod units;

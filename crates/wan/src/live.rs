@@ -7,7 +7,6 @@
 //! ```
 
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use softtimers::{

@@ -34,7 +34,7 @@ const NOT_POSSIBLE: i32 = 77;
 
 /// Where the output of a command is kept, from the root.
 pub(crate) fn path(command: &str) -> String {
-    let needless = ["-p", "--bench", "--release", "--", "softtimers-bench", "--example"];
+    let needless = ["-p", "--bench", "--release", "--", "softtimers-lab", "--example"];
     let words = command.split_whitespace().filter(|word| !needless.contains(word));
     let name: Vec<_> = words.map(|word| word.replace(|c: char| !c.is_ascii_alphanumeric(), "-")).collect();
     let name = name.join("-");
@@ -213,7 +213,7 @@ fn machine() -> String {
 mod tests {
     use super::*;
 
-    const COMMAND: &str = "cargo bench -p softtimers-bench --bench kernel -- workloads";
+    const COMMAND: &str = "cargo bench -p softtimers-lab --bench kernel -- workloads";
 
     #[test]
     fn a_command_has_a_file() {

@@ -12,14 +12,14 @@ use crate::address;
 
 /// Who may be a client, for how long, and how much it may be answered.
 #[derive(Args, Debug, Clone)]
-pub struct ClientArgs {
+pub(crate) struct ClientArgs {
     /// The most clients at once; of datagrams, a new one then takes the place of the one with the least use
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub clients: u32,
+    pub(crate) clients: u32,
 
     /// Forget a client that has sent nothing for so long
     #[arg(long, value_name = "TIME", default_value = "2min", value_parser = units::positive_duration)]
-    pub client_timeout: Duration,
+    pub(crate) client_timeout: Duration,
 
     /// Send clients in this network all that comes for them; may be repeated. Loopback is always trusted
     ///
@@ -28,16 +28,16 @@ pub struct ClientArgs {
     /// networks whose addresses nobody elsewhere can send with. Downloads need it, and so do protocols that answer one
     /// request by more than three datagrams.
     #[arg(long, value_name = "CIDR", value_parser = address::network)]
-    pub trust: Vec<IpNet>,
+    pub(crate) trust: Vec<IpNet>,
 
     /// Answers a second to all clients of a prefix that is not trusted: an IPv4 /24, an IPv6 /56
     #[arg(long, value_name = "RATE", default_value = "1kpps", value_parser = answers)]
-    pub answers_per_prefix: Rate,
+    pub(crate) answers_per_prefix: Rate,
 }
 
 impl ClientArgs {
     /// The same as a relay of datagrams has it.
-    pub fn limits(&self) -> ClientLimits {
+    pub(crate) fn limits(&self) -> ClientLimits {
         ClientLimits {
             most: self.clients,
             idle: self.client_timeout,

@@ -4,7 +4,7 @@ use clap::{Args, CommandFactory};
 use clap_mangen::Man;
 use softtimers_measure::failure::Failure;
 
-use crate::args::Cli;
+use crate::commands::Cli;
 
 /// `softtimers completions`.
 #[derive(Args, Debug, Clone)]

@@ -13,26 +13,26 @@ use softtimers_measure::units;
 
 /// When it looks, and how much it may do at once.
 #[derive(Args, Debug, Clone)]
-pub struct ReceivingArgs {
+pub(crate) struct ReceivingArgs {
     /// When it looks for packets
     #[arg(long, default_value_t, value_parser = modes())]
-    pub mode: Mode,
+    pub(crate) mode: Mode,
 
     /// Packets that each input may have in one turn; not for the mode naive
     #[arg(long, value_name = "N", default_value_t = DEFAULT_QUOTA, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub quota: u32,
+    pub(crate) quota: u32,
 
     /// Packets wanted in a poll, on average [default: 5]; for the modes poll and hybrid
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
-    pub aggregate: Option<u32>,
+    pub(crate) aggregate: Option<u32>,
 
     /// The longest that a packet waits for a poll [default: 200us; of hip, 1ms]; not for the modes without polls
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub max_delay: Option<Duration>,
+    pub(crate) max_delay: Option<Duration>,
 
     /// Leave the rest of a processor to others: a share of each 10 ms, such as 50%; not for the mode naive
     #[arg(long, value_name = "SHARE", value_parser = units::percent)]
-    pub cpu_limit: Option<Percent>,
+    pub(crate) cpu_limit: Option<Percent>,
 }
 
 impl ReceivingArgs {
@@ -68,7 +68,9 @@ impl ReceivingArgs {
         match self.cpu_limit {
             Some(share) if share.get() == 0 => Err(Failure::usage("--cpu-limit 0%: 1% to 100%")),
             // Its turns do not end.
-            Some(_) if self.mode == Mode::NAIVE => Err(Failure::usage("--cpu-limit: --mode naive keeps none")),
+            Some(_) if self.mode == Mode::NAIVE => {
+                Err(Failure::usage("--cpu-limit: --mode naive keeps none"))
+            }
             limit => Ok(limit),
         }
     }

@@ -10,6 +10,6 @@ mod run;
 pub(crate) mod setting;
 mod show;
 
-pub use args::SimArgs;
+pub(crate) use args::SimArgs;
 pub(crate) use run::run;
 pub(crate) use show::SimReport;

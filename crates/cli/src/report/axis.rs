@@ -13,23 +13,21 @@ use super::figure::digits;
 
 /// What is measured along an edge of a figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Axis {
+pub(crate) struct Axis {
     /// What.
-    pub name: String,
+    pub(crate) name: String,
     /// In what unit.
-    pub unit: String,
+    pub(crate) unit: String,
     /// How values are spread.
-    pub scale: Scale,
+    pub(crate) scale: Scale,
 }
 
 /// How values are spread along an axis.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Scale {
+pub(crate) enum Scale {
     /// Evenly, from zero on.
     Linear,
-    /// Evenly, from the least value to the greatest.
-    Between,
     /// A decade is as wide as another; zero and less has no place.
     Log,
     /// Shares from 0 to below 1, a nine more is as wide as another.
@@ -40,17 +38,17 @@ pub enum Scale {
 
 impl Axis {
     /// An axis.
-    pub fn new(name: impl Into<String>, unit: impl Into<String>, scale: Scale) -> Self {
+    pub(crate) fn new(name: impl Into<String>, unit: impl Into<String>, scale: Scale) -> Self {
         Axis { name: name.into(), unit: unit.into(), scale }
     }
 
     /// What stands beside it: the name, and the unit in parentheses.
-    pub fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         format!("{} ({})", self.name, self.unit)
     }
 
     /// A value as a cell of a table.
-    pub fn show(&self, value: f64) -> String {
+    pub(crate) fn show(&self, value: f64) -> String {
         match &self.scale {
             Scale::Names(names) => names.get(value.round().max(0.0) as usize).cloned().unwrap_or_default(),
             Scale::Nines => format!("{}", (value * 1e5).round() / 1e3),
@@ -83,9 +81,9 @@ impl Axis {
                 (if least < 0.0 { least - room } else { 0.0 }, greatest + room)
             }
             Scale::Nines => (0.0, greatest.max(1.0) + 0.1),
-            Scale::Between | Scale::Log => {
+            Scale::Log => {
                 let room =
-                    ((greatest - least) * 0.05).max(if self.scale == Scale::Log { 0.08 } else { 1e-9 });
+                    ((greatest - least) * 0.05).max(0.08);
                 (least - room, greatest + room)
             }
         }
@@ -97,7 +95,7 @@ impl Axis {
             Scale::Names(names) => {
                 names.iter().enumerate().map(|(at, name)| (at as f64, name.clone())).collect()
             }
-            Scale::Linear | Scale::Between => linear(least, greatest),
+            Scale::Linear => linear(least, greatest),
             Scale::Log => decades(least, greatest),
             Scale::Nines => {
                 let nines = std::iter::once(0.5).chain((1..9).map(|nines| 1.0 - 0.1f64.powi(nines)));
@@ -177,7 +175,7 @@ mod tests {
 
     #[test]
     fn no_range_is_too_odd_for_an_axis() {
-        for scale in [Scale::Linear, Scale::Between, Scale::Log, Scale::Nines, Scale::Names(vec![])] {
+        for scale in [Scale::Linear, Scale::Log, Scale::Nines, Scale::Names(vec![])] {
             let axis = Axis::new("a", "b", scale);
             for values in
                 [vec![], vec![0.0], vec![5.0; 3], vec![-1e18, 1e18], vec![1e-300, 1e18], vec![0.999_999]]

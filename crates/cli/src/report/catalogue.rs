@@ -12,31 +12,31 @@ use super::saved::Runs;
 
 /// A section.
 #[derive(Clone, Copy, Debug)]
-pub struct Section {
+pub(crate) struct Section {
     /// What `--only` calls it.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Its heading.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     /// Where it stands.
-    pub part: Part,
+    pub(crate) part: Part,
     /// What to see, in one sentence.
-    pub see: &'static str,
+    pub(crate) see: &'static str,
     /// Whether the runs agree with it.
-    pub claim: Claim,
+    pub(crate) claim: Claim,
     /// What it stands beside.
-    pub papers: &'static str,
+    pub(crate) papers: &'static str,
     /// The runs it is made of.
-    pub sources: &'static [&'static str],
+    pub(crate) sources: &'static [&'static str],
     /// The other sections' runs that it looks at if they are there.
-    pub looks_at: &'static [&'static str],
+    pub(crate) looks_at: &'static [&'static str],
     /// Makes its figures.
-    pub draw: fn(&Runs, &mut Drawn),
+    pub(crate) draw: fn(&Runs, &mut Drawn),
 }
 
 /// The parts of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Part {
+pub(crate) enum Part {
     /// What it comes to.
     Summary,
     /// Measured on a machine.
@@ -47,7 +47,7 @@ pub enum Part {
 
 impl Part {
     /// Its heading.
-    pub fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Part::Summary => "In short",
             Part::Measured => "Measured on this machine",
@@ -57,12 +57,12 @@ impl Part {
 }
 
 /// The section of this name.
-pub fn find(name: &str) -> Option<&'static Section> {
+pub(crate) fn find(name: &str) -> Option<&'static Section> {
     SECTIONS.iter().find(|section| section.name == name)
 }
 
 /// All sections, in the order of the report.
-pub static SECTIONS: &[Section] = &[
+pub(crate) static SECTIONS: &[Section] = &[
     Section {
         name: "summary",
         title: "The papers' figures and ours",

@@ -12,49 +12,49 @@ use super::axis::Axis;
 
 /// What was made of the runs of one section.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Drawn {
+pub(crate) struct Drawn {
     /// Pictures.
-    pub figures: Vec<Figure>,
+    pub(crate) figures: Vec<Figure>,
     /// Tables that stand on their own.
-    pub tables: Vec<Grid>,
+    pub(crate) tables: Vec<Grid>,
     /// What a reader has to know beside them, a sentence each.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// What should be here and is not, and why, a sentence each.
-    pub lacks: Vec<String>,
+    pub(crate) lacks: Vec<String>,
 }
 
 /// Series on two axes.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Figure {
+pub(crate) struct Figure {
     /// What it shows, a heading.
-    pub title: String,
+    pub(crate) title: String,
     /// The same for who cannot see it: what is on the axes, and what the series do.
-    pub text: String,
+    pub(crate) text: String,
     /// From left to right.
-    pub x: Axis,
+    pub(crate) x: Axis,
     /// From below to above.
-    pub y: Axis,
+    pub(crate) y: Axis,
     /// In the order of the legend.
-    pub series: Vec<Series>,
+    pub(crate) series: Vec<Series>,
 }
 
 /// Points of one kind.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Series {
+pub(crate) struct Series {
     /// As the legend has it.
-    pub name: String,
+    pub(crate) name: String,
     /// How it is drawn.
-    pub mark: Mark,
+    pub(crate) mark: Mark,
     /// Which colour and shape, counted from zero; those of a paper and of its counterpart here are the same.
-    pub colour: usize,
+    pub(crate) colour: usize,
     /// In the units of the axes, in the order they are joined. What is no number is left out.
-    pub points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// How points are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mark {
+pub(crate) enum Mark {
     /// Joined, each marked.
     Line,
     /// Each alone, filled.
@@ -71,29 +71,29 @@ pub enum Mark {
 
 /// Rows of texts under a head.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Grid {
+pub(crate) struct Grid {
     /// What is in it.
-    pub title: String,
+    pub(crate) title: String,
     /// A name for each column, units included.
-    pub head: Vec<String>,
+    pub(crate) head: Vec<String>,
     /// A text for each column in each row.
-    pub rows: Vec<Vec<String>>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Drawn {
     /// Says what is not here, and why.
-    pub fn lacks(&mut self, what: impl Into<String>) {
+    pub(crate) fn lacks(&mut self, what: impl Into<String>) {
         self.lacks.push(what.into());
     }
 
     /// Adds a remark.
-    pub fn note(&mut self, note: impl Into<String>) {
+    pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
     /// Adds a figure with the series that have points, and says which of ours have none. A paper has not measured
     /// everything, and of what it has not there is nothing to say.
-    pub fn figure(&mut self, mut figure: Figure) {
+    pub(crate) fn figure(&mut self, mut figure: Figure) {
         let blank = |series: &&Series| series.points.is_empty() && series.mark != Mark::Paper;
         let blank: Vec<&str> =
             figure.series.iter().filter(blank).map(|series| series.name.as_str()).take(MOST_SERIES).collect();
@@ -114,7 +114,7 @@ impl Drawn {
     }
 
     /// Adds a table; says that there is none if it has no rows.
-    pub fn table(&mut self, table: Grid) {
+    pub(crate) fn table(&mut self, table: Grid) {
         if table.rows.is_empty() {
             self.lacks(format!("'{}': no rows in the saved run", table.title));
         } else {
@@ -123,14 +123,14 @@ impl Drawn {
     }
 
     /// Whether there is anything to look at.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.figures.is_empty() && self.tables.is_empty()
     }
 }
 
 impl Series {
     /// Points joined by lines.
-    pub fn line(
+    pub(crate) fn line(
         colour: usize,
         name: impl Into<String>,
         points: impl IntoIterator<Item = (f64, f64)>,
@@ -139,7 +139,7 @@ impl Series {
     }
 
     /// Of any kind; what cannot be placed on an axis is left out.
-    pub fn of(
+    pub(crate) fn of(
         mark: Mark,
         colour: usize,
         name: impl Into<String>,
@@ -153,7 +153,7 @@ impl Series {
 
 impl Figure {
     /// The numbers behind it: a row for each x, a column for each series.
-    pub fn data(&self) -> Grid {
+    pub(crate) fn data(&self) -> Grid {
         let told = || self.series.iter().filter(|series| series.mark != Mark::Rule);
         let mut places: Vec<f64> =
             told().flat_map(|series| series.points.iter().map(|point| point.0)).collect();
@@ -187,13 +187,13 @@ impl Figure {
 
 impl Grid {
     /// An empty one.
-    pub fn new(title: impl Into<String>, head: &[&str]) -> Self {
+    pub(crate) fn new(title: impl Into<String>, head: &[&str]) -> Self {
         let head = head.iter().map(|&name| name.to_owned()).collect();
         Grid { title: title.into(), head, rows: vec![] }
     }
 
     /// Adds a row, as long as the head.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let mut cells: Vec<String> = cells.into_iter().collect();
         cells.resize(self.head.len(), String::new());
         if self.rows.len() < MOST_ROWS {
@@ -203,14 +203,7 @@ impl Grid {
 }
 
 /// A number with the digits that mean something, for a cell; a dash for none.
-///
-/// ```
-/// use softtimers_cli::report::figure::digits;
-///
-/// let shown = [Some(0.0), Some(0.012_345), Some(3.456_7), Some(12_345.6), None].map(digits);
-/// assert_eq!(shown, ["0", "0.0123", "3.46", "12346", "–"]);
-/// ```
-pub fn digits(value: Option<f64>) -> String {
+pub(crate) fn digits(value: Option<f64>) -> String {
     let Some(value) = value.filter(|value| value.is_finite() && value.abs() < LARGEST) else {
         return "–".to_owned();
     };
@@ -226,7 +219,7 @@ pub fn digits(value: Option<f64>) -> String {
 }
 
 /// A share as a percentage.
-pub fn percent(share: Option<f64>) -> String {
+pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "–".to_owned(), |share| format!("{}%", digits(Some(share * 100.0))))
 }
 
@@ -242,6 +235,12 @@ const MOST_ROWS: usize = 5_000;
 mod tests {
     use super::super::axis::{Axis, Scale};
     use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_mean_something() {
+        let shown = [Some(0.0), Some(0.012_345), Some(3.456_7), Some(12_345.6), None].map(digits);
+        assert_eq!(shown, ["0", "0.0123", "3.46", "12346", "–"]);
+    }
 
     fn figure(series: Vec<Series>) -> Figure {
         let axis = |name: &'static str, unit| Axis::new(name, unit, Scale::Linear);

@@ -1,22 +1,14 @@
 //! HTML that is XML as well, written in one place where text becomes harmless: what a saved run says may be anything.
 
 /// Elements and text, each closed and escaped.
-///
-/// ```
-/// use softtimers_cli::report::markup::Markup;
-///
-/// let mut markup = Markup::default();
-/// markup.within("p", &[("class", "a\"b")], |markup| markup.text("1 < 2"));
-/// assert_eq!(markup.finish(), "<p class=\"a&quot;b\">1 &lt; 2</p>");
-/// ```
 #[derive(Clone, Debug, Default)]
-pub struct Markup {
+pub(crate) struct Markup {
     text: String,
 }
 
 impl Markup {
     /// An element with what `inside` adds. Names and attributes' names are the program's own.
-    pub fn within(
+    pub(crate) fn within(
         &mut self,
         tag: &'static str,
         attributes: &[(&'static str, &str)],
@@ -31,18 +23,18 @@ impl Markup {
     }
 
     /// An element with a text.
-    pub fn leaf(&mut self, tag: &'static str, attributes: &[(&'static str, &str)], text: &str) {
+    pub(crate) fn leaf(&mut self, tag: &'static str, attributes: &[(&'static str, &str)], text: &str) {
         self.within(tag, attributes, |markup| markup.text(text));
     }
 
     /// An element that has no inside.
-    pub fn void(&mut self, tag: &'static str, attributes: &[(&'static str, &str)]) {
+    pub(crate) fn void(&mut self, tag: &'static str, attributes: &[(&'static str, &str)]) {
         self.start(tag, attributes);
         self.text.push_str("/>");
     }
 
     /// A text.
-    pub fn text(&mut self, text: &str) {
+    pub(crate) fn text(&mut self, text: &str) {
         self.text.push_str(&escape(text));
     }
 
@@ -52,7 +44,7 @@ impl Markup {
     }
 
     /// All of it.
-    pub fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.text
     }
 
@@ -70,7 +62,7 @@ impl Markup {
 }
 
 /// A text that is neither markup nor ends an attribute, and has nothing in it that XML has no way to say.
-pub fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -95,6 +87,13 @@ pub(super) fn is_xml(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn elements_are_closed_and_texts_escaped() {
+        let mut markup = Markup::default();
+        markup.within("p", &[("class", "a\"b")], |markup| markup.text("1 < 2"));
+        assert_eq!(markup.finish(), "<p class=\"a&quot;b\">1 &lt; 2</p>");
+    }
     use proptest::prelude::*;
 
     proptest! {

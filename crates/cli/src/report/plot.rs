@@ -305,7 +305,7 @@ mod tests {
     fn every_mark_on_every_scale_is_well_formed() {
         let names = Scale::Names(vec!["one".into(), "<two>".into()]);
         for mark in [Mark::Line, Mark::Points, Mark::Paper, Mark::Ticks, Mark::Bars, Mark::Rule] {
-            for x in [Scale::Linear, Scale::Between, Scale::Log, Scale::Nines, names.clone()] {
+            for x in [Scale::Linear, Scale::Log, Scale::Nines, names.clone()] {
                 for y in [Scale::Linear, Scale::Log, names.clone()] {
                     let points = [(0.1, 1.0), (0.5, 10.0), (0.9, 0.0), (0.99, 1e15)];
                     let Some(svg) = svg(&figure(mark, x.clone(), y, &points), "f1") else {

@@ -18,30 +18,30 @@ use serde_json::{Value, json};
 use softtimers_measure::failure::{Failure, one_line};
 
 use super::source::{SOURCES, Source};
+use crate::commands::sim::SimReport;
 use crate::file::{self, quoted};
 use crate::run::output::Report;
-use crate::commands::sim::SimReport;
 use crate::user::as_caller;
 
 /// What was saved, by source.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Runs {
+pub(crate) struct Runs {
     kept: BTreeMap<&'static str, Result<Value, String>>,
 }
 
 /// How a process of a run came to its end, for people.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Made {
+pub(crate) struct Made {
     /// The source.
-    pub source: String,
+    pub(crate) source: String,
     /// In UTC; empty if unknown.
-    pub when: String,
+    pub(crate) when: String,
     /// One line about the machine.
-    pub machine: String,
+    pub(crate) machine: String,
     /// Command lines of each step, in the order in which they were started.
-    pub steps: Vec<Vec<String>>,
+    pub(crate) steps: Vec<Vec<String>>,
     /// Why its figures prove nothing, as far as it says so itself, and what it did otherwise than asked.
-    pub caveats: Vec<String>,
+    pub(crate) caveats: Vec<String>,
 }
 
 impl Runs {
@@ -49,7 +49,7 @@ impl Runs {
     ///
     /// # Errors
     /// A usage failure if it cannot be read, or has no such file.
-    pub fn read(directory: &Path) -> Result<Self, Failure> {
+    pub(crate) fn read(directory: &Path) -> Result<Self, Failure> {
         let shown = directory.display();
         if let Err(error) = as_caller(|| fs::read_dir(directory)) {
             return Err(Failure::usage(format_args!("--from '{shown}': {error}")));
@@ -72,12 +72,12 @@ impl Runs {
     }
 
     /// Keeps what a source came to.
-    pub fn keep(&mut self, source: &'static Source, run: Result<Value, String>) {
+    pub(crate) fn keep(&mut self, source: &'static Source, run: Result<Value, String>) {
         self.kept.insert(source.name, run);
     }
 
     /// Whether there is a file of this source, whatever is in it.
-    pub fn has(&self, source: &str) -> bool {
+    pub(crate) fn has(&self, source: &str) -> bool {
         self.kept.contains_key(source)
     }
 
@@ -85,7 +85,7 @@ impl Runs {
     ///
     /// # Errors
     /// Why there is none, a sentence.
-    pub fn output(&self, source: &str, label: &str, process: &str) -> Result<&Value, String> {
+    pub(crate) fn output(&self, source: &str, label: &str, process: &str) -> Result<&Value, String> {
         let steps = self.steps(source)?;
         let step = steps.iter().find(|step| text(step, "label") == label);
         step.map_or_else(|| Err(format!("{source}: no step '{label}'")), |step| output(source, step, process))
@@ -95,7 +95,7 @@ impl Runs {
     ///
     /// # Errors
     /// As [`output`](Self::output).
-    pub fn only(&self, source: &str) -> Result<&Value, String> {
+    pub(crate) fn only(&self, source: &str) -> Result<&Value, String> {
         let output = self.only_output(source)?;
         let schema = text(output, "schema");
         if schema.starts_with(SIM) && schema != SimReport::SCHEMA {
@@ -126,7 +126,7 @@ impl Runs {
     ///
     /// # Errors
     /// As [`output`](Self::output).
-    pub fn labels(&self, source: &str) -> Result<Vec<&str>, String> {
+    pub(crate) fn labels(&self, source: &str) -> Result<Vec<&str>, String> {
         Ok(self.steps(source)?.iter().map(|step| text(step, "label")).collect())
     }
 
@@ -134,7 +134,7 @@ impl Runs {
     ///
     /// # Errors
     /// As [`output`](Self::output).
-    pub fn whole(&self, source: &str) -> Result<&Value, String> {
+    pub(crate) fn whole(&self, source: &str) -> Result<&Value, String> {
         match self.kept.get(source) {
             None => Err(format!("{source}: not among the saved runs")),
             Some(Err(why)) => Err(format!("{source}: {why}")),
@@ -151,7 +151,7 @@ impl Runs {
     }
 
     /// Who made the figures of a source; `None` if there is none.
-    pub fn made(&self, source: &str) -> Option<Made> {
+    pub(crate) fn made(&self, source: &str) -> Option<Made> {
         let run = self.kept.get(source)?.as_ref().ok()?;
         let steps = rows(run, "steps");
         let commands = |step: &Value| -> Vec<String> {

@@ -8,28 +8,28 @@
 
 /// One source of figures, saved as `NAME.json`.
 #[derive(Clone, Copy, Debug)]
-pub struct Source {
+pub(crate) struct Source {
     /// Its name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The runs it consists of, the short ones if asked for. Without any it is nothing that this command can make
     /// ([`is_foreign`](Self::is_foreign)).
-    pub steps: fn(quick: bool) -> Vec<Step>,
+    pub(crate) steps: fn(quick: bool) -> Vec<Step>,
 }
 
 impl Source {
     /// Whether another program writes it.
-    pub fn is_foreign(&self) -> bool {
+    pub(crate) fn is_foreign(&self) -> bool {
         (self.steps)(true).is_empty()
     }
 }
 
 /// Processes that run together.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Step {
+pub(crate) struct Step {
     /// What tells it from the other steps of its source; empty for the only one.
-    pub label: String,
+    pub(crate) label: String,
     /// Arguments of each process, in the order they are started; [`HERE`] is where the one before listens.
-    pub chain: Vec<Vec<String>>,
+    pub(crate) chain: Vec<Vec<String>>,
 }
 
 impl Step {
@@ -41,15 +41,15 @@ impl Step {
 }
 
 /// What stands in a command line for the address that the process before it has announced.
-pub const HERE: &str = "{}";
+pub(crate) const HERE: &str = "{}";
 
 /// The source of this name.
-pub fn find(name: &str) -> Option<&'static Source> {
+pub(crate) fn find(name: &str) -> Option<&'static Source> {
     SOURCES.iter().find(|source| source.name == name)
 }
 
 /// All of them, in the order in which they are made: first what other runs would disturb.
-pub static SOURCES: &[Source] = &[
+pub(crate) static SOURCES: &[Source] = &[
     Source {
         name: "doctor",
         steps: |quick| one(if quick { "doctor --quick --json" } else { "doctor --duration 2s --json" }),
@@ -161,7 +161,7 @@ fn wan(quick: bool) -> Vec<Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
+    use crate::commands::Cli;
     use clap::Parser;
 
     #[test]

@@ -15,7 +15,7 @@ use softtimers_measure::machine::Machine;
 use super::table::Table;
 
 /// The findings of a command. Its keys are those of the JSON object, beside the ones of [`Object`].
-pub trait Report: Serialize {
+pub(crate) trait Report: Serialize {
     /// `softtimers.NAME/VERSION`; the version changes when a key changes its meaning or goes.
     const SCHEMA: &'static str;
 
@@ -28,30 +28,30 @@ pub trait Report: Serialize {
 
 /// A report with the circumstances it was made in: what is printed.
 #[derive(Debug)]
-pub struct Object<'a, R, C> {
+pub(crate) struct Object<'a, R, C> {
     /// Where.
-    pub machine: &'a Machine,
+    pub(crate) machine: &'a Machine,
     /// The number that decided what was random, if anything was.
-    pub seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
     /// The configuration in effect, defaults filled in.
-    pub config: &'a C,
+    pub(crate) config: &'a C,
     /// What did not work as asked and what was done instead, one sentence each.
-    pub fallbacks: &'a [String],
+    pub(crate) fallbacks: &'a [String],
     /// Why the figures prove nothing, if so.
-    pub inconclusive: Option<String>,
+    pub(crate) inconclusive: Option<String>,
     /// What was found.
-    pub report: &'a R,
+    pub(crate) report: &'a R,
 }
 
 /// How to print a run, and what must hold for it.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Output {
+pub(crate) struct Output {
     /// One JSON object instead of a table.
-    pub json: bool,
+    pub(crate) json: bool,
     /// A line of JSON a second while the command runs, see [`stream`](super::stream), and the object on a line.
-    pub stream: bool,
+    pub(crate) stream: bool,
     /// Checked in this order after printing; all are checked.
-    pub assertions: Vec<Assertion>,
+    pub(crate) assertions: Vec<Assertion>,
 }
 
 impl Output {
@@ -60,7 +60,10 @@ impl Output {
     ///
     /// # Errors
     /// A usage failure for the first such key.
-    pub fn check_keys<R: Report, C: Serialize>(&self, example: &Object<'_, R, C>) -> Result<(), Failure> {
+    pub(crate) fn check_keys<R: Report, C: Serialize>(
+        &self,
+        example: &Object<'_, R, C>,
+    ) -> Result<(), Failure> {
         // A reason is a text, also where the example gives none.
         let example = Object { inconclusive: Some(String::new()), ..*example }.to_json()?;
         self.assertions.iter().try_for_each(|assertion| assertion.check_key(&example, R::ROWS))
@@ -71,7 +74,7 @@ impl Output {
     /// # Errors
     /// A check failure that names all the assertions that do not hold, or if stdout cannot be
     /// written to.
-    pub fn finish<R: Report, C: Serialize>(&self, object: &Object<'_, R, C>) -> Result<(), Failure> {
+    pub(crate) fn finish<R: Report, C: Serialize>(&self, object: &Object<'_, R, C>) -> Result<(), Failure> {
         let json = object.to_json()?;
         // Not from a `Value`, which has its keys in alphabetical order.
         if self.stream {
@@ -97,7 +100,7 @@ impl<R: Report, C: Serialize> Object<'_, R, C> {
     ///
     /// # Errors
     /// A check failure if the report cannot be written as JSON.
-    pub fn to_json(&self) -> Result<Value, Failure> {
+    pub(crate) fn to_json(&self) -> Result<Value, Failure> {
         serde_json::to_value(self.keys()).map_err(no_json)
     }
 
@@ -105,7 +108,7 @@ impl<R: Report, C: Serialize> Object<'_, R, C> {
     ///
     /// # Errors
     /// As [`to_json`](Self::to_json).
-    pub fn to_json_text(&self) -> Result<String, Failure> {
+    pub(crate) fn to_json_text(&self) -> Result<String, Failure> {
         serde_json::to_string_pretty(&self.keys()).map_err(no_json)
     }
 
@@ -160,7 +163,7 @@ struct Keys<'a, R, C> {
 ///
 /// # Errors
 /// A check failure for anything else, such as a full disk.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     tolerate_closed(write(text))
 }
 
@@ -168,7 +171,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Whatever the system says, a closed pipe too: the caller may want to end its run then.
-pub fn print_line(line: &str) -> io::Result<()> {
+pub(crate) fn print_line(line: &str) -> io::Result<()> {
     write(&format!("{line}\n"))
 }
 
@@ -188,7 +191,7 @@ fn tolerate_closed(written: io::Result<()>) -> Result<(), Failure> {
 }
 
 /// Says something to people on stderr. Nobody listening is no error.
-pub fn say(text: std::fmt::Arguments<'_>) {
+pub(crate) fn say(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 

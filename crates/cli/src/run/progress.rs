@@ -14,13 +14,13 @@ use softtimers::{Clock, Monotonic};
 
 /// Shows how much of a run has passed, until it is dropped.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     shown: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Progress {
     /// Starts to show the progress of a run of this duration, if it has one and somebody watches.
-    pub fn start(what: &'static str, duration: Option<Duration>) -> Self {
+    pub(crate) fn start(what: &'static str, duration: Option<Duration>) -> Self {
         let duration = duration.filter(|&duration| duration > WORTH_SHOWING);
         let begun = Monotonic.now();
         let passed = move || Monotonic.now().saturating_duration_since(begun).as_millis() as u64;
@@ -30,14 +30,14 @@ impl Progress {
     }
 
     /// Starts to show how many of so many steps are `done`, if somebody watches.
-    pub fn counted(what: &'static str, steps: usize, done: &Arc<AtomicUsize>) -> Self {
+    pub(crate) fn counted(what: &'static str, steps: usize, done: &Arc<AtomicUsize>) -> Self {
         let done = Arc::clone(done);
         let so_far = move || done.load(Ordering::Relaxed) as u64;
         Progress::show(what, "{msg} {bar:40} {pos}/{len}, {eta} left", steps as u64, so_far)
     }
 
     /// Starts to show how much of `total` is done, and how long the rest will take, if somebody watches.
-    pub fn parts(what: &'static str, total: u64, so_far: impl Fn() -> u64 + Send + 'static) -> Self {
+    pub(crate) fn parts(what: &'static str, total: u64, so_far: impl Fn() -> u64 + Send + 'static) -> Self {
         Progress::show(what, "{msg} {bar:40} {percent}%, {eta} left", total, so_far)
     }
 

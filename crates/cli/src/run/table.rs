@@ -6,43 +6,34 @@ use softtimers_measure::distribution::Distribution;
 use softtimers_measure::units::show_duration;
 
 /// Rows of a name and a value, printed in two columns.
-///
-/// ```
-/// use softtimers_cli::run::table::Table;
-///
-/// let mut table = Table::default();
-/// table.row("sent", 25_000);
-/// table.share("back to back", Some(0.004));
-/// assert_eq!(table.to_string(), "sent          25000\nback to back  0.40%\n");
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Table {
+pub(crate) struct Table {
     rows: Vec<(String, String)>,
 }
 
 impl Table {
     /// Adds a row.
-    pub fn row(&mut self, name: &str, value: impl ToString) {
+    pub(crate) fn row(&mut self, name: &str, value: impl ToString) {
         self.rows.push((name.to_owned(), value.to_string()));
     }
 
     /// Adds the rows of another table.
-    pub fn append(&mut self, mut other: Table) {
+    pub(crate) fn append(&mut self, mut other: Table) {
         self.rows.append(&mut other.rows);
     }
 
     /// Adds a share as a percentage, or a dash for what was not measured.
-    pub fn share(&mut self, name: &str, share: Option<f64>) {
+    pub(crate) fn share(&mut self, name: &str, share: Option<f64>) {
         self.row(name, share.map_or_else(|| "-".to_owned(), |share| format!("{:.2}%", share * 100.0)));
     }
 
     /// Adds a number, or a dash for what was not measured.
-    pub fn number(&mut self, name: &str, number: Option<u64>) {
+    pub(crate) fn number(&mut self, name: &str, number: Option<u64>) {
         self.row(name, number.map_or_else(|| "-".to_owned(), |number| number.to_string()));
     }
 
     /// Adds a text, broken between words into lines of 100 columns with the name's.
-    pub fn text(&mut self, name: &str, text: &str) {
+    pub(crate) fn text(&mut self, name: &str, text: &str) {
         let names = self.rows.iter().map(|(name, _)| name.chars().count());
         let width = WIDEST.saturating_sub(names.chain([name.chars().count()]).max().unwrap_or(0) + 2);
         let mut line = String::new();
@@ -59,7 +50,7 @@ impl Table {
 
     /// Adds a distribution of nanoseconds, to a thousandth of the unit that each is shown in: five times of any length
     /// have room on a line.
-    pub fn distribution(&mut self, name: &str, distribution: &Distribution) {
+    pub(crate) fn distribution(&mut self, name: &str, distribution: &Distribution) {
         let parts = [
             ("min", distribution.min),
             ("p50", distribution.p50),
@@ -92,6 +83,14 @@ const WIDEST: usize = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_stand_in_a_column() {
+        let mut table = Table::default();
+        table.row("sent", 25_000);
+        table.share("back to back", Some(0.004));
+        assert_eq!(table.to_string(), "sent          25000\nback to back  0.40%\n");
+    }
 
     #[test]
     fn long_texts_are_broken_between_words() {

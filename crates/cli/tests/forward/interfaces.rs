@@ -458,6 +458,7 @@ fn numbered(port: u16, number: u32) -> Vec<u8> {
 
 /// Two threads, each with its share: together they tell of every frame once, and none overtakes another of its flow.
 #[test]
+#[allow(clippy::too_many_lines, reason = "one scene, from its setting to its end")]
 fn several_pollers_add_up_and_flows_keep_their_order() {
     with_cable("crew", |hosts| {
         let queues = ["numtxqueues", "2", "numrxqueues", "2"];
@@ -605,6 +606,7 @@ impl Scrape {
 /// Each takes the changed rules up when it comes to it. What a scrape tells meanwhile adds up, a rule that stays keeps its
 /// count wherever it stands then, and what is counted by rules that are gone is not lost.
 #[test]
+#[allow(clippy::too_many_lines, reason = "one scene, from its setting to its end")]
 fn several_pollers_count_exactly_while_rules_change() {
     with_cable("counts", |hosts| {
         let staying = ["from-port 1000-1019 accept", "accept"];

@@ -101,6 +101,7 @@ type Change = fn(&mut Value);
 
 /// A run that has something else than the sentence says so, and what.
 #[test]
+#[allow(clippy::too_many_lines, reason = "one scene, from its setting to its end")]
 fn a_run_that_contradicts_its_sentence_says_so() {
     fn set(run: &mut Value, wanted: &[(&str, Value)], key: &str, to: Value) {
         let rows = run["steps"][0]["outputs"]["sim"]["rows"].as_array_mut().unwrap();

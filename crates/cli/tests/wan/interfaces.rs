@@ -77,6 +77,7 @@ const WAIT: Duration = Duration::from_secs(30);
 /// The kernels' own TCP, offloads and all, crosses a path of 20 ms and 20 Mbit/s: each byte, no round trip shorter and
 /// no second faster than that; and afterwards both interfaces are as they were.
 #[test]
+#[allow(clippy::too_many_lines, reason = "one scene, from its setting to its end")]
 fn kernel_tcp_crosses_at_the_rate_and_no_sooner() {
     with_hosts("tcp", |hosts| {
         let bridge = start(hosts, "--rtt 20ms --rate 20Mbit --queue 100ms");

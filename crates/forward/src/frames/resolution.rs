@@ -18,7 +18,13 @@ use super::headers::{Headers, Mac};
 use crate::rules::Protocol;
 
 /// Makes the answer in `answer` if `frame` asks for one of `addresses`, which are at `mac`: whether it does.
-pub(crate) fn answer(frame: &[u8], headers: &Headers, addresses: &[IpAddr], mac: Mac, answer: &mut Vec<u8>) -> bool {
+pub(crate) fn answer(
+    frame: &[u8],
+    headers: &Headers,
+    addresses: &[IpAddr],
+    mac: Mac,
+    answer: &mut Vec<u8>,
+) -> bool {
     let packet = &frame[headers.packet..];
     let made = match headers.ip {
         None if headers.kind.0 == EtherType::ARP.0 => arp(packet, addresses, mac, answer),

@@ -17,11 +17,11 @@ use crate::engine::Handler;
 use crate::frames::loops::Loops;
 use crate::frames::reason::Reason;
 use crate::frames::{Arrival, Forwarder, Verdict};
-use softtimers::poll::AnyPolicy;
 use crate::notify::Notify;
 use crate::rules::{Entrance, Filter};
 use crate::stats::Stats;
 use crate::volume::Volume;
+use softtimers::poll::AnyPolicy;
 
 /// Decides about frames, and where they go.
 #[derive(Debug)]
@@ -89,7 +89,9 @@ impl<D: Wire> Carrier<D> {
                 "a frame came back: {a} and {b} are joined elsewhere, too; nothing is forwarded until they are not"
             ));
         } else {
-            (self.notify)(format_args!("no frame comes back between {a} and {b} any more; they are forwarded again"));
+            (self.notify)(format_args!(
+                "no frame comes back between {a} and {b} any more; they are forwarded again"
+            ));
         }
     }
 }

@@ -50,7 +50,11 @@ impl LinkWatch {
     ///
     /// # Errors
     /// If the system has no descriptor or no thread left.
-    pub(crate) fn begin(interfaces: &[Interface; 2], room: Option<usize>, notify: Notify) -> io::Result<Self> {
+    pub(crate) fn begin(
+        interfaces: &[Interface; 2],
+        room: Option<usize>,
+        notify: Notify,
+    ) -> io::Result<Self> {
         let links = Arc::new(Links::of(interfaces));
         let mut watch = InterfaceWatch::new(interfaces.to_vec())?;
         // Since they were looked up they may have changed.

@@ -9,10 +9,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use softtimers_net::poller::{
-    Device, Drops, FrameInfo, Left, Packet, PacketDevice, Sent, Transmit, Received, XdpDevice,
-};
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::poller::{
+    Device, Drops, FrameInfo, Left, Packet, PacketDevice, Received, Sent, Transmit, XdpDevice,
+};
 
 use crate::engine::{Counted, Until};
 use crate::stats::{MadeStats, Stats};

@@ -22,8 +22,8 @@ use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_net::udp::{RecvBatch, UdpSocket};
 
 use super::beat::Beat;
-use super::quiet::Quiet;
 use super::queue::{Queue, ROOM};
+use super::quiet::Quiet;
 use super::receiver::Stage;
 use super::second::{Item, SIZE, Second};
 use super::stats::Stats;

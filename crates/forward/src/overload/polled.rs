@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use softtimers::poll::{AnyPolicy, CpuLimitConfig, FeedbackConfig, Preset, SourceConfig, SourceId};
+use softtimers::{Clock, Monotonic, Timestamp, Token};
 use softtimers_net::poller::{Device, Poller, UdpDevice};
 use softtimers_net::udp::UdpSocket;
-use softtimers::{Clock, Monotonic, Timestamp, Token};
 
 use super::beat::Beat;
-use super::quiet::Quiet;
 use super::queue::{Queue, ROOM};
+use super::quiet::Quiet;
 use super::receiver::Stage;
 use super::second::Item;
 use super::stats::Stats;
@@ -33,13 +33,7 @@ pub(crate) fn run(
     poller.watch(&stage.stop, STOP)?;
     let marks = FeedbackConfig::preset(Preset::Measured, ROOM).map_err(io::Error::other)?;
     let attached = queue.map(|queue| poller.attach_queue(&queue.gauge, marks, &[source])).transpose()?;
-    let mut receiver = FirstStage {
-        stage,
-        sink,
-        queue,
-        waiting: Vec::new(),
-        stats: Stats::default(),
-    };
+    let mut receiver = FirstStage { stage, sink, queue, waiting: Vec::new(), stats: Stats::default() };
     let (mut busy, mut quiet) = (Busy::default(), Quiet::default());
     let (mut beat, mut sent) = (Beat::new(Monotonic.now()), 0);
     let mut now = Monotonic.now();

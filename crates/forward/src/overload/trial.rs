@@ -21,10 +21,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::setpriority_process;
 use softtimers::poll::{Progress, ProgressConfig};
-use softtimers_net::udp::UdpSocket;
 use softtimers::{Clock, Monotonic};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::processor::{Kept, Processor};
+use softtimers_net::udp::UdpSocket;
 
 use super::filter::Filter;
 use super::load::{self, GOODBYES, Offer, Offered};
@@ -145,7 +145,8 @@ impl Bench {
         let [delivered, in_time] = [&window.delivered, &window.in_time].map(|n| n.load(Ordering::Relaxed));
         // The receiver lets a datagram wait for so long, whatever the rate.
         let waits = self.plan.looking.max_delay().unwrap_or_default();
-        let keeps_up = keeps_up(offered.sent, delivered - in_time, waits.as_secs_f64() / length.as_secs_f64());
+        let keeps_up =
+            keeps_up(offered.sent, delivered - in_time, waits.as_secs_f64() / length.as_secs_f64());
         Point {
             target_pps: offer.rate,
             offered_pps: offered.pps,

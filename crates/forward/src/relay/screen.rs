@@ -13,17 +13,17 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use softtimers::poll::SourceId;
-use softtimers_net::poller::{Outputs, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::poller::{Outputs, Packet, Poller};
 use softtimers_net::relay::{RelayStats, is_misdirected};
 
 use super::side::{Hop, Peer, Side};
 use super::table::Table;
 use crate::engine::Handler;
-use softtimers::poll::AnyPolicy;
 use crate::rules::{Action, Filter, Seen};
 use crate::stats::{ClientStats, Stats};
 use crate::volume::Volume;
+use softtimers::poll::AnyPolicy;
 
 /// Decides about datagrams, and where they go.
 #[derive(Debug)]

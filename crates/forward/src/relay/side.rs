@@ -17,10 +17,10 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use softtimers_net::poller::{Device, Drops, Left, Packet, Sent, Transmit, Received, UdpDevice};
-use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::poller::{Device, Drops, Left, Packet, Received, Sent, Transmit, UdpDevice};
 use softtimers_net::relay::ClientId;
+use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
 
 use super::table::Table;
 use crate::engine::{Counted, Until};

@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{Timespec, epoll};
 use softtimers::Timestamp;
-use softtimers_net::udp::UdpSocket;
 use softtimers_net::relay::{ClientId, RelayConfig, Sessions};
+use softtimers_net::udp::UdpSocket;
 
 /// The clients there are.
 #[derive(Debug)]

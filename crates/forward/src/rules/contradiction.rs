@@ -3,8 +3,8 @@
 //!
 //! Only what follows from the clauses alone counts. A rule for packets that nobody sends is left alone.
 
-use std::fmt::Display;
 use ipnet::IpNet;
+use std::fmt::Display;
 
 use super::clauses::{EtherType, Protocol, Span};
 use super::rule::Rule;
@@ -174,7 +174,8 @@ mod tests {
         ] {
             assert_eq!(contradiction(text, true), None, "{text}");
         }
-        let problem = parse::parse(b"accept\n").and_then(|_| parse::parse(b"# ours\ntype arp port 53 accept\nreject\n"));
+        let problem = parse::parse(b"accept\n")
+            .and_then(|_| parse::parse(b"# ours\ntype arp port 53 accept\nreject\n"));
         assert!(problem.unwrap_err().to_string().starts_with("2: 'type arp' and 'port 53' never hold"));
     }
 

@@ -9,8 +9,8 @@ use ipnet::IpNet;
 use softtimers_measure::failure::one_line;
 use softtimers_measure::units;
 
-use super::coverage::Coverage;
 use super::clauses::{Entrance, EtherType, Limit, Protocol, Span};
+use super::coverage::Coverage;
 use super::rule::{Action, Entry, Purpose, Rule, Rules};
 
 /// Why some text is no rules.
@@ -180,13 +180,14 @@ pub(crate) fn rule(text: &str, quoting: Quoting) -> Result<Rule, String> {
             "length" => once(word, &mut rule.lengths, span(word, value(word, &mut words)?, quoting)?)?,
             "rate" => {
                 let text = value(word, &mut words)?;
-                let rate = units::rate(text).map_err(|error| format!("rate '{}': {error}", quoting.of(text)))?;
+                let rate =
+                    units::rate(text).map_err(|error| format!("rate '{}': {error}", quoting.of(text)))?;
                 once(word, &mut rule.rate, Limit { rate, burst: DEFAULT_BURST })?;
             }
             "burst" => {
                 let text = value(word, &mut words)?;
-                let time =
-                    units::duration(text).map_err(|error| format!("burst '{}': {error}", quoting.of(text)))?;
+                let time = units::duration(text)
+                    .map_err(|error| format!("burst '{}': {error}", quoting.of(text)))?;
                 rule.rate.as_mut().ok_or("'burst' belongs after a 'rate'")?.burst = time;
                 once(word, &mut burst, time)?;
             }
@@ -223,8 +224,9 @@ fn entrance(text: &str, quoting: Quoting) -> Result<Entrance, String> {
 }
 
 fn kind(text: &str, quoting: Quoting) -> Result<EtherType, String> {
-    EtherType::named(text)
-        .ok_or_else(|| format!("type '{}': arp, ipv4, ipv6, or a number from 0x0600 to 0xffff", quoting.of(text)))
+    EtherType::named(text).ok_or_else(|| {
+        format!("type '{}': arp, ipv4, ipv6, or a number from 0x0600 to 0xffff", quoting.of(text))
+    })
 }
 
 fn protocol(text: &str, quoting: Quoting) -> Result<Protocol, String> {
@@ -255,7 +257,9 @@ fn network(word: &str, text: &str, quoting: Quoting) -> Result<IpNet, String> {
         )));
     }
     let network = IpNet::new(address, bits).ok().filter(|network| network.trunc() == *network);
-    network.ok_or_else(|| refuse(format!("has bits beyond the first {}, which are the network's", quoting.of(bits))))
+    network.ok_or_else(|| {
+        refuse(format!("has bits beyond the first {}, which are the network's", quoting.of(bits)))
+    })
 }
 
 fn span(word: &str, text: &str, quoting: Quoting) -> Result<Span, String> {

@@ -158,7 +158,6 @@ impl Tally {
         (self.revision, self.matched) = (revision, carried);
         true
     }
-
 }
 
 /// Adds another poller's, or what the same one counted later, of the same file. The sum is of the later revision of both.

@@ -51,6 +51,7 @@ struct Account {
 }
 
 /// Claims hold however slow the machine is: they are about counts, and nothing is waited for that may not come.
+#[allow(clippy::too_many_lines, reason = "one scene, from its setting to its end")]
 fn survives<D: Device<Address = FrameInfo> + AsFd>(devices: [D; 2], ends: &Ends) {
     let mut poller: Poller<D, Interrupts> = Poller::new().unwrap();
     let [from, to] = devices.map(|device| {

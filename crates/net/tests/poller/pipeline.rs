@@ -85,6 +85,7 @@ struct Outcome {
 }
 
 impl Pipeline {
+    #[allow(clippy::too_many_lines, reason = "one scene, from its setting to its end")]
     fn run(&self, arrivals: impl Iterator<Item = Timestamp> + 'static, until: Timestamp) -> Outcome {
         let clock = clock();
         let mut poller = Poller::on(Machine::with_costs(&clock, self.costs));

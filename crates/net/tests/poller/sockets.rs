@@ -233,6 +233,7 @@ fn a_worker_that_drains_its_queue_wakes_the_poller() {
 /// Livelock §8.2: a server of a pool of threads, with more packets than the pool can handle. Its queue does not run over,
 /// what came in is finished, and a timer never waits for more than two rounds.
 #[test]
+#[allow(clippy::too_many_lines, reason = "one scene, from its setting to its end")]
 fn a_pool_of_workers_is_fed_no_more_than_it_can_take() {
     const QUOTA: u32 = 16;
     const ROOM: u32 = 64;

@@ -490,6 +490,7 @@ fn several_queues_are_one_device() {
 /// Each share has some of the queues of both interfaces and a thread of its own: together they have all frames, and those
 /// of a flow in order.
 #[test]
+#[allow(clippy::too_many_lines, reason = "one scene, from its setting to its end")]
 fn shares_of_queues_are_disjoint_and_whole() {
     with_queues("shares", 3, |cables| {
         let ports = [interface("a1"), interface("b1")];

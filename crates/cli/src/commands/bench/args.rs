@@ -19,57 +19,57 @@ use crate::run::output::Output;
 /// by an epoll and a receive for each datagram.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = BENCH_EXAMPLES)]
-pub struct BenchArgs {
+pub(crate) struct BenchArgs {
     /// As in `forward`.
     #[command(flatten)]
-    pub receiving: ReceivingArgs,
+    pub(crate) receiving: ReceivingArgs,
 
     /// One: each datagram is filtered and sent on before the next is taken. Two: a queue lies between, and the
     /// second stage is a thread of its own on the same processor
     #[arg(long, value_name = "1|2", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
-    pub stages: u8,
+    pub(crate) stages: u8,
 
     /// Rules that the filter compares each datagram with, 0 to 10000000. What they cost here is measured and reported
     #[arg(long, value_name = "RULES", default_value_t = 20_000, value_parser = work)]
-    pub work: u32,
+    pub(crate) work: u32,
 
     /// Datagrams sent back to back; more where the sender cannot reach a rate otherwise, which is reported
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub burst: u32,
+    pub(crate) burst: u32,
 
     /// The nice value of the second stage: with 19 the receiver goes first whenever it wants to, as interrupts do
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=19))]
-    pub nice: Option<u8>,
+    pub(crate) nice: Option<u8>,
 
     /// What else wants the receiver's processor
     #[arg(long, value_enum, default_value_t)]
-    pub beside: Beside,
+    pub(crate) beside: Beside,
 
     /// Ask for a receive buffer of this size; the system may grant less
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = units::bytes)]
-    pub recv_buffer: u64,
+    pub(crate) recv_buffer: u64,
 
     /// How long each trial sends, or how many datagrams: 500ms, 10000
     #[arg(long, value_name = "TIME|N", default_value = "500ms", value_parser = trial)]
-    pub trial: TrialLength,
+    pub(crate) trial: TrialLength,
 
     /// Multiples of what the receiver can do, to be offered: 0 to 100
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "0.2,0.5,0.8,1,1.25,1.5,2,3,5", value_parser = multiple)]
-    pub rates: Vec<f64>,
+    pub(crate) rates: Vec<f64>,
 
     /// Offer these rates instead, and search for none; 0pps to let the receiver idle
     #[arg(long, value_name = "RATE,…", value_delimiter = ',', conflicts_with = "rates", value_parser = rate)]
-    pub at: Vec<u64>,
+    pub(crate) at: Vec<u64>,
 
     /// How to print.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// `--beside`.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Beside {
+pub(crate) enum Beside {
     /// Nothing
     #[default]
     None,
@@ -79,7 +79,7 @@ pub enum Beside {
 
 /// `--trial`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TrialLength {
+pub(crate) enum TrialLength {
     /// So long.
     Time(Duration),
     /// So many datagrams.
@@ -90,15 +90,15 @@ pub enum TrialLength {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct BenchPlan {
     /// What is measured.
-    pub receiver: Receiver,
+    pub(crate) receiver: Receiver,
     /// Datagrams back to back.
-    pub burst: u32,
+    pub(crate) burst: u32,
     /// How long it is sent to, each time.
-    pub trial: TrialLength,
+    pub(crate) trial: TrialLength,
     /// What it is offered.
-    pub offers: Offers,
+    pub(crate) offers: Offers,
     /// How to print the report.
-    pub output: Output,
+    pub(crate) output: Output,
 }
 
 /// What a receiver is offered.
@@ -143,7 +143,7 @@ impl BenchPlan {
 
 impl TrialLength {
     /// How long it is at this rate.
-    pub fn at(self, packets_per_second: f64) -> Duration {
+    pub(crate) fn at(self, packets_per_second: f64) -> Duration {
         match self {
             TrialLength::Time(time) => time,
             TrialLength::Datagrams(number) => {

@@ -24,8 +24,8 @@ impl Overload {
     /// # Errors
     /// A check failure if the system does not tell where this program is, which is also the sender.
     pub(crate) fn new(plan: BenchPlan) -> Result<Self, Failure> {
-        let program = std::env::current_exe()
-            .map_err(|error| Failure::broke_off("finding this program", &error))?;
+        let program =
+            std::env::current_exe().map_err(|error| Failure::broke_off("finding this program", &error))?;
         Ok(Overload { bench: Bench::new(plan.receiver, program), plan })
     }
 }

@@ -18,33 +18,33 @@ use crate::run::table::Table;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct BenchConfig {
     /// When the receiver looks.
-    pub mode: Mode,
+    pub(crate) mode: Mode,
     /// Threads it has.
-    pub stages: u8,
+    pub(crate) stages: u8,
     /// Rules of the filter.
-    pub rules: u32,
+    pub(crate) rules: u32,
     /// Datagrams back to back, unless a point says more.
-    pub burst: u32,
+    pub(crate) burst: u32,
     /// Datagrams a turn; `null` if there is no bound.
-    pub quota: Option<u32>,
+    pub(crate) quota: Option<u32>,
     /// Datagrams wanted in a poll; `null` in a mode that wants no number.
-    pub aggregate: Option<u32>,
+    pub(crate) aggregate: Option<u32>,
     /// The longest wait for a poll; `null` in a mode without polls.
-    pub max_delay_ns: Option<u64>,
+    pub(crate) max_delay_ns: Option<u64>,
     /// The share of a processor that input may have; `null`: all of it.
-    pub cpu_limit: Option<f64>,
+    pub(crate) cpu_limit: Option<f64>,
     /// The nice value of the second stage.
-    pub nice: u8,
+    pub(crate) nice: u8,
     /// What else wants the processor.
-    pub beside: Beside,
+    pub(crate) beside: Beside,
     /// Datagrams the queue between the stages has room for; of `naive` also with one stage.
-    pub queue: u32,
+    pub(crate) queue: u32,
     /// The receive buffer, as the system granted it.
-    pub recv_buffer_bytes: usize,
+    pub(crate) recv_buffer_bytes: usize,
     /// How long each trial is; `null` if it is a number of datagrams.
-    pub trial_s: Option<f64>,
+    pub(crate) trial_s: Option<f64>,
     /// Datagrams of each trial; `null` if it is a time.
-    pub trial_datagrams: Option<u64>,
+    pub(crate) trial_datagrams: Option<u64>,
 }
 
 impl BenchConfig {
@@ -81,41 +81,41 @@ impl BenchConfig {
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct BenchReport {
     /// The most that was delivered in a trial of the search: what multiples are multiples of. `null` without a search.
-    pub capacity_pps: Option<f64>,
+    pub(crate) capacity_pps: Option<f64>,
     /// The maximum loss-free receive rate: found by halving to 1%, then offered again for four times as long. The rate that
     /// was offered in that longer trial; `null` without a search, or if it and six lower rates lost datagrams.
-    pub mlfrr_pps: Option<u64>,
+    pub(crate) mlfrr_pps: Option<u64>,
     /// Trials that this took.
-    pub search_trials: u64,
+    pub(crate) search_trials: u64,
     /// What the filter costs a datagram, measured before the first trial.
-    pub work_ns: u64,
+    pub(crate) work_ns: u64,
     /// The same after the last trial.
-    pub work_after_ns: u64,
+    pub(crate) work_after_ns: u64,
     /// The highest multiple of the capacity that the sender reached; `null` without a search.
-    pub highest_multiple: Option<f64>,
+    pub(crate) highest_multiple: Option<f64>,
     /// What the points together say; `null` without a point.
-    pub curve: Option<CurveReport>,
+    pub(crate) curve: Option<CurveReport>,
     /// The least share of its times that a timer of 20 ms fired, of all points; `null` if trials are shorter.
-    pub timer_share: Option<f64>,
+    pub(crate) timer_share: Option<f64>,
     /// The largest share of a point's time in which there was input and no progress for 10 ms.
-    pub stalled_share: Option<f64>,
+    pub(crate) stalled_share: Option<f64>,
     /// One for each rate.
-    pub points: Vec<Point>,
+    pub(crate) points: Vec<Point>,
 }
 
 /// How a receiver behaves beyond its capacity.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct CurveReport {
     /// `ideal`, `realisable` or `livelock`.
-    pub behaviour: &'static str,
+    pub(crate) behaviour: &'static str,
     /// The highest rate of a point up to which no more than half a percent is lost, or left to a buffer.
-    pub loss_free_pps: u64,
+    pub(crate) loss_free_pps: u64,
     /// The most that was delivered within a trial.
-    pub peak_pps: u64,
+    pub(crate) peak_pps: u64,
     /// What is delivered at the highest rate.
-    pub asymptote_pps: u64,
+    pub(crate) asymptote_pps: u64,
     /// That as a share of the peak.
-    pub asymptote_share: f64,
+    pub(crate) asymptote_share: f64,
 }
 
 impl From<Curve> for CurveReport {
@@ -187,12 +187,9 @@ fn per_second(point: &Point, datagrams: u64) -> f64 {
 }
 
 fn line(point: &Point) -> String {
-    let percent =
-        |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0));
+    let percent = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0));
     let latency = |value: Option<u64>| {
-        value.map_or("-".to_owned(), |nanos| {
-            show_duration(Duration::from_nanos(rounded(nanos)))
-        })
+        value.map_or("-".to_owned(), |nanos| show_duration(Duration::from_nanos(rounded(nanos))))
     };
     let DropCounts { ring, rule, queue, output } = point.dropped;
     let [late, ring, queue, output] =

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use softtimers_net::packet::Filter;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units::{self, show_duration};
+use softtimers_net::packet::Filter;
 
 use super::filter;
 use super::privileges::to_become;
 use super::sink::{Rotate, SinkConfig};
 use crate::args::{EndArgs, StreamArgs};
-use softtimers_load::traffic::End;
 use crate::run::output::Output;
 use crate::user::User;
+use softtimers_load::traffic::End;
 
 /// `softtimers capture`.
 ///

@@ -13,11 +13,11 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use softtimers::poll::{Quota, SourceConfig, SourceId};
-use softtimers_net::poller::{Device, FrameInfo, Packet, PacketDevice, Poller, QueueId};
 use softtimers::{Clock, Monotonic, Timestamp, Token};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::stats::Counter;
+use softtimers_net::poller::{Device, FrameInfo, Packet, PacketDevice, Poller, QueueId};
 
 use super::batch::{Before, Written};
 use super::batching::Batching;

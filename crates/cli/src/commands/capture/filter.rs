@@ -17,8 +17,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use softtimers_net::packet::Filter;
 use softtimers_measure::failure::Failure;
+use softtimers_net::packet::Filter;
 
 use crate::file::{self, quoted};
 use crate::user::User;

@@ -209,6 +209,11 @@ const LONGEST_TEXT: usize = 32_000;
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::io::{self, Write as _};
+    use std::path::Path;
+    use std::process::{Command, Output};
+
     use super::*;
     use crate::properties;
     use proptest::prelude::*;
@@ -232,6 +237,66 @@ mod tests {
         let name = "ü".repeat(20_000);
         assert_eq!((cut(&name).len(), cut("eth0")), (32_000, "eth0"));
         assert_eq!(cut(&format!("x{name}")).len(), 31_999);
+    }
+
+    /// Its time in ns, its length, and what was kept of it.
+    type Frame = (u64, u32, Vec<u8>);
+
+    /// What a program makes of a capture that it reads, in the older format.
+    fn rewritten(program: &str, flags: &[&str], file: &Path) -> Option<Vec<Frame>> {
+        let input = fs::File::open(file).unwrap();
+        let Ok(Output { status, stdout, stderr }) = Command::new(program).args(flags).stdin(input).output()
+        else {
+            return None;
+        };
+        let words = String::from_utf8_lossy(&stderr);
+        assert!(status.success() && !words.contains("cut short"), "{program}: {words}");
+        let word = |at: usize| u32::from_le_bytes(stdout[at..at + 4].try_into().unwrap());
+        assert_eq!(word(0), 0xa1b2_3c4d, "with nanoseconds");
+        let (mut at, mut packets) = (24, Vec::new());
+        while at < stdout.len() {
+            let [seconds, nanos, kept, length] = [0, 4, 8, 12].map(|field| word(at + field));
+            let bytes = stdout[at + 16..][..kept as usize].to_vec();
+            packets.push((u64::from(seconds) * 1_000_000_000 + u64::from(nanos), length, bytes));
+            at += 16 + kept as usize;
+        }
+        Some(packets)
+    }
+
+    /// The files of the property test, by the libraries of tcpdump and of Wireshark, which share nothing with its reader.
+    #[test]
+    fn other_readers_read_the_same() {
+        let file = std::env::temp_dir().join(format!("softtimers-readers-{}", std::process::id()));
+        let readers: [(&str, &[&str]); 2] = [
+            ("tcpdump", &["-r", "-", "--time-stamp-precision=nano", "-w", "-"]),
+            ("tshark", &["-r", "-", "-F", "nsecpcap", "-w", "-"]),
+        ];
+        let mut state = 1u64;
+        for round in 0..4 {
+            let script: Vec<u8> = (0..round * 9_000)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (state >> 56) as u8
+                })
+                .collect();
+            let (bytes, expected) = properties::capture_of(&script);
+            fs::write(&file, bytes).unwrap();
+            let expected: Vec<_> =
+                expected.into_iter().map(|(time, length, kept)| (time, length, kept.to_vec())).collect();
+            for (program, flags) in readers {
+                match rewritten(program, flags, &file) {
+                    Some(found) => assert!(found == expected, "{program} reads something else"),
+                    None if round == 0 => writeln!(
+                        io::stderr(),
+                        "skipped: {}: no {program}",
+                        std::thread::current().name().unwrap_or("?")
+                    )
+                    .unwrap(),
+                    None => {}
+                }
+            }
+        }
+        fs::remove_file(file).unwrap();
     }
 
     proptest! {

@@ -4,10 +4,10 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-use softtimers_net::packet::{Filter, Interface};
-use softtimers_net::poller::{PacketConfig, PacketDevice};
 use softtimers::{Clock, Monotonic, Slice};
 use softtimers_measure::failure::Failure;
+use softtimers_net::packet::{Filter, Interface};
+use softtimers_net::poller::{PacketConfig, PacketDevice};
 
 use super::args::Capture;
 use super::batch::{BatchWriter, Before};

@@ -17,8 +17,8 @@ use std::thread::JoinHandle;
 
 use softtimers::Timestamp;
 use softtimers::poll::FeedbackConfig;
-use softtimers_net::poller::Gauge;
 use softtimers_measure::failure::Failure;
+use softtimers_net::poller::Gauge;
 
 use super::batch::{BatchWriter, Complete, Written};
 use super::pcapng::Stamp;

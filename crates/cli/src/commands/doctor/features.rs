@@ -14,10 +14,10 @@ use clap::Args;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
-use softtimers_net::kernel::{self, Feature};
 use softtimers_measure::child::Process;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
+use softtimers_net::kernel::{self, Feature};
 
 use crate::run::output::print;
 use crate::run::table::Table;

@@ -127,7 +127,7 @@ const COSTS_TAKE: Duration = Duration::from_secs(2);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::commands::{Cli, Command};
     use clap::Parser;
 
     fn order(words: &str) -> Vec<usize> {

@@ -257,8 +257,7 @@ const RECEIVER_MARGIN: Duration = Duration::from_secs(20);
 
 /// softtimers, what anybody can write into a loop, what needs no more than the wait, and what goes on
 /// beside the loop.
-pub(super) const METHODS: [&str; 8] =
-    ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
+pub(super) const METHODS: [&str; 8] = ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
 /// 25,000 packets/s: one flow of full-sized packets at 300 Mbit/s.
 pub(super) const INTERVAL: Duration = Duration::from_micros(40);
 

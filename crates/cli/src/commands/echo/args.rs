@@ -85,7 +85,7 @@ impl Echo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::commands::{Cli, Command};
     use clap::Parser;
 
     #[test]

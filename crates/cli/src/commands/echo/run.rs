@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use softtimers::Monotonic;
-use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
 use softtimers_core::{Clock, Timestamp};
 use softtimers_measure::class::Class;
 use softtimers_measure::distribution::Recorder;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
+use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
 
 use super::args::Echo;
 use super::show::EchoReport;

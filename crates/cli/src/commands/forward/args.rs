@@ -14,9 +14,9 @@ use softtimers_net::relay::RelayConfig;
 use crate::address::{self, is_local};
 use crate::args::{ClientArgs, EndArgs, MacAddress, StreamArgs};
 use crate::commands::receiving::{self, ReceivingArgs};
-use softtimers_load::traffic::End;
 use crate::run::output::Output;
 use crate::withheld;
+use softtimers_load::traffic::End;
 
 /// `softtimers forward`.
 ///
@@ -26,14 +26,14 @@ use crate::withheld;
 /// work was done for it.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = FORWARD_EXAMPLES)]
-pub struct ForwardArgs {
+pub(crate) struct ForwardArgs {
     /// Two Ethernet interfaces to forward between; needs CAP_NET_RAW
     #[arg(value_name = "INTERFACE", num_args = 0..=2, value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["udp", "to", "public", "recv_buffer", "clients", "client_timeout", "trust", "answers_per_prefix"])]
-    pub interfaces: Vec<String>,
+    pub(crate) interfaces: Vec<String>,
 
     /// How what is forwarded is had [default: packet, or with --udp: udp]
     #[arg(long, value_enum)]
-    pub driver: Option<ForwardDriver>,
+    pub(crate) driver: Option<ForwardDriver>,
 
     /// Threads that forward, each with a poller and a share of the frames
     ///
@@ -41,60 +41,60 @@ pub struct ForwardArgs {
     /// xdp each has some of the interfaces' queues (`ethtool -L`). Not with --count, nor with rules that have a rate:
     /// nobody counts what all of them do.
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "udp", value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub pollers: u32,
+    pub(crate) pollers: u32,
 
     /// Take interfaces that have an address, the default route or a bridge
     ///
     /// What this machine does there itself is disturbed, and who is logged in over it may be shut out.
     #[arg(long, conflicts_with = "udp")]
-    pub take: bool,
+    pub(crate) take: bool,
 
     /// Route IPv4 and IPv6 instead of passing frames on as they are: each side has one next hop
     ///
     /// Hosts must have the router as their gateway. It changes no addresses of packets, and has no table.
     #[arg(long, conflicts_with = "udp", requires_all = ["next_hop_a", "next_hop_b"])]
-    pub routed: bool,
+    pub(crate) routed: bool,
 
     /// The station that routed packets go to at the first interface
     #[arg(long, value_name = "MAC", requires = "routed", value_parser = mac)]
-    pub next_hop_a: Option<Mac>,
+    pub(crate) next_hop_a: Option<Mac>,
 
     /// The station that routed packets go to at the second interface
     #[arg(long, value_name = "MAC", requires = "routed", value_parser = mac)]
-    pub next_hop_b: Option<Mac>,
+    pub(crate) next_hop_b: Option<Mac>,
 
     /// The router's addresses at the first interface: it answers who asks for them, and speaks as them
     #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1, value_parser = router_address)]
-    pub address_a: Vec<IpAddr>,
+    pub(crate) address_a: Vec<IpAddr>,
 
     /// The router's addresses at the second interface
     #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1, value_parser = router_address)]
-    pub address_b: Vec<IpAddr>,
+    pub(crate) address_b: Vec<IpAddr>,
 
     /// Where clients send to; port 0 for any free one. The address in use is printed to stderr
     ///
     /// Only addresses of the loopback interface, unless --public is given.
     #[arg(long, value_name = "LISTEN", requires = "to")]
-    pub udp: Option<String>,
+    pub(crate) udp: Option<String>,
 
     /// Where their datagrams go
     #[arg(long, value_name = "ADDR", requires = "udp")]
-    pub to: Option<String>,
+    pub(crate) to: Option<String>,
 
     /// Listen where other machines can reach it; see --trust
     #[arg(long)]
-    pub public: bool,
+    pub(crate) public: bool,
 
     /// When it looks for packets.
     #[command(flatten)]
-    pub receiving: ReceivingArgs,
+    pub(crate) receiving: ReceivingArgs,
 
     /// Ask for receive buffers of this size; the system may grant less
     ///
     /// They are the ring: what they have no room for is dropped at no cost. In overload a datagram waits in a full one
     /// for its turn, so a smaller one means less delay, and a larger one that longer bursts are kept.
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = units::bytes)]
-    pub recv_buffer: u64,
+    pub(crate) recv_buffer: u64,
 
     /// Take frames, or datagrams of clients, by the rules of this file, which is read again when it changes
     ///
@@ -102,34 +102,34 @@ pub struct ForwardArgs {
     /// PORTS', 'length BYTES', 'rate RATE [burst TIME]', any of them, then 'accept' or 'reject'. The first that holds
     /// decides; the last has no clauses.
     #[arg(long, value_name = "FILE")]
-    pub rules: Option<PathBuf>,
+    pub(crate) rules: Option<PathBuf>,
 
     /// Answer Prometheus at this address, over HTTP; port 0 for any free one
     ///
     /// Only addresses of the loopback interface, unless --metrics-public is given.
     #[arg(long, value_name = "ADDR")]
-    pub metrics: Option<String>,
+    pub(crate) metrics: Option<String>,
 
     /// Answer Prometheus where other machines can reach it
     #[arg(long, requires = "metrics")]
-    pub metrics_public: bool,
+    pub(crate) metrics_public: bool,
 
     /// Whom it serves.
     #[command(flatten)]
-    pub clients: ClientArgs,
+    pub(crate) clients: ClientArgs,
 
     /// When it ends; what is counted comes in at the first interface, or from clients.
     #[command(flatten)]
-    pub end: EndArgs,
+    pub(crate) end: EndArgs,
 
     /// How to print.
     #[command(flatten)]
-    pub output: StreamArgs,
+    pub(crate) output: StreamArgs,
 }
 
 /// `--driver`.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ForwardDriver {
+pub(crate) enum ForwardDriver {
     /// Between interfaces, AF_PACKET: a copy of each frame; this machine gets them, too. Needs CAP_NET_RAW
     Packet,
     /// Between interfaces, AF_XDP: all frames, before this machine has seen them. Needs CAP_NET_RAW, CAP_NET_ADMIN and
@@ -141,7 +141,7 @@ pub enum ForwardDriver {
 
 impl ForwardDriver {
     /// That of frames; `None`: it has none.
-    pub fn of_frames(self) -> Option<FrameDriver> {
+    pub(crate) fn of_frames(self) -> Option<FrameDriver> {
         match self {
             ForwardDriver::Packet => Some(FrameDriver::Packet),
             ForwardDriver::Xdp => Some(FrameDriver::Xdp),
@@ -154,19 +154,19 @@ impl ForwardDriver {
 #[derive(Clone, Debug)]
 pub(crate) struct ForwardPlan {
     /// Between what.
-    pub ends: Ends,
+    pub(crate) ends: Ends,
     /// When it looks.
-    pub looking: Looking,
+    pub(crate) looking: Looking,
     /// The share of a CPU that input may have.
-    pub cpu_limit: Option<Percent>,
+    pub(crate) cpu_limit: Option<Percent>,
     /// The file of rules.
-    pub rules: Option<PathBuf>,
+    pub(crate) rules: Option<PathBuf>,
     /// Where the metrics are asked for.
-    pub metrics: Option<SocketAddr>,
+    pub(crate) metrics: Option<SocketAddr>,
     /// When it ends.
-    pub end: End,
+    pub(crate) end: End,
     /// How to print the report.
-    pub output: Output,
+    pub(crate) output: Output,
 }
 
 /// What lies on both sides.
@@ -182,15 +182,15 @@ pub(crate) enum Ends {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct InterfacesPlan {
     /// Their names.
-    pub names: [String; 2],
+    pub(crate) names: [String; 2],
     /// How frames get in and out.
-    pub driver: FrameDriver,
+    pub(crate) driver: FrameDriver,
     /// Threads that forward.
-    pub pollers: u32,
+    pub(crate) pollers: u32,
     /// Even if this machine uses them itself.
-    pub take: bool,
+    pub(crate) take: bool,
     /// What a router needs to know; without it, a cable.
-    pub routed: Option<[LegPlan; 2]>,
+    pub(crate) routed: Option<[LegPlan; 2]>,
 }
 
 impl ForwardPlan {

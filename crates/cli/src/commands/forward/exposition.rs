@@ -159,9 +159,10 @@ impl Exposition {
             }
         }
         let retired = rules.retired();
-        for (name, words, retired) in
-            [("rule_retired", "Packets", retired.packets), ("rule_retired_bytes", "Bytes of packets", retired.bytes)]
-        {
+        for (name, words, retired) in [
+            ("rule_retired", "Packets", retired.packets),
+            ("rule_retired_bytes", "Bytes of packets", retired.bytes),
+        ] {
             let help = format!("{words} that rules decided about which are in the file no more.");
             self.counter(name, &help, retired);
         }

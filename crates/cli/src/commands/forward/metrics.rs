@@ -68,10 +68,7 @@ impl Metrics {
     ///
     /// # Errors
     /// If the system has no descriptor or no thread left.
-    pub(crate) fn serve(
-        self,
-        ask: impl Fn(oneshot::Sender<Text>) + Send + Sync + 'static,
-    ) -> io::Result<()> {
+    pub(crate) fn serve(self, ask: impl Fn(oneshot::Sender<Text>) + Send + Sync + 'static) -> io::Result<()> {
         let source = Arc::new(Source { ask: Box::new(ask), latest: Mutex::new(None) });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = {

@@ -4,13 +4,13 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use softtimers_net::packet::{Interface, claim};
-use softtimers_net::udp::UdpSocket;
 use softtimers_forward::stats::{PollingStats, RuleStats};
 use softtimers_forward::{Between, Controls, Forward, FrameDriver, Plan, Purpose, SharedStats, Stats, asks};
 use softtimers_measure::failure::Failure;
-use softtimers_wan::interfaces::Problem;
+use softtimers_net::packet::{Interface, claim};
 use softtimers_net::relay::{RelayConfig, is_same_socket};
+use softtimers_net::udp::UdpSocket;
+use softtimers_wan::interfaces::Problem;
 
 use super::args::{Ends, ForwardPlan, InterfacesPlan};
 use super::exposition::exposition;
@@ -70,11 +70,19 @@ impl Command for ForwardPlan {
             (Ends::Interfaces(between), Some(interfaces)) => {
                 let forward = open(&plan, controls, between, interfaces)?;
                 let doing = if between.routed.is_some() { "routing" } else { "forwarding" };
-                (forward, "forwarding", format!("{doing} between {} and {}", between.names[0], between.names[1]))
+                (
+                    forward,
+                    "forwarding",
+                    format!("{doing} between {} and {}", between.names[0], between.names[1]),
+                )
             }
             (Ends::Addresses(relay), _) => {
                 let forward = listen(&plan, controls, relay)?;
-                (forward, "relaying", format!("listening on {}, relaying to {}", relay.listen, relay.upstream))
+                (
+                    forward,
+                    "relaying",
+                    format!("listening on {}, relaying to {}", relay.listen, relay.upstream),
+                )
             }
             (Ends::Interfaces(_), None) => return Err(Failure::check("no interfaces")),
         };

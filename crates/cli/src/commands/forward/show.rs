@@ -97,7 +97,8 @@ impl Report for Stats {
         table.row("out", out);
         let DropCounts { ring, rule, queue, output } = dropped;
         table.row("dropped", format!("ring {ring}  rule {rule}  queue {queue}  output {output}"));
-        let names = if self.interfaces.is_some() { ["a to b", "b to a"] } else { ["from clients", "to clients"] };
+        let names =
+            if self.interfaces.is_some() { ["a to b", "b to a"] } else { ["from clients", "to clients"] };
         for (name, WayCounts { received, sent }) in names.into_iter().zip(self.ways()) {
             table.row(name, format!("{received} received, {sent} sent"));
         }

@@ -128,7 +128,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::commands::{Cli, Command};
 
     fn plan(words: &str) -> Result<KernelProbe, Failure> {
         match Cli::parse_from(format!("softtimers probe {words}").split_whitespace()).command {

@@ -1,7 +1,7 @@
 //! What a trigger state costs more with a probe: the time of a system call.
 
 use softtimers::{Clock, Monotonic};
-use softtimers_measure::distribution::median_within;
+use softtimers_measure::estimate::median_within;
 
 /// The time of a call that does nothing, in nanoseconds: the median over batches, between what 95% confidence says of it. Some
 /// milliseconds in all.

@@ -19,23 +19,23 @@ use crate::run::output::Output;
 /// see every gap. It needs no privileges. Without --duration, --count or --once it ends with Ctrl-C.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = RECV_EXAMPLES)]
-pub struct RecvArgs {
+pub(crate) struct RecvArgs {
     /// Where to listen: 0.0.0.0:PORT for all interfaces; port 0 for any free one
     ///
     /// An IPv6 address stands in brackets. The address in use is printed to stderr.
     #[arg(value_name = "ADDR")]
-    pub address: String,
+    pub(crate) address: String,
 
     /// When it ends, whatever senders say.
     #[command(flatten)]
-    pub end: EndArgs,
+    pub(crate) end: EndArgs,
 
     /// End when every sender that was believed has said that it is done
     ///
     /// Goodbyes can be lost: it also ends when nothing has come for 10 s, or for three intervals if that
     /// is longer. A sender states at most 4.29 s; --expect-interval may be longer.
     #[arg(long)]
-    pub once: bool,
+    pub(crate) once: bool,
 
     /// Believe every sender: without an agreement, and several at a time
     ///
@@ -44,23 +44,23 @@ pub struct RecvArgs {
     /// foreign. Needed for `send --no-handshake`, `send --driver xdp`, other programs, and several senders at a
     /// time. Anybody who reaches the port can then change what is counted.
     #[arg(long)]
-    pub any: bool,
+    pub(crate) any: bool,
 
     /// The interval to judge gaps by [default: the one the first sender states]
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub expect_interval: Option<Duration>,
+    pub(crate) expect_interval: Option<Duration>,
 
     /// Report also the 64 gaps that follow this long after the first datagram
     #[arg(long, value_name = "TIME", value_parser = units::duration, hide = true)]
-    pub strip_after: Option<Duration>,
+    pub(crate) strip_after: Option<Duration>,
 
     /// Keep the receiver on processor N
     #[arg(long, value_name = "N")]
-    pub cpu: Option<usize>,
+    pub(crate) cpu: Option<usize>,
 
     /// How to print.
     #[command(flatten)]
-    pub output: StreamArgs,
+    pub(crate) output: StreamArgs,
 }
 
 /// A run of `recv`.

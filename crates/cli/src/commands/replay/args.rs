@@ -27,52 +27,52 @@ use crate::{address, file};
 /// not the packets themselves, whose addresses, ports and contents are not even read.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = REPLAY_EXAMPLES)]
-pub struct ReplayArgs {
+pub(crate) struct ReplayArgs {
     /// The recording: a pcap or pcapng file, or lines of t_us,len; - for standard input
     ///
     /// t_us is a time in microseconds, len the bytes of UDP payload. Only differences of times count.
     #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
 
     /// Where to send: IP:PORT or NAME:PORT of one host
     ///
     /// An IPv6 address stands in brackets. Broadcast and multicast addresses are refused. If more than 1,000
     /// packets within any second go to another machine, a `softtimers recv` there must agree first.
     #[arg(value_name = "ADDR")]
-    pub address: String,
+    pub(crate) address: String,
 
     /// How many times as fast as it was recorded: 0.001x to 1000x
     #[arg(long, value_name = "FACTOR", default_value = "1x", value_parser = units::speed)]
-    pub speed: Speed,
+    pub(crate) speed: Speed,
 
     /// Bytes of each recorded length that are headers and not payload
     ///
     /// [default: of a capture the header of its link, 20 bytes of IP (to an IPv6 address 40) and 8 of UDP, so
     /// that a datagram is as long on the wire as its packet was; of t_us,len none]
     #[arg(long, value_name = "BYTES")]
-    pub headers: Option<u32>,
+    pub(crate) headers: Option<u32>,
 
     /// Cut packets that are too long for a datagram, instead of refusing the recording
     #[arg(long)]
-    pub clamp: bool,
+    pub(crate) clamp: bool,
 
     /// The shortest time between datagrams when catching up [default: 9/16 of the mean gap]
     ///
     /// At most the mean gap. Gaps of the recording that are shorter are kept as they are.
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub burst_interval: Option<Duration>,
+    pub(crate) burst_interval: Option<Duration>,
 
     /// When it ends, if not with the recording.
     #[command(flatten)]
-    pub end: EndArgs,
+    pub(crate) end: EndArgs,
 
     /// How the run is driven.
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub(crate) engine: EngineArgs,
 
     /// How to print.
     #[command(flatten)]
-    pub output: StreamArgs,
+    pub(crate) output: StreamArgs,
 }
 
 /// A run of `replay`.
@@ -97,11 +97,18 @@ impl Replay {
     pub(crate) fn new(args: &ReplayArgs) -> Result<Self, Failure> {
         let timer = args.engine.timer;
         if !timer.sends() {
-            return Err(Failure::usage(format_args!("--timer {timer}: it would send nothing of the recording")));
+            return Err(Failure::usage(format_args!(
+                "--timer {timer}: it would send nothing of the recording"
+            )));
         }
         // Before a long file is read.
         let destination = address::destination(&args.address)?;
-        let fit = Fit { headers: args.headers, clamp: args.clamp, quotes: !exceeds_caller(), ..Fit::to(destination.ip()) };
+        let fit = Fit {
+            headers: args.headers,
+            clamp: args.clamp,
+            quotes: !exceeds_caller(),
+            ..Fit::to(destination.ip())
+        };
         let file = args.file.to_string_lossy().into_owned();
         let recording = open(&args.file)
             .map_err(|error| Failure::usage(format_args!("file '{file}': {error}")))
@@ -160,14 +167,14 @@ impl Replay {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct ReplayConfig {
     /// The recording.
-    pub file: String,
+    pub(crate) file: String,
     /// How many times as fast as recorded.
-    pub speed: f64,
+    pub(crate) speed: f64,
     /// Bytes of each recorded length that are headers; `null` for those of the capture's link, IP and UDP.
-    pub headers_bytes: Option<u32>,
+    pub(crate) headers_bytes: Option<u32>,
     /// As of `send`: the rate and interval are the recording's mean, the size its longest.
     #[serde(flatten)]
-    pub send: SendConfig,
+    pub(crate) send: SendConfig,
 }
 
 fn open(path: &Path) -> io::Result<Box<dyn Read>> {
@@ -191,9 +198,9 @@ Exit codes:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
-    use softtimers_load::handshake::may_go_unasked;
+    use crate::commands::{Cli, Command};
     use clap::Parser;
+    use softtimers_load::handshake::may_go_unasked;
 
     fn plan(name: &str, text: &str, flags: &str) -> Result<Replay, String> {
         let path = std::env::temp_dir().join(format!("softtimers-plan-{}-{name}", std::process::id()));

@@ -15,12 +15,12 @@ use crate::run::table::Table;
 pub(crate) struct ReplayReport {
     /// What `send` reports.
     #[serde(flatten)]
-    pub send: SendReport,
+    pub(crate) send: SendReport,
     /// How late the last datagram left against its place: what the replay had drifted at its end; `null`
     /// if nothing was sent.
-    pub skew_ns: Option<u64>,
+    pub(crate) skew_ns: Option<u64>,
     /// What was to be sent.
-    pub recording: Summary,
+    pub(crate) recording: Summary,
 }
 
 impl ReplayReport {

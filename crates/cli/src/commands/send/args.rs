@@ -16,8 +16,8 @@ use softtimers_measure::units::{self, SendRate, show_duration};
 use super::engine::EngineArgs;
 use super::generate::DriverArgs;
 use crate::address;
-use crate::args::{EndArgs, StreamArgs, datagram_size};
 use crate::args::any_seed;
+use crate::args::{EndArgs, StreamArgs, datagram_size};
 use crate::run::output::Output;
 
 /// `softtimers send`.
@@ -28,56 +28,56 @@ use crate::run::output::Output;
 #[command(after_help = SEND_EXAMPLES)]
 #[command(mut_arg("duration", |arg| arg.help("End after this time [default: 10s, unless --count is given]")))]
 #[command(group(clap::ArgGroup::new("pace").required(true).args(["rate", "interval"])))]
-pub struct SendArgs {
+pub(crate) struct SendArgs {
     /// Where to send: IP:PORT or NAME:PORT of one host
     ///
     /// An IPv6 address stands in brackets. Broadcast and multicast addresses are refused. Beyond 1,000 packets/s to another machine, a
     /// `softtimers recv` there must agree first.
     #[arg(value_name = "ADDR")]
-    pub address: String,
+    pub(crate) address: String,
 
     /// Datagrams or bits of payload a second: 25kpps, 83333pps, 100Mbit
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
-    pub rate: Option<SendRate>,
+    pub(crate) rate: Option<SendRate>,
 
     /// Time between datagrams instead of a rate: 40us, 1ms
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub interval: Option<Duration>,
+    pub(crate) interval: Option<Duration>,
 
     /// How datagrams are spread over time: constant, poisson or onoff:ON/OFF
     ///
     /// poisson has random gaps with the interval as their mean; --seed decides them. onoff:10ms/90ms sends at
     /// the rate for 10 ms, is silent for 90 ms, and so on; --rate and --interval are those while it sends.
     #[arg(long, value_name = "PATTERN", default_value = "constant")]
-    pub pattern: SendPattern,
+    pub(crate) pattern: SendPattern,
 
     /// Repeat what is random: the same number, the same schedule (--pattern poisson, --phase random)
     ///
     /// Without it a number is chosen and printed.
     #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
 
     /// The shortest time between datagrams when catching up [default: 9/16 of the interval]
     ///
     /// At most the interval itself, which means never to catch up. Gaps of a pattern that are shorter are
     /// kept as they are.
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub burst_interval: Option<Duration>,
+    pub(crate) burst_interval: Option<Duration>,
 
     /// Bytes of UDP payload in each datagram: 32 to 65507
     #[arg(long, value_name = "BYTES", default_value = "1200", value_parser = datagram_size)]
-    pub size: u32,
+    pub(crate) size: u32,
 
     /// Flows sent side by side from one socket, each at the rate: 1 to 10000
     ///
     /// Their starts are spread over one interval (see --phase); --count is that of all together. Datagrams of
     /// several flows that are due leave in one turn (not with --timer signal, tick or off).
     #[arg(long, value_name = "N", default_value = "1", value_parser = flow_count)]
-    pub flows: u32,
+    pub(crate) flows: u32,
 
     /// When each of several flows begins [default: spread]
     #[arg(long, value_enum, value_name = "PHASE")]
-    pub phase: Option<PhaseName>,
+    pub(crate) phase: Option<PhaseName>,
 
     /// The most datagrams of all flows in a row: 1 to 64, or none for no limit [default: 8 if their sum is even]
     ///
@@ -85,7 +85,7 @@ pub struct SendArgs {
     /// flows still catch up as fast as --burst-interval lets them, but no faster than at twice the rate. The sum of spread flows is even, but not that
     /// of --pattern poisson.
     #[arg(long, value_name = "N|none", value_parser = train)]
-    pub train: Option<Train>,
+    pub(crate) train: Option<Train>,
 
     /// How much of a flow leaves in one go: N datagrams, or as many as take TIME at the rate; at most 64
     ///
@@ -93,27 +93,27 @@ pub struct SendArgs {
     /// that it cuts (UDP_SEGMENT); the next ones leave when the places of all have passed. Several lower the CPU
     /// time of a high rate and undo its pacing by as much. Not with --timer signal, tick or off.
     #[arg(long, value_name = "N|TIME", default_value = "1", value_parser = SendQuantum::parse)]
-    pub quantum: SendQuantum,
+    pub(crate) quantum: SendQuantum,
 
     /// Hand a quantum over as sends of one datagram each, still in one system call (sendmmsg)
     #[arg(long)]
-    pub no_gso: bool,
+    pub(crate) no_gso: bool,
 
     /// What carries them.
     #[command(flatten)]
-    pub driver: DriverArgs,
+    pub(crate) driver: DriverArgs,
 
     /// When it ends.
     #[command(flatten)]
-    pub end: EndArgs,
+    pub(crate) end: EndArgs,
 
     /// How the run is driven.
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub(crate) engine: EngineArgs,
 
     /// How to print.
     #[command(flatten)]
-    pub output: StreamArgs,
+    pub(crate) output: StreamArgs,
 }
 
 /// A run of `send`.
@@ -247,7 +247,7 @@ impl SendArgs {
 
 /// When each of several flows begins.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum PhaseName {
+pub(crate) enum PhaseName {
     /// One after the other within an interval, so that the sum of even flows is even
     #[default]
     Spread,
@@ -269,7 +269,7 @@ impl fmt::Display for PhaseName {
 
 /// How many datagrams of all flows may follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Train {
+pub(crate) enum Train {
     /// As many as are due.
     None,
     /// So many.
@@ -336,7 +336,7 @@ mod tests {
     use softtimers_load::work::Work;
 
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::commands::{Cli, Command};
 
     #[test]
     fn a_train_is_a_number_or_none() {
@@ -362,7 +362,9 @@ mod tests {
     fn send(line: &str) -> Result<SendPlan, String> {
         let words = ["softtimers", "send"].into_iter().chain(line.split(' '));
         match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
-            Command::Send(args) => Send::new(&args).map(|send| send.plan).map_err(|failure| failure.to_string()),
+            Command::Send(args) => {
+                Send::new(&args).map(|send| send.plan).map_err(|failure| failure.to_string())
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -382,7 +384,10 @@ mod tests {
     #[test]
     fn ticks_that_are_lost_are_not_made_up() {
         let plan = send("127.0.0.1:9 --interval 40us --timer tick").unwrap();
-        assert_eq!((plan.traffic.pace.strategy, plan.traffic.pace.catch_up), (Strategy::FixedSeries, CatchUp::NONE));
+        assert_eq!(
+            (plan.traffic.pace.strategy, plan.traffic.pace.catch_up),
+            (Strategy::FixedSeries, CatchUp::NONE)
+        );
         assert_eq!(plan.config().catch_up_ns, Some(0));
     }
 

@@ -17,69 +17,69 @@ use softtimers_measure::units::{self, show_duration};
 
 /// The timer, the loop around it, and its surroundings.
 #[derive(Args, Debug, Clone)]
-pub struct EngineArgs {
+pub(crate) struct EngineArgs {
     /// How far behind schedule the sender may fall before it gives datagrams up: a time, none or all
     #[arg(long, value_name = "TIME|none|all", default_value = "10ms", value_parser = catch_up)]
-    pub catch_up: CatchUp,
+    pub(crate) catch_up: CatchUp,
 
     /// Who says when the next datagram is due
     #[arg(long, value_name = "TIMER", default_value_t, value_parser = timers())]
-    pub timer: Timer,
+    pub(crate) timer: Timer,
 
     /// What the loop reads the time from
     #[arg(long, value_enum, value_name = "CLOCK", default_value_t = ClockName::Monotonic)]
-    pub clock: ClockName,
+    pub(crate) clock: ClockName,
 
     /// How late a datagram may be before the backup timer is used (--timer soft only) [default: 0ns]
     ///
     /// What falls due within it leaves together, by one wake-up. Several flows have a 32nd of their interval
     /// unless given, at most 20 us.
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    pub slack: Option<Duration>,
+    pub(crate) slack: Option<Duration>,
 
     /// What the loop does when nothing is due (--timer soft only) [default: park]
     #[arg(long, value_name = "POLICY", value_parser = policies())]
-    pub idle: Option<Idle>,
+    pub(crate) idle: Option<Idle>,
 
     /// How much of one processor may be polled away, whatever --idle (--timer soft only) [default: 50%]
     ///
     /// When it is used up, the loop sleeps instead, and is late by a wake-up. A rate whose interval is shorter
     /// than a wake-up takes needs 100% to be held.
     #[arg(long, value_name = "PERCENT", value_parser = units::percent)]
-    pub cpu_budget: Option<Percent>,
+    pub(crate) cpu_budget: Option<Percent>,
 
     /// The slice to ask the scheduler for: 100us to 100ms (Linux 6.12 or later)
     ///
     /// With a short one the loop runs as soon as it wakes, also beside a program that computes. It gets no
     /// larger share of the processor. Whatever the timer.
     #[arg(long, value_name = "TIME", value_parser = slice)]
-    pub sched_slice: Option<Duration>,
+    pub(crate) sched_slice: Option<Duration>,
 
     /// Work that the same loop does meanwhile
     #[arg(long, value_enum, value_name = "WORK", default_value_t = Busy::None)]
-    pub busy: Busy,
+    pub(crate) busy: Busy,
 
     /// Datagrams the echo server takes in one go, 1 to 64 (--busy echo only) [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub echo_batch: Option<u16>,
+    pub(crate) echo_batch: Option<u16>,
 
     /// Do without the trigger states of one source: handler_exit, readiness, send or syscall_exit
     ///
     /// Shows what they are good for: the loop is the same, but does not look at the clock there (--timer soft
     /// only).
     #[arg(long, value_name = "SOURCE", value_parser = source)]
-    pub disable_source: Option<TriggerState>,
+    pub(crate) disable_source: Option<TriggerState>,
 
     /// Keep this loop on processor N, and the echo server's clients off it
     #[arg(long, value_name = "N")]
-    pub cpu: Option<usize>,
+    pub(crate) cpu: Option<usize>,
 
     /// Send without asking a `softtimers recv`, and go on whether or not anybody is there
     ///
     /// A receiver then counts the traffic only with `recv --any`. To another machine at more than 1,000 packets/s type
     /// this only for a network and a host of your own.
     #[arg(long)]
-    pub no_handshake: bool,
+    pub(crate) no_handshake: bool,
 }
 
 impl EngineArgs {
@@ -203,7 +203,7 @@ fn check_source(plan: &SendPlan) -> Result<(), Failure> {
 
 /// What the loop reads the time from.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ClockName {
+pub(crate) enum ClockName {
     /// The kernel's CLOCK_MONOTONIC
     Monotonic,
     /// The processor's time stamp counter, compared with the former; not on every machine
@@ -212,7 +212,7 @@ pub enum ClockName {
 
 /// Work that the sending loop does beside sending.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Busy {
+pub(crate) enum Busy {
     /// Nothing: the loop sleeps between datagrams
     None,
     /// Computation in small pieces, without system calls
@@ -272,7 +272,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::commands::{Cli, Command};
 
     #[test]
     fn catch_up_is_a_time_or_a_word() {
@@ -305,7 +305,10 @@ mod tests {
         let flags = flags.split(' ').filter(|flag| !flag.is_empty());
         match Cli::try_parse_from(words.into_iter().chain(flags)).map_err(|error| error.to_string())?.command
         {
-            Command::Send(args) => args.engine.idle(Some(Idle::default()).filter(|_| args.engine.timer.has_trigger_states())).map_err(|failure| failure.to_string()),
+            Command::Send(args) => args
+                .engine
+                .idle(Some(Idle::default()).filter(|_| args.engine.timer.has_trigger_states()))
+                .map_err(|failure| failure.to_string()),
             other => panic!("{other:?}"),
         }
     }

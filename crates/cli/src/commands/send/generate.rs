@@ -18,35 +18,35 @@ use crate::run::{Command, Disturbance, Outcome, Run};
 
 /// A driver, and what only the second one needs.
 #[derive(Args, Debug, Clone)]
-pub struct DriverArgs {
+pub(crate) struct DriverArgs {
     /// What carries the datagrams: a socket, or a program in the kernel, out of one end of a virtual cable
     ///
     /// xdp reaches millions a second, to load a forwarder beyond its capacity. It takes one processor whole, needs
     /// --iface and --to-mac, CAP_BPF and CAP_NET_ADMIN, and at the cable's other end an XDP program or
     /// `ethtool -K PEER gro on`. No `softtimers recv` is asked.
     #[arg(long, value_enum, default_value_t)]
-    pub driver: Driver,
+    pub(crate) driver: Driver,
 
     /// The end of a virtual cable (veth) that the datagrams leave by (--driver xdp only)
     #[arg(long, value_name = "NAME")]
-    pub iface: Option<String>,
+    pub(crate) iface: Option<String>,
 
     /// The Ethernet address that they go to: 02:00:00:00:00:01 (--driver xdp only)
     #[arg(long, value_name = "MAC")]
-    pub to_mac: Option<MacAddress>,
+    pub(crate) to_mac: Option<MacAddress>,
 
     /// The Ethernet address that they come from (--driver xdp only) [default: that of --iface]
     #[arg(long, value_name = "MAC")]
-    pub from_mac: Option<MacAddress>,
+    pub(crate) from_mac: Option<MacAddress>,
 
     /// The address that they come from (--driver xdp only) [default: that of --iface, or 198.18.0.1; port 9]
     #[arg(long, value_name = "IP:PORT")]
-    pub from: Option<SocketAddrV4>,
+    pub(crate) from: Option<SocketAddrV4>,
 }
 
 /// What carries the datagrams.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Driver {
+pub(crate) enum Driver {
     /// A UDP socket of this process
     #[default]
     Socket,

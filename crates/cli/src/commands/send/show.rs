@@ -75,7 +75,9 @@ impl Report for SendReport {
 
 /// Only where a system call took more than one datagram.
 fn handed_over(report: &SendReport, table: &mut Table) {
-    let Some(per_call) = report.packets_per_call.filter(|_| report.sent > report.system_calls) else { return };
+    let Some(per_call) = report.packets_per_call.filter(|_| report.sent > report.system_calls) else {
+        return;
+    };
     let cut = match report.segmented {
         0 => String::new(),
         segments => format!("; {segments} by UDP_SEGMENT"),

@@ -15,7 +15,7 @@ use crate::run::output::Output;
 
 /// `softtimers sim`.
 #[derive(Debug, Clone)]
-pub enum SimArgs {
+pub(crate) enum SimArgs {
     /// An experiment.
     Run(Box<SimRunArgs>),
     /// `sim merge`.
@@ -24,54 +24,54 @@ pub enum SimArgs {
 
 /// `softtimers sim EXPERIMENT`.
 #[derive(Debug, Clone)]
-pub struct SimRunArgs {
+pub(crate) struct SimRunArgs {
     /// Which.
-    pub experiment: &'static Experiment,
+    pub(crate) experiment: &'static Experiment,
     /// What was set, the paper's values for the rest.
-    pub parameters: Parameters,
+    pub(crate) parameters: Parameters,
     /// The parameters that were set, beside the seed.
-    pub given: Vec<&'static str>,
+    pub(crate) given: Vec<&'static str>,
     /// What holds for every experiment.
-    pub common: SimCommonArgs,
+    pub(crate) common: SimCommonArgs,
 }
 
 /// What every experiment can be asked for.
 #[derive(Args, Debug, Clone)]
-pub struct SimCommonArgs {
+pub(crate) struct SimCommonArgs {
     /// Run with each of these values of a parameter; of several parameters, with all combinations
     ///
     /// May be repeated; the last one varies fastest. Without any the table of the paper is made. A flag that is given
     /// holds for all points.
     #[arg(long = "sweep", value_name = "NAME=A,B,…", help_heading = "Runs")]
-    pub sweeps: Vec<String>,
+    pub(crate) sweeps: Vec<String>,
 
     /// Decides what is random: the same seed, the same rows
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Runs")]
-    pub seed: u64,
+    pub(crate) seed: u64,
 
     /// Run this part of the points only, for `sim merge` to put together; prints CSV
     #[arg(long, value_name = "I/N", conflicts_with_all = ["json", "assertions"], help_heading = "Runs")]
-    pub part: Option<Part>,
+    pub(crate) part: Option<Part>,
 
     /// Processors to use, 1 to 1024 [default: all]
     #[arg(long, value_name = "N", value_parser = threads, help_heading = "Runs")]
-    pub threads: Option<NonZeroUsize>,
+    pub(crate) threads: Option<NonZeroUsize>,
 
     /// Print lines of comma-separated values, each as soon as its point is finished
     #[arg(long, conflicts_with_all = ["json", "assertions"], help_heading = "Output")]
-    pub csv: bool,
+    pub(crate) csv: bool,
 
     /// Write those lines to this file too, which must not exist
     #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
 
     /// Overwrite it
     #[arg(long, requires = "out", help_heading = "Output")]
-    pub force: bool,
+    pub(crate) force: bool,
 
     /// How to print.
     #[command(flatten, next_help_heading = "Output")]
-    pub output: OutputArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// `softtimers sim merge`.
@@ -80,10 +80,10 @@ pub struct SimCommonArgs {
     about = "Put the parts of a sweep together: the lines of the whole, in order",
     after_help = "Example:\n  softtimers sim livelock --part 1/2 > 1.csv & softtimers sim livelock --part 2/2 > 2.csv\n  softtimers sim merge 1.csv 2.csv"
 )]
-pub struct SimMergeArgs {
+pub(crate) struct SimMergeArgs {
     /// Files of comma-separated values that parts of one sweep have written
     #[arg(value_name = "FILE", required = true)]
-    pub files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
 }
 
 impl Subcommand for SimArgs {

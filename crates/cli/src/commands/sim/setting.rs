@@ -5,8 +5,8 @@ use std::path::Path;
 use softtimers_measure::units::{self, SendRate};
 use softtimers_sim::{Kind, Setting};
 
-use crate::user::exceeds_caller;
 use crate::file;
+use crate::user::exceeds_caller;
 use softtimers_load::recording::{self, Changed, Fit};
 
 /// What `text` means for a parameter of this kind.

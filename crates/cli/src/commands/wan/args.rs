@@ -14,8 +14,8 @@ use softtimers_wan::{PathConfig, Way};
 use super::carrier::Ends;
 use super::setting::{Change, SETTINGS};
 use crate::address;
-use crate::args::{ClientArgs, OutputArgs};
 use crate::args::any_seed;
+use crate::args::{ClientArgs, OutputArgs};
 use crate::run::output::Output;
 use crate::withheld;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use softtimers_measure::result::Results;
 
 use super::super::axis::{Axis, Scale};
 use super::super::figure::{Drawn, Grid, Mark, Series, digits};
@@ -33,13 +34,13 @@ pub(in super::super) fn callouts(runs: &Runs, drawn: &mut Drawn) {
     drawn.note("The model counts entries that are passed and prices them by two constants that were fitted; the paper's own line is 136.7 µs and 1.324 µs for each callout outstanding.");
 }
 
-/// What `cargo bench -p softtimers-bench --bench timers -- --json FILE` has written.
+/// What `cargo bench -p softtimers-lab --bench timers -- --json FILE` has written.
 pub(in super::super) fn peers(runs: &Runs, drawn: &mut Drawn) {
     let Some(bench) = or_lacks(runs.whole("timers"), drawn) else {
-        drawn.note("The peers are no part of this command. cargo bench -p softtimers-bench --bench timers -- --json DIR/timers.json measures them, in the sources; --from DIR then shows them here.");
+        drawn.note("The peers are no part of this command. cargo bench -p softtimers-lab --bench timers -- --json DIR/timers.json measures them, in the sources; --from DIR then shows them here.");
         return;
     };
-    if text(bench, "schema") != "softtimers.bench.timers/1" {
+    if text(bench, "schema") != Results::SCHEMA {
         return drawn.lacks("timers: not written by the bench of timer structures");
     }
     let medians = medians(bench);
@@ -83,24 +84,17 @@ struct Median<'a> {
     value: f64,
 }
 
+/// Of a result file, in which a table has a workload's name, a row for each structure and a column for each figure.
 fn medians(bench: &Value) -> Vec<Median<'_>> {
-    let workloads = bench.get("rounds").and_then(Value::as_object).into_iter().flatten();
-    let pairs = workloads.flat_map(|(workload, contenders)| {
-        let contenders = contenders.as_object().into_iter().flatten();
-        contenders.map(move |(contender, rounds)| (workload, contender, rounds))
-    });
     let mut medians = vec![];
-    for (workload, contender, rounds) in pairs {
-        let rounds: &[Value] = rounds.as_array().map_or(&[], Vec::as_slice);
-        let keys = rounds.first().and_then(Value::as_object).into_iter().flatten();
-        for (key, _) in keys {
-            let mut found: Vec<f64> = rounds.iter().filter_map(|round| number(round, key)).collect();
-            found.sort_by(f64::total_cmp);
-            medians.extend(found.get(found.len() / 2).map(|&value| Median {
-                workload,
-                contender,
-                key,
-                value,
+    for table in rows(bench, "tables") {
+        let workload = text(table, "key");
+        for row in rows(table, "rows") {
+            let contender = row.get(0).and_then(Value::as_str).unwrap_or_default();
+            let figures = rows(table, "columns").iter().zip(row.as_array().into_iter().flatten()).skip(1);
+            medians.extend(figures.filter_map(|(key, cell)| {
+                let value = number(cell, "median")?;
+                Some(Median { workload, contender, key: key.as_str().unwrap_or_default(), value })
             }));
         }
     }

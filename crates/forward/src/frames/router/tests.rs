@@ -47,8 +47,7 @@ fn v4(hops: u8, payload: usize) -> Vec<u8> {
 }
 
 fn v6(hops: u8, payload: usize) -> Vec<u8> {
-    let [from, to] =
-        ["2001:db8:1::9", "2001:db8:2::9"].map(|ip| ip.parse::<std::net::Ipv6Addr>().unwrap());
+    let [from, to] = ["2001:db8:1::9", "2001:db8:2::9"].map(|ip| ip.parse::<std::net::Ipv6Addr>().unwrap());
     let built = PacketBuilder::ethernet2(HOST, A).ipv6(from.octets(), to.octets(), hops).udp(7, 9);
     let mut frame = Vec::new();
     built.write(&mut frame, &vec![7; payload]).unwrap();
@@ -90,8 +89,7 @@ fn the_last_hop_is_told_to_the_sender() {
     let answer = forwarder.answer().to_vec();
     let packet = SlicedPacket::from_ethernet(&answer).unwrap();
     let Some(TransportSlice::Icmpv6(icmp)) = &packet.transport else { panic!() };
-    let [from, to] =
-        ["2001:db8:1::1", "2001:db8:1::9"].map(|ip| ip.parse::<std::net::Ipv6Addr>().unwrap());
+    let [from, to] = ["2001:db8:1::1", "2001:db8:1::9"].map(|ip| ip.parse::<std::net::Ipv6Addr>().unwrap());
     assert!(icmp.is_checksum_valid(from.octets(), to.octets()));
     assert!(matches!(icmp.icmp_type(), Icmpv6Type::TimeExceeded(_)));
     assert_eq!(forwarder.reasons.hop_limit, 2);
@@ -133,11 +131,7 @@ fn interfaces_that_change_are_gone_by() {
     };
     assert_eq!(came(&mut forwarder, &mut v4(9, 1_252)), Verdict::Forward);
     forwarder.adopt(1, &link(1_000, [2, 0, 0, 0, 0, 0xc], &["10.0.2.9"]));
-    assert_eq!(
-        came(&mut forwarder, &mut v4(9, 100)),
-        Verdict::Drop(Reason::NotForUs),
-        "the machine's own"
-    );
+    assert_eq!(came(&mut forwarder, &mut v4(9, 100)), Verdict::Drop(Reason::NotForUs), "the machine's own");
     forwarder.adopt(1, &link(1_000, [2, 0, 0, 0, 0, 0xc], &[]));
     let mut frame = v4(9, 972);
     assert_eq!(came(&mut forwarder, &mut frame), Verdict::Forward);

@@ -2,6 +2,7 @@ use softtimers_core::{Timestamp, TraceBuilder};
 
 use super::*;
 use crate::{Setting, Value};
+use softtimers_core::Histogram;
 
 fn find(nodes: u64, set: &[(&str, Setting)]) -> [f64; 8] {
     let parameters = Parameters::new(NOISE.parameters).with("nodes", Setting::Count(nodes));

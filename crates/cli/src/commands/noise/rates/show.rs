@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers_measure::distribution::{Distribution, Recorder, quartiles};
+use softtimers_measure::distribution::{Distribution, Recorder};
+use softtimers_measure::estimate::quartiles;
 use softtimers_measure::units::show_duration;
 
 use super::super::args::Rates;

@@ -1,0 +1,126 @@
+//! Costello and Varghese's Table I, and on to a million timers: `cargo bench -p softtimers-lab --bench
+//! callouts [-- --iterations 10000]`.
+//!
+//! Timers are set for random times far in the future; then one more is set, again and again, for
+//! a random time farther than all others, and cancelled. The old list must search, so its cost is a
+//! straight line; the new ones must not. Also what it costs to cancel a callout that is not there: that
+//! is common, and should cost no more than to cancel one that is.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::callouts::{Callouts, DeltaList, Handles, Hashed};
+use softtimers_lab::cpu::of_thread;
+use softtimers_lab::random::Random;
+use softtimers_measure::paired::{Measured, Paired};
+use softtimers_measure::result::{Cell, Table};
+
+/// Those of the paper, then beyond.
+const OUTSTANDING: [usize; 9] = [0, 200, 400, 600, 800, 1_000, 10_000, 100_000, 1_000_000];
+const PAPERS: usize = 6;
+/// To fill the list is quadratic.
+const MOST_IN_A_LIST: usize = 10_000;
+/// Ticks ahead of the outstanding ones, and of those farther.
+const FAR: [u64; 2] = [1 << 30, 1 << 31];
+/// Callouts that are there to be cancelled, and then are not.
+const CANCELLED: usize = 1_000;
+/// What is timed.
+const OPERATIONS: [&str; 3] = ["set and cancel", "cancel: a hit", "cancel: a miss"];
+
+#[derive(Parser, Debug)]
+#[command(about = "set and cancel by how many are outstanding", disable_version_flag = true)]
+struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
+    /// Of a set and a cancel in each round
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    iterations: u32,
+}
+
+const SECTIONS: [Section<[usize; 2]>; 1] = [("callouts", measure)];
+
+fn main() -> ExitCode {
+    bench::main("callouts", |given| {
+        let Arguments { asked, iterations } = bench::parse("callouts", given, &SECTIONS);
+        let line = "; ns of processor time; the line is through the paper's sizes, 0 to 1,000";
+        asked.run("callouts", line, &SECTIONS, &[asked.rounds(7), iterations as usize])
+    })
+}
+
+fn measure(&[rounds, iterations]: &[usize; 2]) -> Done<Vec<Table>> {
+    let sizes = OUTSTANDING.map(|size| size.to_string());
+    let columns = [""].into_iter().chain(sizes.iter().map(String::as_str)).map(|name| (name, 0));
+    let columns: Vec<(&str, usize)> = columns.chain([("ns a timer", 3), ("R²", 4)]).collect();
+    let mut table = Table::new("callouts", &columns);
+    rows("old list", &costs::<DeltaList>(rounds, iterations, MOST_IN_A_LIST)?, &mut table);
+    rows("hash", &costs::<Hashed>(rounds, iterations, usize::MAX)?, &mut table);
+    rows("handles", &costs::<Handles>(rounds, iterations, usize::MAX)?, &mut table);
+    Ok(vec![table])
+}
+
+/// What is measured of each number outstanding.
+fn costs<C: Callouts>(rounds: usize, iterations: usize, most: usize) -> Done<Vec<Measured>> {
+    let sizes = OUTSTANDING.into_iter().filter(|&outstanding| outstanding <= most);
+    sizes.map(|outstanding| cost::<C>(rounds, outstanding, iterations)).collect()
+}
+
+fn cost<C: Callouts>(rounds: usize, outstanding: usize, iterations: usize) -> Done<Measured> {
+    let (mut callouts, mut random) = (C::default(), Random::new());
+    let far = |random: &mut Random, which: usize| FAR[which] + random.below(FAR[0]);
+    for number in 0..outstanding {
+        callouts.set(far(&mut random, 0), (1, number));
+    }
+    Paired::new(rounds).as_a_whole().rounds(|_, round| {
+        let pair = timed(iterations, || {
+            for _ in 0..iterations {
+                let name = callouts.set(far(&mut random, 1), (2, 0));
+                callouts.cancel(name);
+            }
+        });
+        let names: Vec<C::Name> =
+            (0..CANCELLED).map(|number| callouts.set(far(&mut random, 1), (3, number))).collect();
+        let mut cancel = |hits: bool| {
+            timed(CANCELLED, || {
+                for &name in &names {
+                    assert!(callouts.cancel(name) == hits, "a callout was lost or kept");
+                }
+            })
+        };
+        for (operation, nanos) in OPERATIONS.into_iter().zip([pair, cancel(true), cancel(false)]) {
+            round.put("", operation, nanos);
+        }
+        Ok(())
+    })
+}
+
+fn timed(operations: usize, work: impl FnOnce()) -> f64 {
+    let start = of_thread();
+    work();
+    (of_thread() - start).as_nanos() as f64 / operations as f64
+}
+
+fn rows(who: &str, costs: &[Measured], table: &mut Table) {
+    for operation in OPERATIONS {
+        let values: Vec<Option<f64>> = costs.iter().map(|cost| cost.median("", operation)).collect();
+        let [slope, fit] = line(&values[..PAPERS]);
+        let mut cells: Vec<Cell> = costs.iter().map(|cost| cost.estimate("", operation).into()).collect();
+        cells.resize(OUTSTANDING.len(), Cell::Nothing(()));
+        let name = Cell::from(format!("{who}, {operation}"));
+        table.rows.push([name].into_iter().chain(cells).chain([slope.into(), fit.into()]).collect());
+    }
+    let reason = costs.iter().find_map(Measured::inconclusive);
+    table.inconclusive = table.inconclusive.take().or_else(|| reason.map(str::to_owned));
+}
+
+/// The slope of the line through the costs at the paper's sizes, and how well it fits.
+fn line(values: &[Option<f64>]) -> [f64; 2] {
+    let points = OUTSTANDING.iter().zip(values).filter_map(|(&size, value)| Some((size as f64, (*value)?)));
+    let points: Vec<(f64, f64)> = points.collect();
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let sum = |of: fn(f64, f64) -> f64| points.iter().map(|point| of(point.0 - x, point.1 - y)).sum::<f64>();
+    let (xx, xy, yy) = (sum(|x, _| x * x), sum(|x, y| x * y), sum(|_, y| y * y));
+    [xy / xx, xy * xy / (xx * yy)]
+}

@@ -1,0 +1,103 @@
+//! The datagrams of the peers: the wire format of the command, numbered flow by flow.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use rustix::event::{Timespec, poll};
+use softtimers_net::udp::{SendBatch, is_about_an_earlier_datagram};
+use softtimers::Timestamp;
+use softtimers_net::UdpSocket;
+use softtimers_load::wire::Datagram;
+
+use crate::Load;
+
+pub(crate) struct Lanes {
+    pub(crate) socket: UdpSocket,
+    numbered: Vec<u64>,
+    interval: Duration,
+    packet: Vec<u8>,
+    batch: SendBatch,
+    turns: u64,
+}
+
+impl Lanes {
+    pub(crate) fn to(address: SocketAddr, load: &Load) -> Result<Self> {
+        let socket = UdpSocket::bind("0.0.0.0:0")?;
+        socket.connect(address)?;
+        socket.set_nonblocking(true)?;
+        Ok(Lanes {
+            socket,
+            numbered: vec![0; load.flows as usize],
+            interval: load.interval(),
+            packet: vec![0; load.bytes as usize],
+            batch: SendBatch::new(IN_ONE_TURN, load.bytes as usize),
+            turns: 0,
+        })
+    }
+
+    /// Makes `packet` the next datagram of a flow, which belongs at `scheduled`.
+    pub(crate) fn number(&mut self, flow: u32, scheduled: Timestamp, packet: &mut [u8]) {
+        let sequence = &mut self.numbered[flow as usize];
+        let interval = self.interval;
+        Datagram::Data { flow, sequence: *sequence, scheduled, interval, token: None }.write(packet);
+        *sequence += 1;
+    }
+
+    /// Puts the next datagram of a flow into what leaves in this turn.
+    pub(crate) fn stage(&mut self, flow: u32, scheduled: Timestamp) -> Result<()> {
+        if self.batch.is_full() {
+            self.flush()?;
+        }
+        let mut packet = std::mem::take(&mut self.packet);
+        self.number(flow, scheduled, &mut packet);
+        self.batch.push(&packet, None)?;
+        self.packet = packet;
+        Ok(())
+    }
+
+    /// Sends what has been staged.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        self.turns += 1;
+        let outcome = self.socket.send_batch(&mut self.batch);
+        // Loopback takes what it is given; a peer that met a full queue would have to be written again.
+        if let Some(stopped) = outcome.stopped {
+            bail!("sending: {stopped}");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sent(&self) -> u64 {
+        self.numbered.iter().sum()
+    }
+
+    /// Datagrams in a turn, in the mean; `None` if each leaves by itself.
+    pub(crate) fn per_turn(&self) -> Option<f64> {
+        (self.turns > 0).then(|| self.sent() as f64 / self.turns as f64)
+    }
+
+    /// As `send` says it: three times, a few at once.
+    pub(crate) fn say_goodbye(&self) -> Result<()> {
+        for _ in 0..3 {
+            for (flow, &sent) in self.numbered.iter().enumerate() {
+                let bye = Datagram::Bye { flow: flow as u32, sent, token: None }.encode();
+                match self.socket.send(&bye) {
+                    Ok(_) => {}
+                    // The receiver has heard all of them, and has gone.
+                    Err(error) if is_about_an_earlier_datagram(&error) => return Ok(()),
+                    Err(error) => return Err(error.into()),
+                }
+                if flow % IN_ONE_TURN == IN_ONE_TURN - 1 {
+                    poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 }))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// As the command's engines.
+pub(crate) const IN_ONE_TURN: usize = 64;

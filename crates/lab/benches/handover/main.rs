@@ -1,0 +1,178 @@
+//! What it costs to hand a datagram to the kernel, so many at a time: `cargo bench -p softtimers-lab --bench
+//! handover [-- --rounds 100]`.
+//!
+//! A pacer sends one datagram when it is due, or the few that are due when it looks; rarely more. So the sizes
+//! that count are 1 to 8, and 64 shows where each way is going. All of them send 1,200 bytes over loopback,
+//! in turns of a few milliseconds:
+//!
+//! ```text
+//!   send           send(2) for each
+//!   sendmmsg       one call for all                                        SendBatch
+//!   gso            one call, one send, which the kernel cuts               SendBatch, with segmentation
+//!   io_uring       one submission for all; registered descriptor, single issuer, no thread that polls
+//!   io_uring_zc    the same, without a copy of the payload
+//! ```
+//!
+//! CPU time is that of the whole process, for a ring may have others do its work. It contains the trip
+//! through the stack into the receiver's buffer, which on loopback is the sender's. The receiver is another
+//! process, once one that polls and once one that never reads, whose buffer is full. Neither is woken: a
+//! datagram that leaves the machine wakes nobody here, and a wake-up costs as much as a send.
+
+mod ring;
+mod ways;
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::Parser;
+use softtimers_net::udp::RecvBatch;
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::command::{Killed, announced};
+use softtimers_lab::cpu;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::{Cell, Table};
+
+use ring::Ring;
+use ways::{Batched, Single, Way};
+
+/// Datagrams handed over at a time.
+const AT_A_TIME: [usize; 5] = [1, 2, 4, 8, 64];
+/// Datagrams of a turn: some 3 ms.
+const TURN: usize = 1_024;
+const SIZE: usize = 1_200;
+const POLLS: &str = "--sink-polls";
+const NEVER_READS: &str = "--sink-never-reads";
+
+#[derive(Parser, Debug)]
+#[command(about = "the cost of handing a datagram to the kernel", disable_version_flag = true)]
+struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
+    /// Only receive, as the other end of the bench
+    #[arg(long, hide = true)]
+    sink_polls: bool,
+    #[arg(long, hide = true)]
+    sink_never_reads: bool,
+}
+
+const SECTIONS: [Section<usize>; 1] = [("handover", measure)];
+
+fn main() -> ExitCode {
+    bench::main("handover", |given| {
+        let Arguments { asked, sink_polls, sink_never_reads } = bench::parse("handover", given, &SECTIONS);
+        if sink_polls || sink_never_reads {
+            return Ok(receive(sink_polls)?);
+        }
+        let line = format!("; CPU ns of a datagram of {SIZE} bytes");
+        asked.run("handover", &line, &SECTIONS, &asked.rounds(100))
+    })
+}
+
+/// Two tables for each receiver: what each way costs, and in what proportion to `send` in the same round.
+fn measure(rounds: &usize) -> Done<Vec<Table>> {
+    let columns = AT_A_TIME.map(|count| format!("{count} at a time"));
+    let mut tables = Vec::new();
+    for (receiver, mode) in [("polls", POLLS), ("never reads", NEVER_READS)] {
+        let sink = Sink::start(mode)?;
+        let mut ways = ways(sink.address)?;
+        let measured = Paired::new(*rounds).as_a_whole().contest(
+            &AT_A_TIME,
+            &mut ways,
+            |&count, (name, way), round| {
+                round.put(name, &format!("{count} at a time"), turn(&mut **way, count)?);
+                io::Result::Ok(())
+            },
+        )?;
+        let names = || ways.iter().map(|(name, _)| *name);
+        let heads: Vec<(&str, usize)> = columns.iter().map(|name| (name.as_str(), 0)).collect();
+        let mut costs = Table::of(&format!("receiver {receiver}: ns"), &measured, names(), &heads);
+        let head = columns.iter().map(|name| (name.as_str(), 2));
+        let head: Vec<(&str, usize)> = std::iter::once(("", 0)).chain(head).collect();
+        let mut against = Table::new(&format!("receiver {receiver}: against send"), &head);
+        for name in names() {
+            let ratios = columns.iter().map(|count| measured.ratio(count, name, "send").into());
+            against.rows.push(std::iter::once(Cell::from(name)).chain(ratios).collect());
+        }
+        if receiver == "polls" {
+            let eight = |way| measured.ratio("8 at a time", way, "send");
+            costs.bar(Bar::at_most("eight datagrams as one send, against as many", 0.5, eight("gso")));
+            costs.bar(Bar::at_most(
+                "eight datagrams by one sendmmsg, against as many sends",
+                0.95,
+                eight("sendmmsg"),
+            ));
+        }
+        tables.extend([costs, against]);
+    }
+    Ok(tables)
+}
+
+/// All that there are; a ring only where the kernel has it.
+fn ways(receiver: SocketAddr) -> io::Result<Vec<(&'static str, Box<dyn Way>)>> {
+    let connected = || -> io::Result<softtimers_net::UdpSocket> {
+        let socket = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
+        socket.connect(receiver)?;
+        Ok(socket)
+    };
+    let mut ways: Vec<(&'static str, Box<dyn Way>)> = vec![
+        ("send", Box::new(Single::new(connected()?, SIZE))),
+        ("sendmmsg", Box::new(Batched::new(connected()?, SIZE, false))),
+        ("gso", Box::new(Batched::new(connected()?, SIZE, true))),
+    ];
+    for (name, copies) in [("io_uring", true), ("io_uring_zc", false)] {
+        match Ring::new(connected()?, SIZE, copies) {
+            Ok(ring) => ways.push((name, Box::new(ring))),
+            Err(error) => println!("no {name}: {error}"),
+        }
+    }
+    Ok(ways)
+}
+
+fn turn(way: &mut dyn Way, at_a_time: usize) -> io::Result<f64> {
+    let before = cpu::of_process();
+    for _ in 0..TURN / at_a_time {
+        way.hand_over(at_a_time)?;
+    }
+    Ok((cpu::of_process() - before).as_nanos() as f64 / TURN as f64)
+}
+
+/// This program as a receiver, in a process of its own that ends with this value.
+struct Sink {
+    address: SocketAddr,
+    _process: Killed,
+}
+
+impl Sink {
+    fn start(mode: &str) -> Done<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        let (process, line) = announced(command.arg(mode).stdin(Stdio::piped()))?;
+        Ok(Sink { address: line.parse()?, _process: process })
+    }
+}
+
+/// What a sink does, until its parent is gone.
+fn receive(polls: bool) -> io::Result<()> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    eprintln!("{}", socket.local_addr()?);
+    if polls {
+        socket.set_nonblocking(true)?;
+        std::thread::spawn(move || {
+            let (socket, mut batch) = (softtimers_net::UdpSocket::from(socket), RecvBatch::new(64, 2_048));
+            loop {
+                // Nothing there, mostly.
+                let _ = socket.recv_batch(&mut batch);
+            }
+        });
+        return ends_with_parent();
+    }
+    let ended = ends_with_parent();
+    drop(socket);
+    ended
+}
+
+/// The pipe closes with whoever holds its other end.
+fn ends_with_parent() -> io::Result<()> {
+    io::copy(&mut io::stdin().lock(), &mut io::sink()).map(drop)
+}

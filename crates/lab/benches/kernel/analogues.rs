@@ -1,0 +1,294 @@
+//! The paper's workloads that need programs of our own: each is this program, started once more.
+//!
+//! An analogue does what the text says of the original (§5.2), not what its authors' binary did: a player that computes and
+//! makes many small system calls; a file server that waits for its disk; a build.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use softtimers_lab::random::Random;
+use softtimers_measure::processor::Processor;
+
+/// A process with all its children, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Running(Child);
+
+impl Running {
+    /// Starts it on this processor, silently.
+    ///
+    /// # Errors
+    /// If it cannot be.
+    pub(crate) fn start(processor: Processor, command: &mut Command) -> io::Result<Self> {
+        let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let _kept = processor.keep()?;
+        // A group of its own, so that all of it can be ended.
+        silent.process_group(0).spawn().map(Running)
+    }
+
+    /// The analogue of this name.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub(crate) fn analogue(processor: Processor, name: &str, argument: &str) -> io::Result<Self> {
+        let mut command = Command::new("setpriv");
+        let itself = std::env::current_exe()?;
+        Running::start(
+            processor,
+            command.args(["--pdeathsig", "KILL"]).arg(itself).args([FLAG, name, argument]),
+        )
+    }
+
+    /// The same, only when nothing else wants the processor (`SCHED_IDLE`).
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub(crate) fn when_idle(processor: Processor, name: &str) -> io::Result<Self> {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "chrt", "--idle", "0"]).arg(std::env::current_exe()?);
+        Running::start(processor, command.args([FLAG, name, ""]))
+    }
+
+    /// Whether it has ended by itself, which none is to do.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.0.try_wait().is_ok_and(|status| status.is_some())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.0.wait();
+    }
+}
+
+const FLAG: &str = "--analogue";
+
+/// The analogue that this process is to be.
+pub(crate) fn asked_for() -> Option<String> {
+    let mut arguments = std::env::args().skip(1);
+    (arguments.next()? == FLAG).then(|| arguments.next()).flatten()
+}
+
+/// Is it, until it is ended.
+pub(crate) fn run(name: &str) -> ExitCode {
+    let argument = std::env::args().nth(3).unwrap_or_default();
+    let ended = match name {
+        "compute" => compute(),
+        "player" => player(),
+        "spin" => spin(),
+        "files" => files(&argument),
+        "files-client" => files_client(&argument),
+        "build" => build(Path::new(&argument)),
+        "web" => web(&argument),
+        "web-client" => web_client(&argument),
+        other => Err(io::Error::other(format!("no analogue {other}"))),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A tight loop without system calls.
+fn compute() -> io::Result<()> {
+    let mut state = 1u64;
+    loop {
+        state = std::hint::black_box(work(state, 1_000));
+    }
+}
+
+/// Some nanoseconds for each step.
+fn work(state: u64, steps: u32) -> u64 {
+    (0..steps).fold(state, |state, step| {
+        std::hint::black_box(state.wrapping_mul(31).rotate_left(7) ^ u64::from(step))
+    })
+}
+
+/// Decodes a little, and asks the system for something small: for input, for the time, to put out what is ready. What a
+/// block takes depends on what is in it, as with any compressed stream: up to twice the mean, all equally likely, and a
+/// block in eight four times that.
+fn player() -> io::Result<()> {
+    let (mut from, mut to) = (File::open("/dev/zero")?, OpenOptions::new().write(true).open("/dev/null")?);
+    let (mut block, mut random) = ([0u8; 64], Random::new());
+    let mut decoding = || {
+        let steps = random.below(2 * DECODING) as u32;
+        if random.below(8) == 0 { 4 * steps } else { steps }
+    };
+    let mut state = 1;
+    loop {
+        from.read_exact(&mut block)?;
+        state = work(state, decoding());
+        to.write_all(&block)?;
+        let _ = rustix::process::getppid();
+        state = work(state, decoding());
+    }
+}
+
+/// Of most blocks on average: about two microseconds of a recent processor.
+const DECODING: u64 = 1_500;
+
+/// An idle loop that looks each time round, as the paper's did: each look is a system call, the cheapest trigger state.
+fn spin() -> io::Result<()> {
+    loop {
+        let _ = rustix::process::getppid();
+        std::hint::black_box(work(1, 300));
+    }
+}
+
+/// Blocks of 8 KB that are on the disk before the answer is sent, as NFS version 2 has it.
+fn files(port: &str) -> io::Result<()> {
+    let socket = UdpSocket::bind(format!("127.0.0.1:{port}"))?;
+    let path = disk().join(format!("softtimers-files-{}", std::process::id()));
+    fs::create_dir_all(disk())?;
+    let file = File::create_new(&path)?;
+    // Nobody else needs its name, and it goes with the process.
+    fs::remove_file(&path)?;
+    let mut request = [0; 8 + BLOCK];
+    loop {
+        let (length, from) = socket.recv_from(&mut request)?;
+        if length < request.len() {
+            continue;
+        }
+        let number = u64::from_le_bytes(request[..8].try_into().unwrap_or_default()) % 1_024;
+        file.write_all_at(&request[8..], number * BLOCK as u64)?;
+        file.sync_data()?;
+        socket.send_to(&request[..8], from)?;
+    }
+}
+
+const BLOCK: usize = 8 << 10;
+
+/// Where the blocks are: what is built lies on a disk, where the directory for what is temporary is often memory.
+pub(crate) fn disk() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// Whether that is memory too, where nothing waits for a disk.
+pub(crate) fn disk_is_memory() -> bool {
+    const TMPFS: u32 = 0x0102_1994;
+    fs::create_dir_all(disk()).is_ok()
+        && rustix::fs::statfs(disk()).is_ok_and(|system| system.f_type as u32 == TMPFS)
+}
+
+fn files_client(port: &str) -> io::Result<()> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.connect(format!("127.0.0.1:{port}"))?;
+    // The server may not be there yet.
+    socket.set_read_timeout(Some(std::time::Duration::from_millis(100)))?;
+    let mut request = [0; 8 + BLOCK];
+    for number in 0u64.. {
+        request[..8].copy_from_slice(&number.wrapping_mul(7_919).to_le_bytes());
+        let _ = socket.send(&request);
+        let _ = socket.recv(&mut [0; 8]);
+    }
+    Ok(())
+}
+
+/// Builds a kernel's worth of generated files from nothing, again and again: as a kernel's, they are short beside the
+/// headers that they include, and `make` has them compiled with `-O` one by one, as FreeBSD 2.2.6 did, and linked.
+fn build(directory: &Path) -> io::Result<()> {
+    for file in 0..FILES {
+        let mut text =
+            HEADERS.iter().fold(String::new(), |text, header| text + "#include <" + header + ".h>\n");
+        for function in 0..24 {
+            text += &format!(
+                "int f{file}_{function}(int a, int b) {{ int s = {file}; for (int i = 0; i < a; i++) switch ((a ^ i) & 3) {{\n\
+                 case 0: s += b * {function}; break; case 1: s ^= i; break; case 2: s -= f{file}_{}(b, i & 1); break;\n\
+                 default: s += (int)strlen(\"text {function}\"); }} return s; }}\n",
+                function / 2
+            );
+        }
+        fs::write(directory.join(format!("{file}.c")), text)?;
+    }
+    let objects: Vec<String> = (0..FILES).map(|file| format!("{file}.o")).collect();
+    let objects = objects.join(" ");
+    let rules = format!(
+        "all: {objects}\n\tld -r -o all {objects}\n%.o: %.c\n\tcc -O -w -c $< -o $@\nclean:\n\trm -f all {objects}\n"
+    );
+    fs::write(directory.join("Makefile"), rules)?;
+    loop {
+        for goal in ["clean", "all"] {
+            if !Command::new("make").args(["-s", goal]).current_dir(directory).status()?.success() {
+                return Err(io::Error::other("make refuses"));
+            }
+        }
+    }
+}
+
+const FILES: u32 = 8;
+
+/// Of any C library.
+const HEADERS: &[&str] = &[
+    "arpa/inet",
+    "ctype",
+    "dirent",
+    "errno",
+    "fcntl",
+    "grp",
+    "limits",
+    "locale",
+    "math",
+    "net/if",
+    "netdb",
+    "netinet/in",
+    "netinet/tcp",
+    "poll",
+    "pthread",
+    "pwd",
+    "setjmp",
+    "signal",
+    "stdio",
+    "stdlib",
+    "string",
+    "sys/ioctl",
+    "sys/mman",
+    "sys/param",
+    "sys/resource",
+    "sys/socket",
+    "sys/stat",
+    "sys/time",
+    "sys/types",
+    "sys/uio",
+    "sys/wait",
+    "termios",
+    "time",
+    "unistd",
+];
+
+/// For where there is no nginx: a thread for each of eight connections at a time, and 6 KB for each.
+fn web(port: &str) -> io::Result<()> {
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}"))?;
+    let serve = || -> io::Result<()> {
+        loop {
+            let (mut stream, _) = listener.accept()?;
+            // A client that goes away is no reason to end.
+            let _ = stream.read(&mut [0; 512]).and_then(|_| stream.write_all(&[b'x'; 6 << 10]));
+        }
+    };
+    thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(serve))));
+    Ok(())
+}
+
+fn web_client(port: &str) -> io::Result<()> {
+    let ask = || -> io::Result<()> {
+        loop {
+            let Ok(mut stream) = TcpStream::connect(format!("127.0.0.1:{port}")) else { continue };
+            let _ = stream.write_all(b"GET /file HTTP/1.0\r\n\r\n");
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    };
+    thread::scope(|scope| (0..16).for_each(|_| drop(scope.spawn(ask))));
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! Receiving under overload, and what surviving it costs when there is none: `cargo bench -p softtimers-lab --bench
+//! overload [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about five minutes.
+//!
+//! | section | question |
+//! |---|---|
+//! | `curve` | what is delivered at five times the capacity, and does a timer of 20 ms fire meanwhile? |
+//! | `cost` | how does the capacity fall as a packet costs more? |
+//! | `limit` | has a receiver no more than its share of the processor, and a computation beside it the rest? |
+//! | `low` | what does a receiver that survives cost at 2,000 packets/s, and when nothing comes? |
+//! | `modes` | wake-ups and latency at a low, a medium and a high rate, HIP's beside them |
+//! | `quota` | what a larger quota does to the longest waits |
+//! | `relay` | how many packets/s does `forward --udp` relay, and how many `socat`? |
+//!
+//! The receivers are those of `softtimers bench`, the sender is `softtimers send` on the other processor. Contenders of a
+//! round follow each other at once, another one first each time. A bar that is missed is reported and does not fail the bench.
+#![forbid(unsafe_code)]
+
+mod curve;
+mod limit;
+mod low;
+mod relay;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use softtimers_forward::overload::Offer;
+use softtimers_forward::overload::Point;
+use softtimers_forward::overload::Bench;
+use softtimers_forward::{Looking, Mode};
+use softtimers_forward::overload::Receiver;
+use softtimers_lab::bench::{self, Asked, Section};
+use softtimers_lab::command::Program;
+use softtimers_measure::paired::Paired;
+
+#[derive(Parser, Debug)]
+#[command(about = "receiving under overload", disable_version_flag = true)]
+struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
+}
+
+const SECTIONS: [Section<Effort>; 7] = [
+    ("curve", curve::measure),
+    ("cost", curve::costs),
+    ("limit", limit::measure),
+    ("low", low::quiet),
+    ("modes", low::modes),
+    ("quota", low::quotas),
+    ("relay", relay::measure),
+];
+
+/// How thoroughly.
+#[derive(Clone, Copy, Debug)]
+struct Effort {
+    rounds: Paired,
+    trial: Duration,
+}
+
+fn main() -> ExitCode {
+    bench::main("overload", |given| {
+        let Arguments { asked } = bench::parse("overload", given, &SECTIONS);
+        let trial = Duration::from_millis(if asked.quick { 100 } else { 500 });
+        asked.run("overload", "", &SECTIONS, &Effort { rounds: Paired::new(asked.rounds(5)), trial })
+    })
+}
+
+/// A receiver of one stage in this mode, with this number of rules for each packet.
+fn receiver(mode: Mode, rules: u32) -> Receiver {
+    Receiver { looking: looking(mode, 64), stages: 1, rules, cpu_limit: None, nice: 0, computes: false, recv_buffer: 1 << 20 }
+}
+
+/// With this quota, and as many packets wanted in a poll as `softtimers bench` wants.
+fn looking(mode: Mode, quota: u32) -> Looking {
+    Looking::new(mode, quota, mode.aggregates().then_some(5), None).expect("modes with defaults")
+}
+
+/// What is measured with `receiver`.
+fn bench_of(receiver: Receiver) -> anyhow::Result<Bench> {
+    Ok(Bench::new(receiver, Program::build()?.path().to_owned()))
+}
+
+/// What a receiver makes of so many packets/s; in longer bursts if the sender has to.
+fn offered(bench: &mut Bench, rate: f64, burst: u32, length: Duration) -> Result<Point, Box<dyn Error>> {
+    let mut offer = Offer { rate, burst, length };
+    loop {
+        let point = bench.trial(offer)?;
+        match offer.in_longer_bursts() {
+            Some(longer) if !offer.was_reached(point.offered_pps) => offer = longer,
+            _ => return Ok(point),
+        }
+    }
+}
+
+/// Rules of the second stage: about 10 µs a packet on the machine of the published figures.
+const WORK: u32 = 20_000;

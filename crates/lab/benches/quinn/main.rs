@@ -1,0 +1,88 @@
+//! quinn as it is beside quinn behind the gate: `cargo bench -p softtimers-lab --bench quinn [-- --seconds 5
+//! --rounds 5]`, each run so long.
+//!
+//! One way, the same path for both in turn, emulated in real time: a slow link, 10 ms each way, and a queue that is short:
+//!
+//! ```text
+//!   CPU 1   client ──▶ relay: queue ▐ link ▌ 10 ms ──▶ server   CPU 0
+//!           hog                     └ what is dropped, and how the packets came
+//! ```
+//!
+//! | column | says |
+//! |---|---|
+//! | goodput | what the server's program received, in Mbit/s, slow start included |
+//! | loss | of the packets that came to the link, those that found its queue full |
+//! | cuts | how often congestion control made the window smaller, of each connection |
+//! | burst | the most packets that came less than half a packet's time apart, but for the worst of a thousand; and the worst. After a second: slow start's overshoot is a rate, not a burst |
+//! | CPU | of the client's thread: quinn, its cryptography and the system calls |
+
+mod path;
+mod run;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::Table;
+
+use path::Line;
+use run::{COLUMNS, COST, GOODPUT, Kind, Load, run};
+
+const RUNS: [(Line, Load, u32); 5] = [
+    (Line { mbit: 100, packets: 20 }, Load::Idle, 1),
+    (Line { mbit: 100, packets: 20 }, Load::Hog, 1),
+    (Line { mbit: 300, packets: 30 }, Load::Idle, 1),
+    (Line { mbit: 300, packets: 30 }, Load::Hog, 1),
+    (Line { mbit: 100, packets: 20 }, Load::Idle, 4),
+];
+
+#[derive(Parser, Debug)]
+#[command(about = "quinn as it is beside quinn behind the gate", disable_version_flag = true)]
+struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
+    /// Of each run
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+}
+
+const SECTIONS: [Section<Arguments>; 1] = [("quinn", measure)];
+
+fn main() -> ExitCode {
+    bench::main("quinn", |given| {
+        let arguments: Arguments = bench::parse("quinn", given, &SECTIONS);
+        arguments.asked.run("quinn", "", &SECTIONS, &arguments)
+    })
+}
+
+/// A table for each path and load.
+fn measure(arguments: &Arguments) -> Done<Vec<Table>> {
+    let time = Duration::from_secs(if arguments.asked.quick { 1 } else { arguments.seconds });
+    RUNS.into_iter()
+        .map(|(line, load, connections)| {
+            let title = format!("{line}, {load}, {connections} connections");
+            let paired = Paired::new(arguments.asked.rounds(5));
+            let measured = paired.contest(&[()], &mut Kind::ALL.clone(), |(), kind, round| {
+                run(*kind, line, load, connections, time, |name, figure| round.put(kind.name(), name, figure))
+            });
+            let measured = measured.map_err(|error| -> Box<dyn std::error::Error> { error })?;
+            let mut table = Table::of(&title, &measured, Kind::ALL.map(Kind::name), &COLUMNS);
+            let of = |figure| measured.ratio(figure, Kind::Pairs.name(), Kind::Stock.name());
+            let least = match (line.mbit, connections) {
+                (_, 4) => 1.0,
+                (100, _) => 1.1,
+                _ => 1.4,
+            };
+            table.bar(Bar::at_least(
+                format!("{title}: goodput of pairs, against stock's"),
+                least,
+                of(GOODPUT),
+            ));
+            table.bar(Bar::at_most(format!("{title}: CPU of pairs, against stock's"), 2.0, of(COST)));
+            Ok(table)
+        })
+        .collect()
+}

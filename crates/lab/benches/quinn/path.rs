@@ -1,0 +1,83 @@
+//! The path between the two, in a thread of its own, and how packets came to its link.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use softtimers_measure::processor::Processor;
+use softtimers_wan::udp::{Carried, Relay, RelayConfig};
+use softtimers_wan::{Bottleneck, Counters, PathConfig, Queue, Wan, Way};
+
+/// A slow link with a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Line {
+    pub(crate) mbit: u64,
+    pub(crate) packets: u32,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} Mbit/s, {} packets", self.mbit, self.packets)
+    }
+}
+
+/// A path at work.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) address: SocketAddr,
+    stop: UnixStream,
+    thread: JoinHandle<io::Result<Seen>>,
+}
+
+/// What it has seen of the packets upwards.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) counters: Counters,
+    /// Lengths of the bursts.
+    pub(crate) bursts: Vec<u32>,
+}
+
+impl Path {
+    pub(crate) fn start(line: Line, server: SocketAddr, cpu: Option<Processor>) -> io::Result<Path> {
+        let (stop, stopped) = UnixStream::pair()?;
+        let (say, hear) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let _kept = cpu.map(Processor::keep).transpose()?;
+            let link = Bottleneck::bits_per_second(line.mbit * 1_000_000).map_err(io::Error::other)?;
+            let delayed = PathConfig::default().delay(Duration::from_millis(10));
+            let up = delayed.clone().bottleneck(link).queue(Queue::packets(line.packets));
+            let mut relay = Relay::bind(RelayConfig::to(server), Wan::builder().up(up).down(delayed))?;
+            relay.watch(&stopped, 1)?;
+            let _ = say.send(relay.local_addr());
+            // Half of what a packet of 1,200 bytes takes.
+            let apart = 1_200 * 8 * 1_000 / line.mbit / 2;
+            let (mut first, mut last, mut length, mut bursts) = (None, 0, 0, vec![]);
+            let note = |packet: &Carried| {
+                if packet.way == Way::Down || packet.bytes < 1_000 {
+                    return;
+                }
+                let offered = packet.offered.as_nanos();
+                let warm = offered - *first.get_or_insert(offered) > 1_000_000_000;
+                if offered - last > apart {
+                    let ended = std::mem::take(&mut length);
+                    bursts.extend(warm.then_some(ended));
+                }
+                (last, length) = (offered, length + 1);
+            };
+            let until = relay.now() + Duration::from_secs(600);
+            relay.run_observed(Some(until), note)?;
+            Ok(Seen { counters: relay.counters(Way::Up), bursts })
+        });
+        let address = hear.recv_timeout(Duration::from_secs(5)).map_err(io::Error::other)?;
+        Ok(Path { address, stop, thread })
+    }
+
+    pub(crate) fn finish(mut self) -> io::Result<Seen> {
+        self.stop.write_all(b"x")?;
+        self.thread.join().map_err(|_| io::Error::other("the relay has panicked"))?
+    }
+}

@@ -1,0 +1,285 @@
+//! What is done, the same for every contender. The figures are nanoseconds of processor time.
+
+use std::hint::black_box;
+
+use softtimers_lab::random::Random;
+use softtimers_measure::estimate::median;
+
+use crate::clock;
+use crate::contender::Contender;
+use crate::family::{Family, Workload};
+use crate::report::Figures;
+
+const MILLION: usize = 1_000_000;
+const SECOND: u64 = 1_000_000;
+
+/// All workloads, in the order of the report.
+const ALL: [(Family, &[usize]); 7] = [
+    (Family::W1, &[0, 200, 1_000, 10_000, 100_000, MILLION]),
+    (Family::W1R, &[100_000, MILLION]),
+    (Family::W2, &[MILLION]),
+    (Family::W3, &[MILLION]),
+    (Family::W4, &[1, 8, 64, 1_000, 10_000, 100_000]),
+    (Family::W5, &[1_000, MILLION]),
+    (Family::Stalls, &[MILLION]),
+];
+
+/// The workloads of these names, or all.
+pub(crate) fn named(names: &[String]) -> Result<Vec<Workload>, String> {
+    let all =
+        ALL.iter().flat_map(|&(family, sizes)| sizes.iter().map(move |&timers| Workload { family, timers }));
+    let all: Vec<Workload> = all.collect();
+    for name in names {
+        if !all.iter().any(|workload| is_called(workload, name)) {
+            let known: Vec<_> = all.iter().map(ToString::to_string).collect();
+            return Err(format!("no workload {name:?}; there are {}", known.join(", ")));
+        }
+    }
+    let wanted = |workload: &Workload| names.is_empty() || names.iter().any(|name| is_called(workload, name));
+    Ok(all.into_iter().filter(wanted).collect())
+}
+
+fn is_called(workload: &Workload, name: &str) -> bool {
+    let full = workload.to_string();
+    full == name || full.split('/').next() == Some(name)
+}
+
+/// Of three measurements the median, for each of `operations`.
+fn median_of_three(operations: usize, mut measured: impl FnMut()) -> f64 {
+    let costs = (0..3).map(|_| {
+        let start = clock::spent();
+        measured();
+        (clock::spent() - start) as f64 / operations as f64
+    });
+    median(costs).unwrap_or(f64::NAN)
+}
+
+fn far_timers<C: Contender>(contender: &mut C, timers: usize, random: &mut Random) -> Vec<Option<C::Handle>> {
+    let due = |random: &mut Random| 60 * SECOND + random.below(60 * SECOND);
+    (0..timers).map(|number| Some(contender.set(due(random), number as u32))).collect()
+}
+
+pub(crate) fn w1<C: Contender>(timers: usize, operations: usize) -> Figures {
+    let (mut contender, mut random) = (C::new(timers + 8), Random::new());
+    let handles = far_timers(&mut contender, timers, &mut random);
+    let pair = median_of_three(operations, || {
+        for _ in 0..operations {
+            let handle = contender.set(120 * SECOND + random.below(10 * SECOND), timers as u32);
+            contender.cancel(handle);
+        }
+    });
+    std::mem::forget((handles, contender));
+    [("set_cancel_ns".to_owned(), pair)].into()
+}
+
+pub(crate) fn w1r<C: Contender>(timers: usize, operations: usize) -> Figures {
+    let (mut contender, mut random) = (C::new(timers + 8), Random::new());
+    let mut handles = far_timers(&mut contender, timers, &mut random);
+    let rearm = median_of_three(operations, || {
+        for _ in 0..operations {
+            let which = random.below(timers as u64) as usize;
+            let due = 120 * SECOND + random.below(10 * SECOND);
+            if let Some(handle) = handles[which].take() {
+                handles[which] = Some(contender.rearm(handle, due, which as u32));
+            }
+        }
+    });
+    std::mem::forget((handles, contender));
+    [("rearm_ns".to_owned(), rearm)].into()
+}
+
+/// Gives back the handles of what fired.
+fn release<C: Contender>(contender: &mut C, handles: &mut [Option<C::Handle>], fired: &mut Vec<u32>) {
+    for number in fired.drain(..) {
+        if let Some(handle) = handles[number as usize].take() {
+            contender.release(handle);
+        }
+    }
+}
+
+pub(crate) fn w2<C: Contender>(timers: usize) -> Figures {
+    let mut random = Random::new();
+    let dues: Vec<u32> = (0..timers).map(|_| 1 + random.below(SECOND) as u32).collect();
+    // The bench's own memory is touched before the contender's is counted.
+    let mut handles: Vec<Option<C::Handle>> = Vec::with_capacity(timers);
+    handles.resize_with(timers, || None);
+    let mut fired = vec![0u32; timers + 16];
+    fired.clear();
+    let before = clock::resident();
+    let mut contender = C::new(1_024);
+    let start = clock::spent();
+    for (number, &due) in dues.iter().enumerate() {
+        handles[number] = Some(contender.set(u64::from(due), number as u32));
+    }
+    let insert = (clock::spent() - start) as f64 / timers as f64;
+    let bytes = clock::resident().saturating_sub(before) as f64 / timers as f64;
+    let start = clock::spent();
+    let mut count = 0;
+    for now in 1..=SECOND {
+        contender.advance(now, &mut fired);
+        if !fired.is_empty() {
+            count += fired.len();
+            release(&mut contender, &mut handles, &mut fired);
+        }
+    }
+    let expire = (clock::spent() - start) as f64 / timers as f64;
+    assert!(count == timers || !C::FIRES, "{count} of {timers} timers fired");
+    std::mem::forget((handles, contender));
+    [("insert_ns".to_owned(), insert), ("expire_ns".to_owned(), expire), ("bytes".to_owned(), bytes)].into()
+}
+
+/// Connections with a time-out each, of which one is re-armed each microsecond.
+pub(crate) struct Connections<C: Contender> {
+    pub(crate) contender: C,
+    pub(crate) handles: Vec<Option<C::Handle>>,
+    pub(crate) random: Random,
+    pub(crate) now: u64,
+    pub(crate) fired: Vec<u32>,
+}
+
+impl<C: Contender> Connections<C> {
+    const LEAST: u64 = 2 * SECOND;
+    const SPAN: u64 = 23 * SECOND / 10;
+
+    /// A steady state, at `now`.
+    pub(crate) fn warm(timers: usize, now: u64) -> Self {
+        let (mut contender, mut random) = (C::new(timers + 8), Random::new());
+        let warm_up = Self::LEAST + Self::SPAN;
+        let start = now - warm_up;
+        let mut fired = Vec::with_capacity(1 << 16);
+        contender.advance(start, &mut fired);
+        let handles = (0..timers)
+            .map(|number| Some(contender.set(start + 1 + random.below(warm_up), number as u32)))
+            .collect();
+        let mut connections = Connections { contender, handles, random, now: start, fired };
+        connections.run(warm_up as usize);
+        connections
+    }
+
+    pub(crate) fn run(&mut self, steps: usize) {
+        for _ in 0..steps {
+            self.now += 1;
+            self.contender.advance(self.now, &mut self.fired);
+            self.set_again();
+            if let Some((which, due)) = self.chosen() {
+                self.rearm(which, due);
+            }
+        }
+    }
+
+    /// Sets what has fired again.
+    pub(crate) fn set_again(&mut self) {
+        for at in 0..self.fired.len() {
+            let number = self.fired[at];
+            if let Some(handle) = self.handles[number as usize].take() {
+                self.contender.release(handle);
+            }
+            let due = self.now + Self::LEAST + self.random.below(Self::SPAN);
+            self.handles[number as usize] = Some(self.contender.set(due, number));
+        }
+        self.fired.clear();
+    }
+
+    /// Which one is re-armed in this step, and for when; none in one of twenty.
+    #[inline]
+    pub(crate) fn chosen(&mut self) -> Option<(usize, u64)> {
+        if self.random.below(100) >= 95 {
+            return None;
+        }
+        let which = self.random.below(self.handles.len() as u64) as usize;
+        Some((which, self.now + Self::LEAST + self.random.below(Self::SPAN)))
+    }
+
+    #[inline]
+    pub(crate) fn rearm(&mut self, which: usize, due: u64) {
+        if let Some(handle) = self.handles[which].take() {
+            self.handles[which] = Some(self.contender.rearm(handle, due, which as u32));
+        }
+    }
+}
+
+pub(crate) fn w3<C: Contender>(timers: usize, operations: usize) -> Figures {
+    let mut connections = Connections::<C>::warm(timers, 5 * SECOND);
+    let step = median_of_three(operations, || connections.run(operations));
+    std::mem::forget(connections);
+    [("step_ns".to_owned(), step)].into()
+}
+
+/// Flows that are paced. `leap`: time goes from one due time to the next.
+fn paced<C: Contender>(flows: usize, events: u64, leap: bool) -> f64 {
+    let (mut contender, mut random) = (C::new(flows + 8), Random::new());
+    let intervals: Vec<u64> = (0..flows).map(|_| 10 + random.below(990)).collect();
+    let mut handles: Vec<Option<C::Handle>> =
+        (0..flows).map(|flow| Some(contender.set(1 + random.below(intervals[flow]), flow as u32))).collect();
+    let (mut fired, mut now) = (Vec::with_capacity(flows + 16), 0);
+    let mut run = |events: u64| {
+        let (mut done, mut calls) = (0, 0);
+        while done < events && calls < 2 * events {
+            calls += 1;
+            now = if leap { contender.next().unwrap_or(now + 1).max(now) } else { now + 1 };
+            contender.advance(now, &mut fired);
+            done += fired.len() as u64;
+            for &flow in &fired {
+                let flow = flow as usize;
+                if let Some(handle) = handles[flow].take() {
+                    contender.release(handle);
+                }
+                handles[flow] = Some(contender.set(now + intervals[flow], flow as u32));
+            }
+            fired.clear();
+        }
+        done
+    };
+    run(events / 4);
+    let start = clock::spent();
+    let done = run(events);
+    let cost = (clock::spent() - start) as f64 / if C::FIRES { done } else { 2 * events } as f64;
+    std::mem::forget((handles, contender));
+    cost
+}
+
+pub(crate) fn w4<C: Contender>(flows: usize, events: u64) -> Figures {
+    let mut measured = Figures::from([("step_ns".to_owned(), paced::<C>(flows, events, false))]);
+    if C::TELLS_NEXT {
+        measured.insert("leap_ns".to_owned(), paced::<C>(flows, events, true));
+    }
+    measured
+}
+
+/// Some search for it, so it is asked in batches until a tenth of a second has gone.
+fn cost_of_poll_at<C: Contender>(contender: &mut C, operations: usize) -> f64 {
+    const BATCH: usize = 1_000;
+    let (mut asked, start) = (0, clock::spent());
+    while asked < operations && clock::spent() - start < 100_000_000 {
+        for _ in 0..BATCH {
+            black_box(black_box(&mut *contender).poll_at());
+        }
+        asked += BATCH;
+    }
+    (clock::spent() - start) as f64 / asked as f64
+}
+
+pub(crate) fn w5<C: Contender>(timers: usize, operations: usize) -> Figures {
+    let (mut contender, mut random) = (C::new(timers + 8), Random::new());
+    let handles = far_timers(&mut contender, timers, &mut random);
+    let (mut fired, mut now) = (Vec::with_capacity(64), 5);
+    contender.advance(now, &mut fired);
+    let same = median_of_three(operations, || {
+        for _ in 0..operations {
+            black_box(&mut contender).advance(black_box(now), &mut fired);
+        }
+    });
+    let moving = median_of_three(operations, || {
+        for _ in 0..operations {
+            now += 1;
+            black_box(&mut contender).advance(black_box(now), &mut fired);
+        }
+    });
+    let mut measured = Figures::from([("same_ns".to_owned(), same), ("moving_ns".to_owned(), moving)]);
+    if C::TELLS_NEXT {
+        measured.insert("poll_at_ns".to_owned(), cost_of_poll_at(&mut contender, operations));
+    }
+    assert!(fired.is_empty(), "a timer 60 s away fired");
+    std::mem::forget((handles, contender));
+    measured
+}

@@ -1,0 +1,97 @@
+//! softtimers-tokio beside tokio's own timers: `cargo bench -p softtimers-lab --bench tokio_timers [-- --quick
+//! idle busy …]`.
+//!
+//! Each figure is taken of both in turns of one process, on a runtime of one thread, and is the median over the
+//! rounds.
+//!
+//! ```text
+//!   idle      sleep(100 µs) when nothing else happens: how late
+//!   busy      the same beside tasks that are polled all the time, wrapped or not
+//!   interval  a tick every 40 µs: how many came, how many of them back to back
+//!   staggered 50 intervals of 1 ms, 20 µs apart: CPU time and wake-ups
+//!   resets    100,000 pending sleeps, one of them reset at random: ns each
+//!   pending   10,000 sleeps that wait: CPU time
+//! ```
+#![forbid(unsafe_code)]
+
+mod cpu;
+mod lateness;
+mod resets;
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use clap::Parser;
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_measure::paired::{Measured, Paired, Round};
+use softtimers_measure::result::Table;
+use tokio::runtime::Builder;
+
+#[derive(Parser, Debug)]
+#[command(about = "softtimers-tokio beside tokio's own timers", disable_version_flag = true)]
+struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
+}
+
+const SECTIONS: [Section<usize>; 6] = [
+    ("idle", lateness::idle),
+    ("busy", lateness::busy),
+    ("interval", lateness::interval),
+    ("staggered", cpu::staggered),
+    ("resets", resets::random),
+    ("pending", cpu::pending),
+];
+
+fn main() -> ExitCode {
+    bench::main("tokio_timers", |given| {
+        let Arguments { asked } = bench::parse("tokio_timers", given, &SECTIONS);
+        asked.run("tokio_timers", "", &SECTIONS, &if asked.quick { 2 } else { asked.rounds(15) })
+    })
+}
+
+/// Whose timers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Timers {
+    Soft,
+    Tokio,
+}
+
+impl Timers {
+    async fn sleep_until(self, deadline: tokio::time::Instant) {
+        match self {
+            Timers::Soft => softtimers_tokio::sleep_until(deadline).await,
+            Timers::Tokio => tokio::time::sleep_until(deadline).await,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Timers::Soft => SOFT,
+            Timers::Tokio => "tokio",
+        }
+    }
+}
+
+const SOFT: &str = "softtimers-tokio";
+const BOTH: [Timers; 2] = [Timers::Soft, Timers::Tokio];
+
+/// Runs it on a runtime of its own, with a trigger state at each park.
+fn run<R>(test: impl Future<Output = R>) -> R {
+    let mut builder = Builder::new_current_thread();
+    let runtime = softtimers_tokio::trigger_at_park(&mut builder).enable_all().build();
+    runtime.expect("a runtime").block_on(test)
+}
+
+/// Rounds of both in turn under each setting.
+fn take<S>(rounds: usize, settings: &[S], mut of: impl FnMut(&S, Timers, &mut Round)) -> Done<Measured> {
+    Paired::new(rounds).as_a_whole().contest(settings, &mut BOTH.clone(), |setting, timers, round| {
+        of(setting, *timers, round);
+        Done::Ok(())
+    })
+}
+
+/// The table of both.
+fn table(key: &str, measured: &Measured, columns: &[(&str, usize)]) -> Table {
+    Table::of(key, measured, BOTH.map(Timers::name), columns)
+}

@@ -1,0 +1,126 @@
+//! What a wait of 100 µs comes to, by each way to wait: `cargo bench -p softtimers-lab --bench waits [-- --rounds 15
+//! --quick --json FILE]`.
+//!
+//! The table of docs/which-wait.md for this machine. The program does nothing else; each way has 200 waits in each
+//! round, another one first each time, and each figure is the median over the quiet rounds. CPU is that of the whole process.
+#![forbid(unsafe_code)]
+
+use std::net::UdpSocket;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use softtimers::{Clock, Config, Idle, Monotonic, Slack, SoftTimers, TimerSlack, Timestamp, Waiter};
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::cpu;
+use softtimers_measure::paired::{Paired, Round};
+use softtimers_measure::result::Table;
+use softtimers_tokio::Driver;
+use tokio::runtime::Builder;
+
+const DELAY: Duration = Duration::from_micros(100);
+const WAITS: usize = 200;
+
+#[derive(Parser, Debug)]
+#[command(about = "what a wait of 100 µs comes to", disable_version_flag = true)]
+struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
+}
+
+const SECTIONS: [Section<usize>; 1] = [("waits", waits)];
+
+fn main() -> ExitCode {
+    bench::main("waits", |given| {
+        let Arguments { asked } = bench::parse("waits", given, &SECTIONS);
+        asked.run("waits", "", &SECTIONS, &asked.rounds(15))
+    })
+}
+
+fn waits(rounds: &usize) -> Done<Vec<Table>> {
+    let measured = Paired::new(*rounds).contest(&[()], &mut WAYS.clone(), |(), (name, way), round| {
+        put(round, name, *way);
+        Done::Ok(())
+    })?;
+    let columns = [(LATE, 0), (WORST, 0), (CPU, 0)];
+    Ok(vec![Table::of("waits", &measured, WAYS.map(|(name, _)| name), &columns)])
+}
+
+const LATE: &str = "late, median µs";
+const WORST: &str = "late, p99 µs";
+const CPU: &str = "CPU µs of a wait";
+
+/// Makes [`WAITS`] waits and says how late each was.
+type Way = fn() -> Vec<Duration>;
+
+const WAYS: [(&str, Way); 8] = [
+    ("`std::thread::sleep`", || std_sleeps(None)),
+    ("the same, timer slack 1 ns", || std_sleeps(Some(Duration::from_nanos(1)))),
+    ("`tokio::time::sleep`", || in_tokio(async |due| tokio::time::sleep_until(due).await, None)),
+    ("`softtimers_tokio::sleep`", || in_tokio(async |due| softtimers_tokio::sleep_until(due).await, None)),
+    ("the same, `Slack::EXACT`", || in_tokio(exact, None)),
+    ("the same, `Idle::hybrid()`", || in_tokio(exact, Some(Idle::hybrid()))),
+    ("`softtimers::Waiter`", waiter),
+    ("a loop that reads the clock", spin),
+];
+
+async fn exact(due: tokio::time::Instant) {
+    softtimers_tokio::sleep_until(due).with_slack(Slack::EXACT).await;
+}
+
+/// The waits of one round.
+fn put(round: &mut Round, name: &str, way: Way) {
+    let before = cpu::of_process();
+    let mut late = way();
+    let cpu = (cpu::of_process() - before).as_secs_f64() * 1e6 / WAITS as f64;
+    late.sort();
+    let micros = |at: usize| late[at].as_secs_f64() * 1e6;
+    for (figure, micros) in [(LATE, micros(WAITS / 2)), (WORST, micros(WAITS * 99 / 100)), (CPU, cpu)] {
+        round.put(name, figure, micros);
+    }
+}
+
+fn each(mut wait: impl FnMut(Timestamp)) -> Vec<Duration> {
+    let one = |_| {
+        let due = Monotonic.now() + DELAY;
+        wait(due);
+        Monotonic.now().saturating_duration_since(due)
+    };
+    (0..WAITS).map(one).collect()
+}
+
+#[expect(clippy::disallowed_methods, reason = "what others do is what is measured")]
+fn std_sleeps(slack: Option<Duration>) -> Vec<Duration> {
+    let _slack = slack.map(TimerSlack::hold);
+    each(|due| std::thread::sleep(due.saturating_duration_since(Monotonic.now())))
+}
+
+fn in_tokio(wait: impl AsyncFn(tokio::time::Instant), idle: Option<Idle>) -> Vec<Duration> {
+    let mut builder = Builder::new_current_thread();
+    let runtime = softtimers_tokio::trigger_at_park(&mut builder).enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        if let Some(idle) = idle {
+            Driver::start(idle).expect("the first driver of its runtime");
+        }
+        let mut late = Vec::with_capacity(WAITS);
+        for _ in 0..WAITS {
+            let due = tokio::time::Instant::now() + DELAY;
+            wait(due).await;
+            late.push(due.elapsed());
+        }
+        late
+    })
+}
+
+fn waiter() -> Vec<Duration> {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let (mut timers, mut waiter) = (SoftTimers::new(Config::default()), Waiter::new());
+    each(|due| {
+        timers.schedule_at(Monotonic.now(), due, Slack::EXACT, ());
+        while waiter.readable(&socket, &mut timers).expect("a poll").is_none() {}
+    })
+}
+
+fn spin() -> Vec<Duration> {
+    each(|due| while Monotonic.now() < due {})
+}

@@ -1,0 +1,135 @@
+//! `cargo lab measure`: the figures of docs/benchmarks.md, made anew on this machine.
+//!
+//! ```text
+//!   batch-N, disturbed, idle, wan    the command, as a user starts it: doctor, send, recv, wan
+//!   c                                C programs beside libuv and libevent
+//!   turns, events, flows, …          the benches, each by `cargo bench`
+//! ```
+//!
+//! Rounds of the command are short and many, because a virtual machine's speed drifts by a fifth within seconds; one in which
+//! the host or another program took more than 5% of the processors is made again, up to three times as many in all.
+//!
+//! A bar that is missed does not fail the command: it measures, it does not gate.
+
+mod c;
+mod disturbed;
+mod doctor;
+mod wan;
+
+use anyhow::Context as _;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::{Results, Table};
+
+use crate::bench::{Asked, Done, Section};
+use crate::command;
+
+/// What is measured with, and how thoroughly.
+#[derive(Debug)]
+pub struct Effort {
+    quick: bool,
+    /// Rounds of the command.
+    paired: Paired,
+}
+
+impl Effort {
+    /// One of two, by the thoroughness.
+    fn of<T>(&self, usual: T, quick: T) -> T {
+        if self.quick { quick } else { usual }
+    }
+}
+
+/// What can be measured alone.
+pub const SECTIONS: [Section<Effort>; 16] = [
+    ("batch-4", |effort| doctor::beside_work(effort, 4)),
+    ("batch-1", |effort| doctor::beside_work(effort, 1)),
+    ("batch-16", |effort| doctor::beside_work(effort, 16)),
+    ("turns", turns),
+    ("events", |effort| bench(effort, "null_events", &[])),
+    ("handover", |effort| bench(effort, "handover", &[])),
+    ("pacing", |effort| bench(effort, "pacing", &[])),
+    ("disturbed", disturbed::disturbed),
+    ("idle", disturbed::idle),
+    ("flows", |effort| bench(effort, "flows", &[])),
+    ("departures", departures),
+    ("shared", |effort| bench(effort, "shared", &[])),
+    ("overload", |effort| bench(effort, "overload", &[])),
+    ("c", c::c),
+    ("server", |effort| bench(effort, "server", &[])),
+    ("wan", wan::wan),
+];
+
+/// Measures what is asked for.
+///
+/// # Errors
+/// If the command cannot be built, or a section breaks off.
+pub fn run(asked: &Asked) -> Done {
+    let paired = Paired::new(asked.rounds(7)).repeating(3);
+    asked.run(
+        "cargo lab measure",
+        "",
+        &SECTIONS,
+        &Effort { quick: asked.quick, paired },
+    )
+}
+
+fn turns(effort: &Effort) -> Done<Vec<Table>> {
+    let mut tables = Vec::new();
+    for batch in effort.of(&["4", "1", "16"][..], &["4"]) {
+        let mut found = bench(effort, "work_kept", &["--echo-batch", batch])?;
+        found.iter_mut().for_each(|table| table.key = format!("{}, echo batch {batch}", table.key));
+        tables.extend(found);
+    }
+    Ok(tables)
+}
+
+/// The tables of a bench.
+fn bench(effort: &Effort, name: &str, words: &[&str]) -> Done<Vec<Table>> {
+    let file = std::env::temp_dir().join(format!("softtimers-lab-{}-{name}.json", std::process::id()));
+    let mut cargo =
+        command::cargo(&["bench", "--quiet", "--package", "softtimers-lab", "--bench", name, "--"]);
+    cargo.args(words).args(effort.quick.then_some("--quick")).arg("--json").arg(&file);
+    command::output(&mut cargo)?;
+    let text = std::fs::read_to_string(&file).context("the bench wrote no results")?;
+    std::fs::remove_file(&file)?;
+    Ok(Results::parse(&text)?.tables)
+}
+
+/// The text of a bench that is not of this crate.
+fn bench_of(package: &str, name: &str, words: &[&str]) -> anyhow::Result<String> {
+    let mut cargo = command::cargo(&["bench", "--quiet", "--package", package, "--bench", name, "--"]);
+    command::output(cargo.args(words))
+}
+
+/// What the departure queue takes to decide, with ten thousand flows.
+fn departures(effort: &Effort) -> Done<Vec<Table>> {
+    let text = bench_of("softtimers-core", "departures", &[effort.of("20000", "2000"), "10000"])?;
+    let mut table = printed("departures", &text);
+    let row = text.lines().find(|line| line.starts_with("| 10000 | Together |"));
+    let cost: Option<f64> =
+        row.and_then(|row| row.split('|').nth(5)?.split_whitespace().next()?.parse().ok());
+    table.bar(Bar::at_most("departure queue, 10,000 flows: ns of decision a packet", 60.0, cost));
+    Ok(vec![table])
+}
+
+/// The table that a program has printed in Markdown, its cells as they are.
+fn printed(key: &str, text: &str) -> Table {
+    let cells = |line: &str| -> Vec<String> {
+        line.trim().trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let mut lines = text.lines().filter(|line| line.starts_with('|') && !line.starts_with("|-"));
+    let columns = lines.next().map(cells).unwrap_or_default();
+    let rows = lines.map(|line| cells(line).into_iter().map(Into::into).collect());
+    Table { key: key.to_owned(), columns, rows: rows.collect(), ..Table::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_printed_table_is_read_cell_by_cell() {
+        let table = printed("a", "Title\n\n| n | ns |\n|---|---|\n| 1 | 3 (4) |\n| 2 | 5 |\n");
+        assert_eq!(table.to_string(), "| n | ns |\n|---|---|\n| 1 | 3 (4) |\n| 2 | 5 |\n");
+    }
+}

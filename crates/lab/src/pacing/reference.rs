@@ -1,0 +1,53 @@
+//! What the paper and the independent model say of Tables VIII and IX.
+//!
+//! The tables' bodies are lost; `reference/pacing.json` has what the text still tells of them, and the means
+//! and deviations of a model that was written from the text alone, with the trigger states of
+//! [`WebServer`](softtimers::WebServer).
+
+use serde::Deserialize;
+
+/// A row of the tables: what is known of it.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub struct Reference {
+    /// `soft`, or `tick` for the hardware timer.
+    pub method: String,
+    /// In microseconds.
+    pub target: u64,
+    /// In microseconds; none of a hardware timer.
+    pub burst: Option<u64>,
+    /// The paper's mean gap, in microseconds.
+    pub paper_mean: Option<f64>,
+    /// The model's.
+    pub model_mean: Option<f64>,
+    /// The standard deviation of the model's gaps.
+    pub model_stddev: Option<f64>,
+}
+
+/// All rows.
+///
+/// # Errors
+/// None: a test reads the table that is built in.
+pub fn read() -> serde_json::Result<Vec<Reference>> {
+    serde_json::from_str(include_str!("../../reference/pacing.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_every_cell_of_the_experiment() {
+        let table = read().unwrap();
+        assert_eq!(table.len(), 14);
+        for target in [40, 60] {
+            let soft: Vec<_> =
+                table.iter().filter(|row| row.target == target && row.method == "soft").collect();
+            let bursts: Vec<_> = soft.iter().filter_map(|row| row.burst).collect();
+            assert_eq!(bursts, [12, 15, 20, 25, 30, 35]);
+            assert!(soft.is_sorted_by_key(|row| row.model_mean));
+        }
+        let known = |row: &Reference| row.paper_mean.map(|mean| (row.target, row.burst, mean));
+        let known: Vec<_> = table.iter().filter_map(known).collect();
+        assert!(known.contains(&(40, Some(35), 65.9)) && known.contains(&(60, None, 63.6)), "{known:?}");
+    }
+}

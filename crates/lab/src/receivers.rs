@@ -1,0 +1,134 @@
+//! What `cargo lab rig` puts between two interfaces beside `softtimers forward`: receivers that answer one question
+//! each, and print an object (`cargo lab receive`).
+//!
+//! | word | question |
+//! |---|---|
+//! | `stages A B` | what leaves by B, of what comes to A, if each packet costs a walk through a list of rules? |
+//! | `compute A` | how much of its rate does a computation keep beside packets, polled and woken up for? |
+//! | `latency A` | how long does a packet wait, by a plain epoll loop and by policies of the poller on the same ring? |
+//! | `sources A B C D` | what do three of them lose while the fourth is flooded? |
+//!
+//! Each ends by itself: when nothing comes any more, and if nothing comes at all.
+
+mod compute;
+mod latency;
+mod sources;
+mod stages;
+mod turns;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use clap::{Subcommand, ValueEnum};
+use serde_json::Value;
+use softtimers::Timestamp;
+use softtimers_net::packet::Interface;
+use softtimers_net::poller::{Device, FrameInfo, Packet, PacketConfig, PacketDevice, XdpConfig, XdpDevice};
+use softtimers_forward::{Looking, Mode};
+use softtimers_load::wire::{SCHEDULED_AT, SEQUENCE_AT};
+use softtimers_measure::processor::{Kept, Processor};
+
+/// A question, and how it is asked.
+#[derive(Subcommand, Debug)]
+pub enum Question {
+    /// What leaves by the second interface, if each packet costs a walk through a list of rules
+    Stages(stages::Arguments),
+    /// Turns of 50 ms
+    Compute(turns::Arguments),
+    /// Turns of a quarter of a second
+    Latency(turns::Arguments),
+    /// What each of some interfaces has received and dropped
+    Sources(sources::Arguments),
+}
+
+/// What all of them are told.
+#[derive(clap::Args, Debug, Clone, Copy)]
+pub(crate) struct How {
+    #[arg(long, value_enum, default_value_t = Driver::Packet)]
+    driver: Driver,
+    /// The processor that it is kept on
+    #[arg(long)]
+    cpu: Option<usize>,
+    /// The length of its list of rules
+    #[arg(long, default_value_t = 0)]
+    rules: usize,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Driver {
+    Packet,
+    Xdp,
+}
+
+/// Answers it, and prints what was found.
+///
+/// # Errors
+/// What the system says.
+pub fn run(question: &Question) -> io::Result<()> {
+    let found = match question {
+        Question::Stages(arguments) => stages::run(arguments),
+        Question::Compute(arguments) => turns::run::<compute::Computation>(arguments),
+        Question::Latency(arguments) => turns::run::<latency::Waits>(arguments),
+        Question::Sources(arguments) => sources::run(arguments),
+    };
+    println!("{}", found?);
+    Ok(())
+}
+
+/// Does something with devices of one driver or the other.
+trait With {
+    fn with<D: Device<Address = FrameInfo> + AsFd>(self, devices: Vec<D>) -> io::Result<Value>;
+}
+
+/// Opens the interfaces, says on stderr that packets may come, and lets `with` begin.
+fn open(how: &How, names: &[&str], with: impl With) -> io::Result<Value> {
+    let interfaces = names.iter().map(|name| Interface::named(name)).collect::<io::Result<Vec<_>>>()?;
+    let ready = || eprintln!("ready");
+    match how.driver {
+        Driver::Packet => {
+            let config = PacketConfig { promiscuous: true, ..PacketConfig::default() };
+            let devices = interfaces.iter().map(|interface| PacketDevice::open(interface, &config));
+            let devices = devices.collect::<io::Result<Vec<_>>>()?;
+            ready();
+            with.with(devices)
+        }
+        Driver::Xdp => {
+            let devices = XdpDevice::on_all(&interfaces, XdpConfig::default())?;
+            ready();
+            with.with(devices)
+        }
+    }
+}
+
+impl How {
+    /// Keeps this thread, and those it starts, on the processor.
+    fn keep(&self) -> io::Result<Option<Kept>> {
+        let processor = self.cpu.map(|number| Processor::new(number).map_err(io::Error::other));
+        processor.transpose()?.map(Processor::keep).transpose()
+    }
+}
+
+fn looking(mode: Mode, quota: u32) -> Looking {
+    Looking::new(mode, quota, mode.aggregates().then_some(5), None).expect("modes with defaults")
+}
+
+/// The number of a datagram of the generator, and when it was due.
+fn datagram(frame: &[u8]) -> Option<(u64, Timestamp)> {
+    let payload = frame.get(HEADERS..).filter(|_| frame[12..14] == [0x08, 0x00])?;
+    let word = |at: usize| Some(u64::from_be_bytes(*payload.get(at..)?.first_chunk()?));
+    Some((word(SEQUENCE_AT)?, Timestamp::from_nanos(word(SCHEDULED_AT)?)))
+}
+
+/// When it arrived, or if the device does not know that, when it was due: then what the generator is late by is in it.
+fn came(packet: &Packet<'_, FrameInfo>) -> Option<Timestamp> {
+    let (_, due) = datagram(packet.bytes)?;
+    Some(packet.arrived.unwrap_or(due))
+}
+
+/// Of Ethernet, IPv4 and UDP.
+const HEADERS: usize = 42;
+/// If nothing has come by then, nothing will.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// If nothing has come for so long, nothing more will.
+const SETTLED: Duration = Duration::from_millis(60);

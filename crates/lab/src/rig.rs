@@ -1,0 +1,83 @@
+//! `cargo lab rig`: a router between two others, on this machine, loaded up to five times what it can do.
+//!
+//! Overload needs a sender that does more than the receiver can, and a network in which nothing else happens:
+//!
+//! ```text
+//!   near: g0 ═══ r0 :middle: out ═══ s0 :far         three namespaces, two virtual cables
+//!    ▲               ▲                    ▲
+//!    send --driver   forward, or what is  nobody: frames are for a station that is not there
+//!    xdp, on cpu 0   measured, on cpu 1
+//! ```
+//!
+//! What a frame costs the kernel on its way to the ring is paid on the sender's processor; so what competes for the other
+//! one is the forwarder's. It is the livelock paper's rig (§6.1): trials of 10,000 small packets, counted before and
+//! after, and longer ones, which are steadier.
+//!
+//! A whole run takes a quarter of an hour. So each trial is told on stderr when it is over, the findings are in the file
+//! after each section, and a section that breaks off does not take the others with it.
+//!
+//! `--peer DRIVER=COMMAND` puts a forwarder of your own beside ours: [`peers`].
+//!
+//! It needs root, and says what it has skipped without. Whatever ends it, nothing stays behind: [`hosts`].
+
+mod capture;
+mod curve;
+mod hosts;
+mod peers;
+mod plain;
+mod plot;
+mod shares;
+mod trial;
+mod turns;
+
+use crate::bench::{Asked, Done, Section};
+use hosts::Hosts;
+use peers::Peer;
+use trial::Rig;
+
+/// What it is asked.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
+    /// A forwarder of your own from r0 to out, beside ours: packet=COMMAND or xdp=COMMAND; may be repeated
+    #[arg(long = "peer", value_name = "DRIVER=COMMAND", value_parser = Peer::of)]
+    peers: Vec<Peer>,
+}
+
+/// What can be asked for alone.
+pub const SECTIONS: [Section<Rig>; 8] = [
+    ("stages", curve::stages),
+    ("forward", plain::forward),
+    ("compute", turns::compute),
+    ("latency", turns::latency),
+    ("sources", shares::sources),
+    ("limit", shares::limit),
+    ("bursts", shares::bursts),
+    ("capture", capture::capture),
+];
+
+/// Makes the sections that are asked for.
+///
+/// # Errors
+/// If something cannot be built, or a section breaks off.
+pub fn run(arguments: &Arguments) -> Done {
+    let Arguments { asked, peers } = arguments;
+    if !peers.is_empty() && !asked.wants("forward") {
+        return Err("--peer: the section `forward` compares with it, and is not asked for".into());
+    }
+    if let Some(reason) = hosts::missing() {
+        println!("skipped: {reason}");
+        return Ok(());
+    }
+    let programs = trial::build()?;
+    let hosts = match Hosts::lay()? {
+        Ok(hosts) => hosts,
+        Err(reason) => {
+            println!("skipped: {reason}");
+            return Ok(());
+        }
+    };
+    let rig = Rig::new(programs, hosts, peers.clone(), asked.quick)?;
+    asked.run("cargo lab rig", &rig.busy(), &SECTIONS, &rig)
+}

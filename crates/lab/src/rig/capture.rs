@@ -1,0 +1,205 @@
+//! `capture`: what a monitor loses beside a computation on its processor, tcpdump beside it, and what a packet costs by its
+//! length (livelock §9: headers of 68 bytes, a filter on a UDP port).
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::Table;
+
+use super::trial::{Computation, DESTINATION_PORT, Offer, Rig, now};
+use crate::bench::Done;
+use crate::command::pause;
+
+pub(super) fn capture(rig: &Rig) -> Done<Vec<Table>> {
+    let trace = Trace::new()?;
+    Ok(vec![beside(rig, &trace)?, sizes(rig, &trace)?])
+}
+
+/// Who captures: `--max-delay`, or flags of tcpdump.
+#[derive(Clone, Copy, Debug)]
+enum Monitor {
+    Ours(&'static str),
+    Tcpdump(&'static str),
+}
+
+const MONITORS: [Monitor; 4] = [
+    Monitor::Ours("1ms"),
+    Monitor::Ours("100us"),
+    Monitor::Tcpdump(""),
+    Monitor::Tcpdump("--immediate-mode"),
+];
+
+/// What one of them made of a load.
+#[derive(Clone, Debug)]
+struct Caught {
+    offered: f64,
+    lost: f64,
+    cpu: f64,
+    beside: f64,
+    report: Value,
+}
+
+/// Beside a computation on the same CPU, at 400,000 packets/s.
+fn beside(rig: &Rig, trace: &Trace) -> Result<Table> {
+    let (rounds, millis) = rig.of((5, 2_000), (1, 500));
+    let monitors = MONITORS.into_iter().filter(|monitor| monitor.ours() || rig.has("tcpdump"));
+    let mut monitors: Vec<Monitor> = monitors.collect();
+    // The computation is part of the experiment.
+    let measured =
+        Paired::new(rounds).beside_others().contest(&[()], &mut monitors, |(), monitor, round| {
+            let caught = monitor.trial(rig, &Offer::steady(RATE, millis), true, trace)?;
+            let delay = |key: &str| caught.report["delay_ns"][key].as_f64().map(|nanos| nanos / 1e3);
+            for (name, figure) in [
+                (OFFERED, Some(caught.offered / 1e3)),
+                (LOST, Some(100.0 * caught.lost)),
+                ("delay p50 µs", delay("p50")),
+                ("delay p99 µs", delay("p99")),
+                ("worst delay µs", delay("max")),
+                ("CPU %", Some(100.0 * caught.cpu)),
+                ("the computation's %", Some(100.0 * caught.beside)),
+            ] {
+                round.put(&monitor.name(), name, figure);
+            }
+            anyhow::Ok(())
+        })?;
+    let columns = [
+        (OFFERED, 1),
+        (LOST, 2),
+        ("delay p50 µs", 0),
+        ("delay p99 µs", 0),
+        ("worst delay µs", 0),
+        ("CPU %", 1),
+        ("the computation's %", 1),
+    ];
+    let mut table = Table::of("capture", &measured, monitors.iter().map(|monitor| monitor.name()), &columns);
+    let ours = Monitor::Ours("1ms").name();
+    // A generator that was much too slow has shown nothing.
+    let was_offered = measured.median(&ours, OFFERED).is_some_and(|offered| offered >= 0.9 * RATE / 1e3);
+    let lost = measured.estimate(&ours, LOST).filter(|_| was_offered);
+    table.bar(Bar::at_most("capture beside a computation, 400,000/s: lost, %", 1.0, lost));
+    table.note("a dash: tcpdump does not say; by default its buffer is handed over after up to a second");
+    Ok(table)
+}
+
+/// What a packet costs the process, by its length, where 68 bytes of each are kept.
+fn sizes(rig: &Rig, trace: &Trace) -> Result<Table> {
+    let (rounds, millis) = rig.of((7, 1_000), (1, 300));
+    let measured = Paired::new(rounds).contest(&[()], &mut FRAMES.clone(), |(), bytes, round| {
+        let offer = Offer { payload: *bytes - HEADERS, ..Offer::steady(100_000.0, millis) };
+        let one = Monitor::Ours("1ms").trial(rig, &offer, false, trace)?;
+        // By the program's own account, which is of all its time, and finer than the kernel's ticks.
+        let figure = |key: &str| one.report[key].as_f64().filter(|&figure| figure > 0.0);
+        if let (Some(captured), Some(span), Some(cpu)) =
+            (figure("captured"), figure("span_s"), figure("cpu_share"))
+        {
+            round.put(&bytes.to_string(), COST, 1e9 * cpu * span / captured);
+        }
+        anyhow::Ok(())
+    })?;
+    let mut table = Table::of("cost by length, 68 bytes kept", &measured, FRAMES, &[(COST, 0)]);
+    let (first, last) = (FRAMES[0], FRAMES[FRAMES.len() - 1]);
+    let cost = |bytes: u32| measured.median(&bytes.to_string(), COST);
+    if let (Some(low), Some(high)) = (cost(first), cost(last)) {
+        table.note(format!("{:.3} ns for each further byte", (high - low) / f64::from(last - first)));
+    }
+    let ratio = measured.ratio(COST, &last.to_string(), &first.to_string());
+    table.bar(Bar::at_most(
+        "capture, 68 bytes kept: cost of the longest packet, against the shortest",
+        1.2,
+        ratio,
+    ));
+    Ok(table)
+}
+
+const OFFERED: &str = "offered kpps";
+const LOST: &str = "lost %";
+const COST: &str = "ns of CPU";
+
+impl Monitor {
+    fn ours(self) -> bool {
+        matches!(self, Monitor::Ours(_))
+    }
+
+    fn name(self) -> String {
+        match self {
+            Monitor::Ours(delay) => format!("capture --max-delay {delay}"),
+            Monitor::Tcpdump(flags) => format!("tcpdump {flags}").trim().to_owned(),
+        }
+    }
+
+    /// How long the last packets may wait for being handed over: ours for its bound, tcpdump's in the kernel for a second.
+    fn last(self) -> Duration {
+        Duration::from_millis(if self.ours() { 100 } else { 1_200 })
+    }
+
+    /// Captures on the loaded interface until the load has gone.
+    fn trial(self, rig: &Rig, offer: &Offer, beside: bool, trace: &Trace) -> Result<Caught> {
+        let computation = beside.then(|| rig.computation()).transpose()?;
+        let file = trace.file.display();
+        let _ = std::fs::remove_file(&trace.file);
+        let monitor = match self {
+            Monitor::Ours(delay) => rig.capture(&format!(
+                "r0 -w {file} --snaplen 68 --filter-code {} --user root --max-delay {delay} --json",
+                trace.code.display()
+            ))?,
+            Monitor::Tcpdump(flags) => rig
+                .tcpdump(&format!("-i r0 -w {file} -s 68 -Z root {flags} udp dst port {DESTINATION_PORT}"))?,
+        };
+        // All accounts are taken at the same two moments, whoever captures.
+        let accounts = || -> Result<[f64; 3]> {
+            Ok([now(), monitor.used()?, computation.as_ref().map_or(Ok(0.0), Computation::used)?])
+        };
+        let before = accounts()?;
+        let offered = rig.offered(offer)?;
+        let after = accounts()?;
+        let [seconds, used, others] = [0, 1, 2].map(|at| after[at] - before[at]);
+        pause(self.last());
+        let report = monitor.ended()?;
+        let captured = report["captured"].as_f64().context("captured")?;
+        Ok(Caught {
+            offered: offered.pps,
+            lost: 1.0 - captured / (offered.sent as f64).max(1.0),
+            cpu: used / seconds,
+            beside: others / seconds,
+            report,
+        })
+    }
+}
+
+/// The file that is captured to, and the filter, in a directory that goes with this.
+#[derive(Debug)]
+struct Trace {
+    directory: PathBuf,
+    file: PathBuf,
+    code: PathBuf,
+}
+
+impl Trace {
+    fn new() -> Result<Self> {
+        let directory = std::env::temp_dir().join(format!("softtimers-rig-{}", std::process::id()));
+        std::fs::create_dir(&directory).with_context(|| directory.display().to_string())?;
+        let (file, code) = (directory.join("trace.pcapng"), directory.join("udp.code"));
+        let trace = Trace { directory, file, code };
+        std::fs::write(&trace.code, UDP_PORT_9)?;
+        Ok(trace)
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        let gone: &Path = &self.directory;
+        let _ = std::fs::remove_dir_all(gone);
+    }
+}
+
+const RATE: f64 = 400_000.0;
+/// Of Ethernet's smallest (with the sequence number and time that ours carry) to its longest.
+const FRAMES: [u32; 4] = [74, 256, 1_024, 1_514];
+/// Of Ethernet, IPv4 and UDP.
+const HEADERS: u32 = 42;
+/// `udp dst port 9` in an Ethernet frame with IPv4, as `tcpdump -ddd` would write it.
+const UDP_PORT_9: &str = "11\n40 0 0 12\n21 0 8 2048\n48 0 0 23\n21 0 6 17\n40 0 0 20\n69 4 0 8191\n177 0 0 14\n72 0 0 16\n21 0 1 9\n6 0 0 262144\n6 0 0 0\n";

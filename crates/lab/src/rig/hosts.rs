@@ -1,0 +1,141 @@
+//! The namespaces and their cables: [`Hosts`]. Nothing of them outlives this process, however it ends.
+//!
+//! A shell holds the other end of a pipe. When this process is gone (done, Ctrl-C, `kill -9`), the pipe ends, and the shell
+//! deletes the namespaces; signals that are meant for us do not reach it. Should it be killed as well, the next run
+//! finds what is left by its name, which has the number of a process that is no more.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+/// Three namespaces, deleted when it is dropped.
+#[derive(Debug)]
+pub(super) struct Hosts {
+    name: String,
+    sweeper: Child,
+}
+
+/// Why there can be no rig here.
+pub(super) fn missing() -> Option<String> {
+    let id = Command::new("id").arg("-u").output();
+    if !id.is_ok_and(|id| id.stdout.trim_ascii() == b"0") {
+        return Some("the rig needs root: namespaces, packet sockets, programs in the kernel".to_owned());
+    }
+    if std::thread::available_parallelism().is_ok_and(|number| number.get() < 2) {
+        return Some("the rig needs two processors: one sends, one forwards".to_owned());
+    }
+    let tools = [("ip", "-V"), ("ethtool", "--version"), ("taskset", "--version")];
+    let (tool, _) =
+        tools.into_iter().find(|(tool, flag)| !crate::command::works(Command::new(tool).arg(flag)))?;
+    Some(format!("the rig needs `{tool}`"))
+}
+
+impl Hosts {
+    /// Lays the cables, or says why that is not possible here.
+    ///
+    /// # Errors
+    /// If what watches over them cannot be started.
+    pub(super) fn lay() -> Result<Result<Self, String>> {
+        sweep()?;
+        let name = format!("{PREFIX}{}", std::process::id());
+        // Processes first: what they have attached keeps a namespace alive.
+        let script = "trap '' INT TERM HUP; cat > /dev/null; \
+             for host in near middle far; do \
+               for process in $(ip netns pids $0-$host 2> /dev/null); do kill -9 $process; done; \
+               ip netns del $0-$host 2> /dev/null; \
+             done; true";
+        let mut sweeper = Command::new("sh");
+        sweeper.args(["-c", script, &name]).stdin(Stdio::piped()).process_group(0);
+        let hosts = Hosts { name, sweeper: sweeper.spawn().context("sh")? };
+        match hosts.connect() {
+            Ok(()) => Ok(Ok(hosts)),
+            Err(error) => Ok(Err(format!("no three hosts: {error:#}"))),
+        }
+    }
+
+    fn connect(&self) -> Result<()> {
+        for host in ["near", "middle", "far"] {
+            ip(&["netns", "add", &self.host(host)])?;
+        }
+        let cables = (0..SOURCES).map(|number| ("near", format!("g{number}"), format!("r{number}")));
+        for (host, end, other) in cables.chain([("far", "s0".to_owned(), "out".to_owned())]) {
+            let (host, middle) = (self.host(host), self.host("middle"));
+            let station = station(&other);
+            ip(&[
+                "-n", &host, "link", "add", &end, "type", "veth", "peer", "name", &other, "address",
+                &station, "netns", &middle,
+            ])?;
+            for (host, end) in [(&host, &end), (&middle, &other)] {
+                // Without addresses of IPv6 nothing is sent that is not measured.
+                ip(&["-n", host, "link", "set", end, "addrgenmode", "none", "up"])?;
+            }
+            // Else it takes no frames of programs.
+            self.at("middle", &["ethtool", "-K", &other, "gro", "on"])?;
+        }
+        Ok(())
+    }
+
+    /// The namespace's name.
+    pub(super) fn host(&self, host: &str) -> String {
+        format!("{}-{host}", self.name)
+    }
+
+    /// A program on a host.
+    pub(super) fn command(&self, host: &str, words: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.host(host)]).args(words).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub(super) fn at(&self, host: &str, words: &[&str]) -> Result<()> {
+        succeed(&mut self.command(host, words))
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        drop(self.sweeper.stdin.take());
+        let _ = self.sweeper.wait();
+    }
+}
+
+/// The station of an interface of the router.
+pub(super) fn station(interface: &str) -> String {
+    let number = interface.strip_prefix('r').and_then(|number| number.parse().ok()).unwrap_or(99u8);
+    format!("02:00:00:00:01:{number:02x}")
+}
+
+/// Deletes what other runs have left whose process is no more.
+fn sweep() -> Result<()> {
+    let list = Command::new("ip").args(["netns", "list"]).output().context("ip netns list")?;
+    for name in String::from_utf8_lossy(&list.stdout).lines().filter_map(|line| line.split(' ').next()) {
+        let process = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            ip(&["netns", "del", name])?;
+        }
+    }
+    Ok(())
+}
+
+/// `ip` with these words.
+pub(super) fn ip(words: &[&str]) -> Result<()> {
+    succeed(Command::new("ip").args(words))
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let shown = format!("{command:?}");
+    let output = command.output().with_context(|| shown.clone())?;
+    let talk = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{shown}: {}", talk.trim());
+    Ok(())
+}
+
+/// Cables between the near host and the router.
+pub(super) const SOURCES: usize = 4;
+const PREFIX: &str = "softtimers-rig-";

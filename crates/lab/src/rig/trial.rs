@@ -1,0 +1,465 @@
+//! One trial: something that forwards, and the generator that loads it. [`Rig`].
+
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use super::hosts::{Hosts, station};
+use super::peers::Peer;
+use crate::command::{self, Killed, Program, pause, signal};
+
+/// What is measured, as it was built.
+#[derive(Debug)]
+pub(super) struct Programs {
+    command: Program,
+    /// This program, which receives between interfaces as well.
+    receivers: PathBuf,
+    bridge: PathBuf,
+}
+
+/// Builds them as users do.
+///
+/// # Errors
+/// If they do not build.
+pub(super) fn build() -> Result<Programs> {
+    let bridge = command::build(&["--package", "softtimers-net", "--example", "bridge"], "examples/bridge")?;
+    Ok(Programs { command: Program::build()?, receivers: std::env::current_exe()?, bridge })
+}
+
+/// The hosts, and what runs on them.
+#[derive(Debug)]
+pub struct Rig {
+    programs: Programs,
+    pub(super) hosts: Hosts,
+    /// Forwarders of the reader's.
+    pub(super) peers: Vec<Peer>,
+    pub(super) quick: bool,
+    /// A process of the router's, whose `/proc` has the router's counters.
+    holder: Killed,
+}
+
+/// How much is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Amount {
+    Packets(u64),
+    Time(Duration),
+}
+
+/// What the generator is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    /// Packets a second.
+    pub(super) rate: f64,
+    /// Packets back to back.
+    pub(super) burst: u32,
+    /// Bytes of each datagram.
+    pub(super) payload: u32,
+    pub(super) amount: Amount,
+}
+
+/// What it did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offered {
+    pub(super) sent: u64,
+    pub(super) pps: f64,
+}
+
+/// Counters of the router.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Counters {
+    /// Seconds.
+    at: f64,
+    came: u64,
+    left: u64,
+}
+
+impl Offer {
+    /// So many packets a second for so long.
+    pub(super) fn steady(rate: f64, millis: u64) -> Self {
+        Offer { rate, burst: 1, payload: LEAST_PAYLOAD, amount: Amount::Time(Duration::from_millis(millis)) }
+    }
+
+    /// The time that it takes at this rate.
+    pub(super) fn length(&self) -> Duration {
+        match self.amount {
+            Amount::Packets(number) => Duration::from_secs_f64(number as f64 / self.rate),
+            Amount::Time(time) => time,
+        }
+    }
+}
+
+impl Rig {
+    /// # Errors
+    /// If the router cannot be entered.
+    pub(super) fn new(programs: Programs, hosts: Hosts, peers: Vec<Peer>, quick: bool) -> Result<Self> {
+        let holder = hosts.command("middle", &["sleep", "3600"]).spawn().context("ip netns exec")?;
+        Ok(Rig { programs, hosts, peers, quick, holder: holder.into() })
+    }
+
+    /// One of two, by the thoroughness.
+    pub(super) fn of<T>(&self, usual: T, quick: T) -> T {
+        if self.quick { quick } else { usual }
+    }
+
+    /// How busy the machine was when it began.
+    pub(super) fn busy(&self) -> String {
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        format!("; load {} when it began", load.split(' ').next().unwrap_or("unknown"))
+    }
+
+    /// A receiver of [`receivers`](crate::receivers) under `offers` (by interface), and what it found.
+    ///
+    /// # Errors
+    /// If either ends badly.
+    pub(super) fn received(&self, words: &str, offers: &[(usize, Offer)]) -> Result<(Value, Vec<Offered>)> {
+        let path = self.programs.receivers.to_string_lossy().into_owned();
+        let words: Vec<&str> =
+            [&*path, "receive"].into_iter().chain(words.split(' ')).chain(["--cpu", "1"]).collect();
+        let mut command = self.hosts.command("middle", &words);
+        let mut child = piped(&mut command)?;
+        said(&mut child, "ready")?;
+        let receiver = child.id()?;
+        let before = Shares::read(receiver);
+        let generators = offers.iter().map(|(place, offer)| self.generator(*place, offer));
+        let generators = generators.collect::<Result<Vec<_>>>()?;
+        let offered = generators.into_iter().map(finish).collect::<Result<Vec<_>>>()?;
+        // Until it is waited for, a process that has ended is accounted for.
+        let meanwhile = Shares::read(receiver).zip(before).and_then(|(after, before)| after.since(&before));
+        let mut found = child.object()?;
+        if let (Some([others, interrupts, steal]), Some(found)) = (meanwhile, found.as_object_mut()) {
+            found.insert("others_share".to_owned(), others.into());
+            found.insert("interrupts_share".to_owned(), interrupts.into());
+            found.insert("steal_share".to_owned(), steal.into());
+        }
+        let rates: Vec<_> = offered.iter().map(|offered| format!("{:.0}", offered.pps / 1e3)).collect();
+        eprintln!("{:7.1} s  {} kpps ▸ {}", now(), rates.join(", "), words[2..].join(" "));
+        Ok((found, offered))
+    }
+
+    /// The generator at a cable of the near host.
+    fn generator(&self, place: usize, offer: &Offer) -> Result<Killed> {
+        let this = std::process::id();
+        let (rate, burst, payload) = (offer.rate.round().max(1.0), offer.burst, offer.payload);
+        let amount = match offer.amount {
+            Amount::Packets(number) => format!("--count {number}"),
+            Amount::Time(time) => format!("--duration {}us", time.as_micros()),
+        };
+        let words = format!(
+            "--with-parent {this} send {DESTINATION}:{DESTINATION_PORT} --driver xdp --iface g{place} --to-mac {} --from {SENDER}:9 \
+             --rate {rate}pps --quantum {burst} --size {payload} --cpu 0 --json {amount}",
+            station(&format!("r{place}"))
+        );
+        let path = self.programs.command.path().to_string_lossy().into_owned();
+        let words: Vec<&str> = std::iter::once(&*path).chain(words.split(' ')).collect();
+        piped(&mut self.hosts.command("near", &words))
+    }
+
+    /// `forward` between the interfaces, until [`Killed::ended`].
+    pub(super) fn forward(&self, words: &str) -> Result<Killed> {
+        let path = self.programs.command.path().to_string_lossy().into_owned();
+        let this = std::process::id();
+        let words = format!("--with-parent {this} forward r0 out --json --duration 60s {words}");
+        Ok(self.started(&path, &words, "forwarding between")?.0)
+    }
+
+    /// The command of the library's example of a bridge.
+    pub(super) fn bridge(&self) -> String {
+        format!("{} r0 out", self.programs.bridge.display())
+    }
+
+    /// Any program that forwards between the interfaces by itself.
+    pub(super) fn forward_by(&self, command: &str) -> Result<Killed> {
+        let (path, words) = command.split_once(' ').unwrap_or((command, ""));
+        Ok(self.started(path, words, "")?.0)
+    }
+
+    /// On the router's second processor, once it has said on stderr that it is ready; and what it says there later.
+    fn started(&self, path: &str, words: &str, ready: &str) -> Result<(Killed, Talk)> {
+        let words: Vec<&str> =
+            ["taskset", "-c", "1", path].into_iter().chain(words.split_whitespace()).collect();
+        let mut child = piped(&mut self.hosts.command("middle", &words))?;
+        if ready.is_empty() {
+            pause(Duration::from_millis(200));
+            return Ok((child, std::thread::spawn(String::new)));
+        }
+        let talk = said(&mut child, ready)?;
+        Ok((child, talk))
+    }
+
+    /// `capture` on an interface of the router, until [`Monitor::ended`].
+    pub(super) fn capture(&self, words: &str) -> Result<Monitor> {
+        let path = self.programs.command.path().to_string_lossy().into_owned();
+        let this = std::process::id();
+        let words = format!("--with-parent {this} capture --duration 60s {words}");
+        Ok(Monitor { child: self.started(&path, &words, "capturing on")?.0, talk: None })
+    }
+
+    /// tcpdump there.
+    pub(super) fn tcpdump(&self, words: &str) -> Result<Monitor> {
+        let (child, talk) = self.started("tcpdump", words, "tcpdump: listening")?;
+        Ok(Monitor { child, talk: Some(talk) })
+    }
+
+    /// Whether there is such a program.
+    pub(super) fn has(&self, program: &str) -> bool {
+        command::works(Command::new(program).arg("--version"))
+    }
+
+    /// Something that wants the whole of the receiver's processor.
+    pub(super) fn computation(&self) -> Result<Computation> {
+        let words = ["taskset", "-c", "1", "sh", "-c", "while :; do :; done"];
+        Ok(Computation(self.hosts.command("middle", &words).spawn()?.into()))
+    }
+
+    /// Makes this load, to its end.
+    ///
+    /// # Errors
+    /// If the generator ends badly.
+    pub(super) fn offered(&self, offer: &Offer) -> Result<Offered> {
+        finish(self.generator(0, offer)?)
+    }
+
+    /// Loads what forwards now, and reads the router's counters meanwhile: what was offered, and the rate of what left in
+    /// the middle of that time.
+    ///
+    /// # Errors
+    /// If the generator ends badly.
+    pub(super) fn load(&self, offer: &Offer) -> Result<(Offered, f64)> {
+        let mut samples = vec![self.counters()?];
+        let mut generator = self.generator(0, offer)?;
+        while generator.child()?.try_wait()?.is_none() {
+            pause(Duration::from_millis(5));
+            samples.push(self.counters()?);
+        }
+        let (offered, left) = (finish(generator)?, rate(&samples).unwrap_or(0.0));
+        eprintln!("{:7.1} s  {:.0} kpps ▸ {:.0} forwarded", now(), offered.pps / 1e3, left / 1e3);
+        Ok((offered, left))
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        let holder = self.holder.id()?;
+        let text = std::fs::read_to_string(format!("/proc/{holder}/net/dev"))?;
+        let column = |interface: &str, column: usize| {
+            let line = text.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'));
+            line.and_then(|line| line.split_whitespace().nth(column)?.parse().ok()).unwrap_or(0)
+        };
+        Ok(Counters { at: now(), came: column("r0", 1), left: column("out", 9) })
+    }
+}
+
+/// What the receiver's processor has done so far, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Shares {
+    all: f64,
+    busy: f64,
+    /// Of that, in interrupts.
+    interrupts: f64,
+    steal: f64,
+    /// By the receiver, and by the kernel's thread for packets that are too many for an interrupt.
+    own: f64,
+}
+
+impl Shares {
+    fn read(process: u32) -> Option<Self> {
+        let read = |path: &str| std::fs::read_to_string(path).ok();
+        let stat = |process: &str| read(&format!("/proc/{process}/stat"));
+        let shares = Shares::of(&read("/proc/stat")?, &stat(&process.to_string())?)?;
+        let names = std::fs::read_dir("/proc")
+            .ok()?
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        let kernel =
+            names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).find_map(|process| {
+                stat(&process).filter(|stat| stat.contains(" (ksoftirqd/1) ")).and_then(|stat| ticks(&stat))
+            });
+        Some(Shares { own: shares.own + kernel.unwrap_or(0) as f64, ..shares })
+    }
+
+    fn of(machine: &str, process: &str) -> Option<Self> {
+        let line = machine.lines().find_map(|line| line.strip_prefix("cpu1 "))?;
+        let spent: Vec<f64> = line.split(' ').take(8).map_while(|word| word.parse().ok()).collect();
+        let &[user, nice, system, idle, waiting, irq, softirq, steal] = &spent[..] else { return None };
+        let interrupts = irq + softirq;
+        let busy = user + nice + system + interrupts;
+        // Whom an interrupt has found there is charged for it, too: to leave interrupts out would hide as much of others. One
+        // that has found the processor idle is charged to nobody, and the kernel does not say how many there were: they are
+        // taken for others, so that a trial may be called disturbed that was not, and never the other way round.
+        Some(Shares {
+            all: busy + idle + waiting + steal,
+            busy,
+            interrupts,
+            steal,
+            own: ticks(process)? as f64,
+        })
+    }
+
+    /// The shares of the processor since: of others, at most; of interrupts, whomever they found; of the host.
+    fn since(&self, before: &Self) -> Option<[f64; 3]> {
+        let all = self.all - before.all;
+        let others = (self.busy - before.busy) - (self.own - before.own);
+        let interrupts = self.interrupts - before.interrupts;
+        (all > 0.0).then(|| [others.max(0.0), interrupts, self.steal - before.steal].map(|ticks| ticks / all))
+    }
+}
+
+/// The rate of what left, from the second sample in which something came to the last one.
+fn rate(samples: &[Counters]) -> Option<f64> {
+    let grows: Vec<usize> =
+        (1..samples.len()).filter(|&number| samples[number].came > samples[number - 1].came).collect();
+    let (first, last) = (samples.get(*grows.first()?)?, samples.get(*grows.last()?)?);
+    (last.at > first.at).then(|| (last.left - first.left) as f64 / (last.at - first.at))
+}
+
+/// Seconds of a clock that never goes back.
+#[expect(clippy::disallowed_methods, reason = "rates of the kernel's counters")]
+pub(super) fn now() -> f64 {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    BEGAN.get_or_init(Instant::now).elapsed().as_secs_f64()
+}
+
+/// What captures.
+#[derive(Debug)]
+pub(super) struct Monitor {
+    child: Killed,
+    /// Of tcpdump, which tells in words.
+    talk: Option<Talk>,
+}
+
+impl Monitor {
+    /// Processor time so far, in seconds, by the kernel's account.
+    pub(super) fn used(&self) -> Result<f64> {
+        used(&self.child)
+    }
+
+    /// Ends it: an object with `captured`, at the least.
+    ///
+    /// # Errors
+    /// If it does not end well.
+    pub(super) fn ended(self) -> Result<Value> {
+        let Some(talk) = self.talk else { return self.child.ended() };
+        signal(self.child.id()?, "TERM")?;
+        self.child.output()?;
+        let talk = talk.join().unwrap_or_default();
+        let number = |words: &str| {
+            talk.lines().find_map(|line| line.trim().strip_suffix(words)?.trim().parse::<u64>().ok())
+        };
+        Ok(json!({
+            "captured": number("packets captured"), "dropped": number("packets dropped by kernel"),
+        }))
+    }
+}
+
+/// Something else that runs on the receiver's processor, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Computation(Killed);
+
+impl Computation {
+    /// As of a [`Monitor`].
+    pub(super) fn used(&self) -> Result<f64> {
+        used(&self.0)
+    }
+}
+
+/// Seconds of the processor that a process has had.
+fn used(process: &Killed) -> Result<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{}/stat", process.id()?))?;
+    ticks(&text).map(|ticks| ticks as f64 / TICKS).context("/proc/PID/stat")
+}
+
+/// In programs and in the kernel, of a line of `/proc/PID/stat`.
+fn ticks(stat: &str) -> Option<u64> {
+    // The name stands in parentheses and may contain anything, parentheses too.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
+fn finish(generator: Killed) -> Result<Offered> {
+    let report = generator.object().context("the generator")?;
+    let sent = report["sent"].as_u64().context("sent")?;
+    Ok(Offered { sent, pps: report["achieved_pps"].as_f64().unwrap_or(0.0) })
+}
+
+/// Starts it with what it writes for us to read.
+fn piped(command: &mut Command) -> Result<Killed> {
+    Ok(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?.into())
+}
+
+/// What a process goes on to say.
+type Talk = std::thread::JoinHandle<String>;
+
+/// Waits until it has said a line that begins so, on stderr.
+fn said(child: &mut Killed, words: &str) -> Result<Talk> {
+    let running: &mut Child = child.child()?;
+    let mut stderr = BufReader::new(running.stderr.take().context("piped")?);
+    let (mut line, mut all) = (String::new(), String::new());
+    while stderr.read_line(&mut line)? > 0 {
+        if line.starts_with(words) {
+            // What it says later must not stop it.
+            return Ok(std::thread::spawn(move || {
+                let mut rest = String::new();
+                let _ = stderr.read_to_string(&mut rest);
+                rest
+            }));
+        }
+        all += &std::mem::take(&mut line);
+    }
+    bail!("it did not begin: {}", all.trim())
+}
+
+/// The router's way for packets that are nobody's.
+pub(super) const DESTINATION: &str = "198.18.2.2";
+/// Discard.
+pub(super) const DESTINATION_PORT: u16 = 9;
+const SENDER: &str = "198.18.1.2";
+/// Room for what the command's datagrams carry.
+const LEAST_PAYLOAD: u32 = 32;
+/// Of the kernel's account in a second: the same on all machines that Linux runs on today.
+const TICKS: f64 = 100.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_that_of_the_time_in_which_packets_came() {
+        let sample = |at: f64, came, left| Counters { at, came, left };
+        let samples = [
+            sample(0.0, 5, 5),
+            sample(1.0, 5, 5),
+            sample(2.0, 100, 60),
+            sample(3.0, 200, 110),
+            sample(4.0, 300, 160),
+            sample(5.0, 300, 190),
+        ];
+        assert_eq!(rate(&samples), Some(50.0));
+        assert_eq!((rate(&samples[..2]), rate(&[])), (None, None));
+    }
+
+    #[test]
+    fn a_process_has_used_what_it_did_in_programs_and_in_the_kernel() {
+        let line = "12 (a) b (c) S 1 2 3 0 -1 4 5 6 7 8 150 50 9 9 20 0 1 0 100";
+        assert_eq!((ticks(line), ticks("12 (a")), (Some(200), None));
+    }
+
+    #[test]
+    fn others_have_what_is_busy_and_not_the_receivers() {
+        let at = |machine: &str, own: &str| {
+            let machine = format!("cpu  9 9 9 9 9 9 9 9\ncpu0 9 9 9 9 9 9 9 9\ncpu1 {machine} 0 0\n");
+            Shares::of(&machine, &format!("77 (a (b) c) R 1 2 3 4 5 6 7 8 9 10 {own} 0 0")).unwrap()
+        };
+        let before = at("100 0 100 50 0 0 0 0", "90 80");
+        let after = at("120 10 120 90 0 0 5 5", "110 90");
+        assert_eq!(after.since(&before), Some([0.25, 0.05, 0.05]));
+        // One that finds it idle: of nobody, so perhaps of others.
+        let idle = at("100 0 100 140 0 4 6 0", "90 80");
+        assert_eq!(idle.since(&before), Some([0.1, 0.1, 0.0]));
+        assert_eq!(before.since(&before), None);
+        assert_eq!(Shares::of("", ""), None);
+    }
+}

@@ -1,0 +1,82 @@
+//! Several timers take turns of 10 ms in one process.
+//!
+//! Runs after each other would compare the machine with itself a second ago. Turns that are short beside
+//! its drift resolve one percent where such runs do not resolve five.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use softtimers::Rate;
+use softtimers_load::engines::Timer;
+use softtimers_load::plan::SendPlan;
+use softtimers_load::traffic::Traffic;
+use softtimers_load::turns::{Contender, Share, take_turns};
+use softtimers_load::work::Work;
+use softtimers_measure::estimate::Estimate;
+use softtimers_measure::machine::BackgroundLoad;
+use softtimers_measure::processor::Processor;
+use softtimers_measure::result::Table;
+
+use crate::bench::Done;
+use crate::command::Program;
+
+/// Short beside the drift of the machine, long beside the 10 µs that it takes to change turns.
+pub const TURN: Duration = Duration::from_millis(10);
+
+/// What each contender did in each round, and what disturbed the whole.
+#[derive(Debug)]
+pub struct Contest<const N: usize> {
+    /// A share of each contender, in their order, for each round.
+    pub rounds: Vec<[Share; N]>,
+    /// Why the comparison is inconclusive, if it is.
+    pub disturbed: Option<String>,
+    /// Whether a signal ended it early.
+    pub interrupted: bool,
+}
+
+impl<const N: usize> Contest<N> {
+    /// The estimate of a figure over the rounds.
+    pub fn over(&self, figure: impl Fn(&[Share; N]) -> Option<f64>) -> Option<Estimate> {
+        Estimate::of(self.rounds.iter().filter_map(figure))
+    }
+
+    /// An empty table for what was found.
+    pub fn table(&self, key: &str, columns: &[(&str, usize)]) -> Table {
+        let notes = if self.interrupted { vec!["interrupted: it is short".to_owned()] } else { Vec::new() };
+        let (made, inconclusive) = (Some([self.rounds.len(), 0]), self.disturbed.clone());
+        Table { made, inconclusive, notes, ..Table::new(key, columns) }
+    }
+}
+
+/// Rounds of turns of this length of a loop with this work beside a flow of this rate, for about `time`.
+///
+/// # Errors
+/// If the command cannot be built, whose clients keep an echo server busy; what keeps the turns from starting.
+pub fn contest<const N: usize>(
+    rate: Rate,
+    work: Work,
+    contenders: [Contender; N],
+    turn: Duration,
+    time: Duration,
+) -> Done<Contest<N>> {
+    // Nobody reads it: the sender pays the same for a datagram that is dropped at the end.
+    let sink = UdpSocket::bind("127.0.0.1:0")?;
+    // The clients of an echo server need the other one.
+    let cpu = Processor::two().map(|[here, _]| Processor::new(here)).transpose()?;
+    let program = Some(Program::build()?.path().to_owned());
+    let plan = SendPlan::new(sink.local_addr()?, Traffic::new(rate), Timer::default());
+    let plan = SendPlan { work, program, cpu, no_handshake: true, ..plan };
+    let rounds = time.div_duration_f64(turn * N as u32).ceil() as usize;
+    let background = BackgroundLoad::watch();
+    let turns = take_turns(&plan, contenders, turn, rounds)?;
+    let disturbed = background.so_far().inconclusive();
+    Ok(Contest { rounds: turns.rounds, disturbed, interrupted: turns.interrupted })
+}
+
+/// The engine of this name.
+///
+/// # Panics
+/// If there is none.
+pub fn engine(name: &str) -> Timer {
+    name.parse().expect("an engine of the list")
+}

@@ -1,0 +1,165 @@
+//! Medians, and how far they can be trusted: [`Estimate`].
+//!
+//! A shared machine's figures have a long tail to one side, so nothing here is a mean, and nothing assumes a normal
+//! distribution:
+//!
+//! ```text
+//!   sorted    · · ┃ · · ┃ · · · ▌ · · · ┃ · · ┃ · ·
+//!               low  quartile  median  quartile  high
+//!               └────────── 95% interval ──────────┘   by the sign test, of six values or more
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+/// The median of what was measured, and where the true one lies.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The number of values it is made of.
+    pub values: usize,
+    /// The median.
+    pub median: f64,
+    /// The lower and the upper quartile.
+    pub quartiles: [f64; 2],
+    /// Where the true median is with a confidence of 95%; `None` of fewer than six values, which cannot say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+}
+
+impl Estimate {
+    /// The estimate of these values; those that are no number are left out. `None` of nothing.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        let [low, median, high] = quartiles(values.iter().copied());
+        let interval = median_within(values.iter().copied()).map(|[low, _, high]| [low, high]);
+        median.is_finite().then_some(Estimate {
+            values: values.len(),
+            median,
+            quartiles: [low, high],
+            interval,
+        })
+    }
+
+    /// The same in another unit; `factor` is greater than zero.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        Estimate {
+            median: self.median * factor,
+            quartiles: self.quartiles.map(|value| value * factor),
+            interval: self.interval.map(|interval| interval.map(|value| value * factor)),
+            ..self
+        }
+    }
+}
+
+/// The median; of an even number of values the upper one of the two in the middle. What is `None` or no number is left
+/// out. `None` of nothing. O(n log n).
+pub fn median<V: Into<Option<f64>>>(values: impl IntoIterator<Item = V>) -> Option<f64> {
+    let [_, median, _] = quartiles(values.into_iter().filter_map(Into::into));
+    median.is_finite().then_some(median)
+}
+
+/// The lower quartile, the median and the upper quartile; NaN of nothing. O(n log n).
+pub fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
+    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+    values.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| values.get(values.len() * quarter / 4).copied().unwrap_or(f64::NAN))
+}
+
+/// Where the median of what these numbers were drawn from is with a confidence of 95% at least, with theirs in the middle; those
+/// that are no number are left out. `None` of fewer than six, which cannot say. O(n log n).
+///
+/// By the sign test, which asks nothing of their distribution: how many lie below the true median is a matter of tossed coins.
+pub fn median_within(values: impl Iterator<Item = f64>) -> Option<[f64; 3]> {
+    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+    values.sort_by(f64::total_cmp);
+    let count = values.len() as f64;
+    // The logarithm of the chance of `below` heads, and the chance of as many at most.
+    let (mut chance, mut tail, mut below) = (-count * std::f64::consts::LN_2, 0.0, 0);
+    while below < values.len() {
+        tail += chance.exp();
+        if tail > 0.025 {
+            break;
+        }
+        chance += ((count - below as f64) / (below + 1) as f64).ln();
+        below += 1;
+    }
+    let first = below.checked_sub(1)?;
+    let (low, high) = (values.get(first)?, values.get(values.len() - below)?);
+    let [_, median, _] = quartiles(values.iter().copied());
+    Some([*low, median, *high])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quartiles_leave_out_what_is_no_number() {
+        assert_eq!(quartiles([4.0, f64::NAN, 1.0, 3.0, 2.0].into_iter()), [2.0, 3.0, 4.0]);
+        assert!(quartiles(std::iter::empty()).iter().all(|value| value.is_nan()));
+        assert_eq!(
+            (median([4.0, 1.0]), median([Some(2.0), None]), median::<f64>([])),
+            (Some(4.0), Some(2.0), None)
+        );
+        assert_eq!((Estimate::of([f64::NAN]), Estimate::of([1.0; 5]).unwrap().interval), (None, None));
+    }
+
+    /// The places are those of the tables of the sign test.
+    #[test]
+    fn the_median_lies_where_the_sign_test_says() {
+        let of = |count: u32| median_within((1..=count).map(f64::from));
+        assert_eq!([of(0), of(1), of(5)], [None; 3]);
+        assert_eq!(of(6), Some([1.0, 4.0, 6.0]));
+        assert_eq!(of(20), Some([6.0, 11.0, 15.0]));
+        assert_eq!(of(24), Some([7.0, 13.0, 18.0]));
+        assert_eq!(of(41), Some([14.0, 21.0, 28.0]));
+        let [low, _, high] = of(10_000).unwrap();
+        assert!((4_900.0..4_905.0).contains(&low) && (5_097.0..5_102.0).contains(&high), "{low} {high}");
+    }
+
+    /// Drawn again and again from numbers whose median is known, the interval has it 95 times in a hundred, at least.
+    #[test]
+    fn the_interval_has_the_true_median_as_often_as_it_says() {
+        let mut state = 1_u64;
+        let mut drawn = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Skewed, as durations are: the median of the square is the square of the median.
+            ((state >> 33) as f64 / (1_u64 << 31) as f64).powi(2)
+        };
+        let covers = (0..2_000).filter(|_| {
+            let [low, high] = Estimate::of((0..15).map(|_| drawn())).unwrap().interval.unwrap();
+            (low..=high).contains(&0.25)
+        });
+        let covers = covers.count();
+        assert!((1_900..2_000).contains(&covers), "{covers} of 2,000");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
+
+        #[test]
+        fn an_estimate_is_ordered_and_knows_no_order(mut values in prop::collection::vec(-1e6..1e6_f64, 1..60), factor in 0.1..10.0) {
+            let estimate = Estimate::of(values.clone()).unwrap();
+            let [low, high] = estimate.quartiles;
+            prop_assert!(low <= estimate.median && estimate.median <= high);
+            prop_assert_eq!(estimate.interval.is_some(), values.len() >= 6);
+            prop_assert!(estimate.interval.is_none_or(|[low, high]| (low..=high).contains(&estimate.median)));
+            let scaled = Estimate::of(values.iter().map(|value| value * factor)).unwrap();
+            prop_assert_eq!(estimate.times(factor), scaled);
+            values.reverse();
+            prop_assert_eq!(Estimate::of(values), Some(estimate));
+        }
+
+        /// One round in which the machine stood still moves the median by a place at the most.
+        #[test]
+        fn one_wild_value_moves_a_median_by_a_place(mut values in prop::collection::vec(0.0..1e3_f64, 3..60), at in 0usize..60, wild in 1e3..1e9_f64) {
+            values.sort_by(f64::total_cmp);
+            let (middle, at) = (values.len() / 2, at % values.len());
+            let mut spoilt = values.clone();
+            spoilt[at] = wild;
+            let median = median(spoilt).unwrap();
+            prop_assert!(median >= values[middle] && values.get(middle + 1).is_none_or(|&next| median <= next));
+        }
+    }
+}
