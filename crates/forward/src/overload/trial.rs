@@ -33,7 +33,7 @@ use super::point::Point;
 use super::polled;
 use super::queue::Queue;
 use super::receiver::{Receiver, Stage};
-use super::second::Second;
+use super::second::SecondStage;
 use super::stats::Stats;
 use super::window::{Busy, Window};
 use crate::mode::Mode;
@@ -167,14 +167,14 @@ fn stages(stage: &Stage<'_>, socket: UdpSocket, sink: SocketAddr) -> io::Result<
     let naive = stage.plan.looking.mode() == Mode::NAIVE;
     if stage.plan.stages == 1 {
         return if naive {
-            let second = Second::new(stage.filter, sink, stage.window)?;
+            let second = SecondStage::new(stage.filter, sink, stage.window)?;
             naive::run(stage, &socket, Next::Here(Box::new(second)))
         } else {
             polled::run(stage, socket, sink, None)
         };
     }
     let queue = Queue::new()?;
-    let second = Second::new(stage.filter, sink, stage.window)?;
+    let second = SecondStage::new(stage.filter, sink, stage.window)?;
     thread::scope(|scope| {
         let thread = scope.spawn(|| second.run(&queue, stage.plan.nice));
         let first = if naive {
