@@ -32,6 +32,10 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
     report.step("packages", || packages::check(workspace));
     report.step("oldest Rust stated", || Ok(toolchains::msrv_stated(workspace)));
     tests(workspace, kept, &pages, report);
+    report.step("published tables", || {
+        let lab = workspace.target("debug/softtimers-lab");
+        program::check(program::program(lab, root).args(["render", "--check"]))
+    });
     report.step("examples", || examples(workspace));
     report.step("clippy", || {
         let words = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];

@@ -27,6 +27,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     (LOOPS, &[CORE, LINUX]),
     (NET, &[CORE, LINUX, LOOPS]),
     ("softtimers-measure", &[CORE, LINUX, LOOPS]),
+    ("softtimers-load", &[CORE, LINUX, LOOPS, NET, "softtimers-measure"]),
     ("softtimers-sim", &[CORE]),
     ("softtimers-bpf", &[CORE]),
     ("softtimers-wan", &[CORE, LINUX, LOOPS, NET]),
@@ -35,7 +36,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 ];
 
 /// Nothing depends on these.
-const TOP: &[&str] = &["softtimers-cli", "softtimers-lab", "softtimers-corpora", "xtask"];
+const TOP: &[&str] = &["softtimers-cli", "softtimers-lab", "xtask"];
 
 /// Heavy dependencies: at most one published crate has each, so that nobody else waits for it.
 const HEAVY: &[&str] = &["quinn", "aya", "clap", "plotters", "pyo3"];

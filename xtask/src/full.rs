@@ -54,6 +54,8 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
     report.step("loom", || loom(workspace));
     report.step("fuzzing", || fuzz(root));
     report.step("mutation", || mutants(root));
+    report.step("measurement", || program::check(cargo(root).args(["lab", "measure", "--quick"])));
+    report.step("rig", || program::check(cargo(root).args(["lab", "rig", "--quick"])));
     report.step("docs/outputs", || outputs::store(workspace, &[]));
     Ok(())
 }

@@ -26,10 +26,10 @@ use serde::Serialize;
 
 use crate::run::output::Report;
 use crate::run::table::Table;
-use catalogue::{Part, SECTIONS, Section};
+use catalogue::{Part, Section};
 use figure::Drawn;
 use saved::{INCONCLUSIVE, Made, Runs};
-use source::{SOURCES, Source};
+use source::Source;
 
 /// The keys of `report`'s object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -88,9 +88,10 @@ pub(crate) enum State {
 /// file's reaches the page as markup.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn any_run(source: usize, text: &str) {
+    let sources = source::SOURCES;
     let mut runs = Runs::default();
-    runs.keep(&SOURCES[source % SOURCES.len()], saved::understood(text));
-    let names: Vec<&str> = SECTIONS.iter().map(|section| section.name).collect();
+    runs.keep(&sources[source % sources.len()], saved::understood(text));
+    let names: Vec<&str> = catalogue::SECTIONS.iter().map(|section| section.name).collect();
     let findings = Findings::of(&names, &runs);
     assert_eq!(findings.sections.len(), names.len());
     let (html, markdown) = (findings.html(), findings.markdown());

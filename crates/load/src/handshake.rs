@@ -32,9 +32,9 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use softtimers::Monotonic;
 use softtimers_core::{Clock, Timestamp};
 
-use softtimers_measure::failure::Failure;
 use crate::traffic::Traffic;
 use crate::wire::{Datagram, Hello, MIN_SIZE, ParseError, Token, VERSION, stated};
+use softtimers_measure::failure::Failure;
 
 /// Why a run may send as fast as it will.
 #[derive(Clone, PartialEq, Eq, Debug)]

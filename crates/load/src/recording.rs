@@ -15,17 +15,19 @@
 
 mod archive;
 mod capture;
+mod collector;
 mod csv;
 mod fit;
 mod lines;
 
-use std::fmt;
-use std::io::{self, Cursor, Read};
+use std::io::{Cursor, Read};
 
 use serde::Serialize;
-use softtimers_core::{Timestamp, Trace, TraceBuilder};
+use softtimers_core::{Trace, TraceBuilder};
 
-pub use fit::Fit;
+pub use collector::RecordingError;
+use collector::{Collector, HEAD};
+pub use fit::{Changed, Fit};
 
 /// What was read, ready to be replayed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,17 +52,6 @@ pub enum Format {
     Csv,
     /// Lines of seconds and a length, as in the Internet Traffic Archive.
     Ita,
-}
-
-/// Packets that cannot be replayed as they were recorded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Changed {
-    /// Too short to carry a header of ours: made longer.
-    pub lengthened: u64,
-    /// Too long for a datagram: cut.
-    pub cut: u64,
-    /// Earlier than a packet before them: they leave at once after it.
-    pub out_of_order: u64,
 }
 
 /// Reads a recording to its end.
@@ -140,92 +131,13 @@ fn begins_with(head: &[u8], is_line: impl Fn(&str) -> bool) -> bool {
     lines.find(|line| !line.is_empty() && !line.starts_with('#')).is_some_and(is_line)
 }
 
-/// What the readers of all formats hand their packets to.
-#[derive(Debug)]
-struct Collector {
-    fit: Fit,
-    trace: TraceBuilder,
-    changed: Changed,
-}
-
-/// A packet as it stands in a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Packet {
-    time: Timestamp,
-    /// As long as it was, not as much of it as was kept.
-    length: u64,
-    /// What its length includes before the IP packet; `None` if it is a datagram's payload.
-    link: Option<u16>,
-}
-
-impl Collector {
-    /// Refuses what cannot be a datagram.
-    fn take(&mut self, packet: Packet) -> Result<(), String> {
-        let Packet { time, length, link } = packet;
-        let length = self.fit.datagram(length, link, &mut self.changed)?;
-        self.trace.push(time, length);
-        Ok(())
-    }
-}
-
-/// What is wrong with a recording, and where.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RecordingError {
-    byte: u64,
-    line: Option<u64>,
-    problem: String,
-}
-
-impl RecordingError {
-    fn at(byte: u64, problem: impl fmt::Display) -> Self {
-        RecordingError { byte, line: None, problem: problem.to_string() }
-    }
-
-    fn in_line(line: u64, byte: u64, problem: impl fmt::Display) -> Self {
-        RecordingError { line: Some(line), ..RecordingError::at(byte, problem) }
-    }
-
-    /// The same, without the numbers of a capture's headers where nothing may be quoted.
-    fn quoting(self, fit: &Fit) -> Self {
-        let problem = "not as in a capture, or cut off, or not to be read";
-        if fit.quotes { self } else { RecordingError { problem: problem.to_owned(), ..self } }
-    }
-
-    /// Where the record begins that is wrong: bytes from the beginning of the file.
-    pub fn byte(&self) -> u64 {
-        self.byte
-    }
-}
-
-impl fmt::Display for RecordingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "byte {}", self.byte)?;
-        if let Some(line) = self.line {
-            write!(f, ", line {line}")?;
-        }
-        write!(f, ": {}", self.problem)
-    }
-}
-
-impl std::error::Error for RecordingError {}
-
-/// Again when a signal came in between.
-fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match input.read(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            outcome => return outcome,
-        }
-    }
-}
-
-/// What is looked at before a reader is chosen; its first buffer has room for it.
-const HEAD: usize = 64 << 10;
 /// Of a first line.
 const LONGEST_TEXT: usize = 256;
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     fn refusal(bytes: &[u8]) -> String {

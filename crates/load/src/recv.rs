@@ -11,15 +11,15 @@
 //!         0 CPU           shorter if the buffer filled by a quarter
 //! ```
 
-pub mod agreements;
+pub(crate) mod agreements;
 mod flow;
-pub mod ledger;
+pub(crate) mod ledger;
 mod report;
-pub mod sequence;
+mod sequence;
 mod silence;
 mod stats;
-pub mod strip;
-pub mod variation;
+mod strip;
+mod variation;
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -115,7 +115,8 @@ impl<'a> Receiver<'a> {
     /// What the system says of the address; not-possible if it has no UDP sockets.
     pub fn bind(plan: &'a RecvPlan) -> Result<Self, BindError> {
         let socket = UdpSocket::bind(plan.local).map_err(BindError::Address)?;
-        let Prepared { address, recv_buffer_bytes, fallbacks } = prepare(&socket).map_err(BindError::Socket)?;
+        let Prepared { address, recv_buffer_bytes, fallbacks } =
+            prepare(&socket).map_err(BindError::Socket)?;
         Ok(Receiver {
             plan,
             socket,

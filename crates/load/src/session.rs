@@ -109,8 +109,7 @@ impl Session {
             .transpose()
             .map_err(broke_off("watching the receiver"))?;
         let Surroundings { work, program, cpu, sched_slice } = surroundings;
-        let work =
-            Workload::start(work, program, cpu, &interrupt).map_err(broke_off("starting the work"))?;
+        let work = Workload::start(work, program, cpu, &interrupt).map_err(broke_off("starting the work"))?;
         let anywhere = Processors::allowed().map_err(broke_off("asking for the processors"))?;
         let kept = cpu.map(Processor::keep).transpose().map_err(broke_off("keeping to a processor"))?;
         // After the work's processes have been started, which would inherit it.

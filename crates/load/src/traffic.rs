@@ -70,7 +70,11 @@ impl Traffic {
 
     /// How departures are spread over time, in the words of a report.
     pub fn pattern(&self) -> String {
-        if self.trace.is_some() { "recorded".to_owned() } else { SendPattern::from(self.pace.pattern).to_string() }
+        if self.trace.is_some() {
+            "recorded".to_owned()
+        } else {
+            SendPattern::from(self.pace.pattern).to_string()
+        }
     }
 
     /// The limit of trains that suits these flows if nobody asks for another: a short one, where their sum is even.
@@ -259,7 +263,8 @@ mod tests {
 
     #[test]
     fn slack_is_a_small_part_of_the_interval_and_one_flow_has_none() {
-        let slack = |flows, interval| Traffic { flows, ..Traffic::new(Rate::every(interval).unwrap()) }.usual_slack();
+        let slack =
+            |flows, interval| Traffic { flows, ..Traffic::new(Rate::every(interval).unwrap()) }.usual_slack();
         assert_eq!(slack(1, INTERVAL), Duration::ZERO);
         assert_eq!(slack(2, 10 * INTERVAL), MOST_SLACK);
         assert_eq!(slack(2, INTERVAL / 10), Duration::from_nanos(3_125));

@@ -171,8 +171,9 @@ impl Session {
         let start = Monotonic.now();
         self.flow.restart(clock, contender.is_silent(), start);
         self.end = start + length;
-        let events =
-            self.contend(contender, timer, pace).map_err(|error| Failure::broke_off("taking turns", &error))?;
+        let events = self
+            .contend(contender, timer, pace)
+            .map_err(|error| Failure::broke_off("taking turns", &error))?;
         let took = Monotonic.now().saturating_duration_since(start).as_secs_f64();
         let work = self.work.done().unwrap_or(0) - done.unwrap_or(0);
         Ok(Share {

@@ -101,8 +101,10 @@ fn gaps_are_those_of_the_contenders_own_pace() {
     }
     let told = |place: usize| rounds.iter().any(|round| round[place].gaps.mean().is_some());
     assert!((0..all.len()).all(told), "{rounds:?}");
-    let refused =
-        Contender::Paced(timer("soft"), PaceConfig { burst_interval: Some(Duration::from_millis(3)), ..pace });
+    let refused = Contender::Paced(
+        timer("soft"),
+        PaceConfig { burst_interval: Some(Duration::from_millis(3)), ..pace },
+    );
     assert!(turns(Work::None, [refused]).unwrap_err().to_string().contains("at most the target interval"));
 }
 

@@ -6,7 +6,7 @@
 //! machine of their [`Parameters`](crate::Parameters), whose fields are this list. To add one, write its line, with the
 //! figures that it moves; a test changes each constant and looks which figures do, and `docs/papers.md` is marked from it.
 //!
-//! What a user sets is a parameter: a rate, a quota, a duration. A constant that is a parameter's default names its flag.
+//! A parameter is what a user sets: a rate, a quota, a duration. A constant that is a parameter's default names its flag.
 //! The policies' own parameters, such as HIP's α, are `softtimers_core`'s presets.
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ pub struct Constant {
     /// The experiments' flags of which it is the default.
     #[cfg(test)]
     pub(crate) flags: &'static [(&'static str, &'static str)],
-    /// A machine on which it is so many percent more.
+    /// Returns a machine on which the constant is larger by a percentage.
     #[cfg(test)]
     pub(crate) changed: fn(&Machine, u32) -> Machine,
     /// The value in a machine, for a flag.

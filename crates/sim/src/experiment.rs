@@ -1,4 +1,4 @@
-//! What an experiment is: [`Experiment`]. All that there are stand in [`experiments`](crate::experiments).
+//! The description of an experiment: [`Experiment`]. The list of all is in [`experiments`](crate::experiments).
 
 use std::fmt;
 

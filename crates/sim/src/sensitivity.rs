@@ -91,7 +91,7 @@ fn each_constant_moves_the_figures_of_its_line_and_no_others() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What a constant was fitted to depends on it, or it was not fitted.
+/// A figure that a constant was fitted to depends on it, or it was not fitted.
 #[test]
 fn a_fitted_constant_moves_what_it_was_fitted_to() {
     for constant in LIST {
@@ -136,7 +136,7 @@ fn experiments_have_no_numbers_of_their_own() {
     assert!(found.is_empty(), "not in the list of constants: {found:#?}");
 }
 
-/// How long a run is, and from when on something is called by its name: no part of a machine.
+/// Lengths of runs, and times from which on something is called by its name: no part of a machine.
 const METHODS: [&str; 5] = ["WARM_UP", "WINDOW", "SLICE", "LIVELOCK", "STARVED"];
 
 /// All sources under a folder that are no tests.

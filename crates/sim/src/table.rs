@@ -1,4 +1,4 @@
-//! What a run found: [`Row`]s of [`Value`]s under [`Column`]s, the papers' own.
+//! The findings of a run: [`Row`]s of [`Value`]s under [`Column`]s, the papers' own.
 
 use std::fmt;
 

@@ -1,6 +1,7 @@
 //! `send`: paced UDP traffic.
 
 pub(crate) mod args;
+mod driver;
 pub(crate) mod engine;
 pub(crate) mod generate;
 pub(crate) mod run;

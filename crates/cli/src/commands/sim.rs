@@ -1,6 +1,6 @@
 //! `softtimers sim`: the papers' experiments on a simulated machine.
 //!
-//! What a parameter is, what a sweep runs and in which order is `softtimers_sim`'s; here is what people type and read.
+//! `softtimers_sim` has the experiments, their parameters and sweeps; here is what people type and read.
 //! Rows are printed as lines the moment their point is finished and all before it are, so that a run that breaks
 //! off, for a full disk or a point that cannot be, has left everything that it found until then.
 

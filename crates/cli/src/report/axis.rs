@@ -82,8 +82,7 @@ impl Axis {
             }
             Scale::Nines => (0.0, greatest.max(1.0) + 0.1),
             Scale::Log => {
-                let room =
-                    ((greatest - least) * 0.05).max(0.08);
+                let room = ((greatest - least) * 0.05).max(0.08);
                 (least - room, greatest + room)
             }
         }

@@ -37,7 +37,9 @@ impl Factor {
     /// most one (HIP eq. 1).
     pub(super) const fn average(self, kept: u128, new: u128) -> u128 {
         let weight = if self.0 > 1_000 { 1_000 } else { self.0 } as u128;
-        (kept * weight + new * (1_000 - weight)) / 1_000
+        // Quotients and remainders apart: squares of gaps fill 128 bits, and a thousand times that would not fit.
+        let whole = kept / 1_000 * weight + new / 1_000 * (1_000 - weight);
+        whole + (kept % 1_000 * weight + new % 1_000 * (1_000 - weight)) / 1_000
     }
 }
 
@@ -69,6 +71,7 @@ mod tests {
     fn an_average_stays_between_its_terms() {
         assert_eq!(Factor::thousandths(300).average(10_000_000, 2_000_000), 4_400_000);
         assert_eq!(Factor::ONE.average(7, 9), 7);
+        assert_eq!(Factor::thousandths(300).average(u128::MAX, u128::MAX), u128::MAX);
         assert_eq!(Factor::thousandths(0).average(7, 9), 9);
         assert_eq!(Factor::thousandths(5_000).average(7, 9), 7, "a weight is at most one");
         assert_eq!(Factor::thousandths(u32::MAX).of(u64::MAX), u64::MAX);

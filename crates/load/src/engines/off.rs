@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::work_loop::{self, Descriptors};
 use super::engine::{Engine, ReadBy};
+use super::work_loop::{self, Descriptors};
 use crate::session::Session;
 
 /// No timer.

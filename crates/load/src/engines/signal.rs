@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use softtimers_linux::signal_timer::Ticks;
 
-use super::work_loop::WorkLoop;
 use super::engine::{Engine, ReadBy};
+use super::work_loop::WorkLoop;
 use crate::session::Session;
 
 /// A one-shot timer, armed by its own handler.

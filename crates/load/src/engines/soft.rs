@@ -64,7 +64,8 @@ impl<'a> SoftLoop<'a> {
     fn new(session: &'a mut Session, clock: ReadBy<'a>, slack: Duration) -> Self {
         // The intervals between trigger states cost 5 ns each, and say how late an event can be.
         let config = Config::default().intervals(true).intervals_without_each(session.habits.without_each);
-        let mut timers = SoftTimers::new(session.habits.disabled.into_iter().fold(config, Config::disable_source));
+        let mut timers =
+            SoftTimers::new(session.habits.disabled.into_iter().fold(config, Config::disable_source));
         timers.schedule_at(clock.now(), session.end, Slack::EXACT, Event::End);
         SoftLoop { session, clock, timers, slack }
     }

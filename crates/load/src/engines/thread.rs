@@ -20,8 +20,8 @@ use softtimers::{Monotonic, TimerSlack};
 use softtimers_core::{Clock, Timestamp, TriggerState};
 use softtimers_measure::usage::Usage;
 
-use super::work_loop::WorkLoop;
 use super::engine::{Engine, ReadBy};
+use super::work_loop::WorkLoop;
 use crate::session::{Flow, Session};
 
 /// A thread beside the loop.

@@ -10,8 +10,8 @@ use rustix::time::{
 use softtimers::epoll::{Epoll, EventFlags};
 use softtimers_core::Timestamp;
 
-use super::plain_loop::{self, TIMER, Wait};
 use super::engine::{Engine, ReadBy};
+use super::plain_loop::{self, TIMER, Wait};
 use crate::session::Session;
 
 /// A timer descriptor.

@@ -13,7 +13,9 @@ use softtimers_core::Timestamp;
 
 use softtimers_measure::units;
 
-use super::{Collector, Fit, Packet, RecordingError, lines};
+use super::collector::{Collector, Packet, RecordingError};
+use super::fit::Fit;
+use super::lines;
 
 /// Whether this line is one of the archive's and none of a table with commas.
 pub(super) fn is_line(text: &str) -> bool {

@@ -23,7 +23,7 @@ use pcap_parser::{
 };
 use softtimers_core::Timestamp;
 
-use super::{Collector, HEAD, Packet, RecordingError, read_some};
+use super::collector::{Collector, HEAD, Packet, RecordingError, read_some};
 
 /// Reads to the end, and returns where that is.
 pub(super) fn pcap(input: impl Read, into: &mut Collector) -> Result<u64, RecordingError> {

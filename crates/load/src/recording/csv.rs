@@ -13,7 +13,9 @@ use softtimers_core::Timestamp;
 
 use softtimers_measure::units;
 
-use super::{Collector, Fit, Packet, RecordingError, lines};
+use super::collector::{Collector, Packet, RecordingError};
+use super::fit::Fit;
+use super::lines;
 
 /// Reads to the end, and returns where that is.
 pub(super) fn read(input: impl Read, into: &mut Collector) -> Result<u64, RecordingError> {

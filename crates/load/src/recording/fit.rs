@@ -12,9 +12,20 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use serde::Serialize;
+
 use crate::wire::{MAX_SIZE, MIN_SIZE};
 
-use super::Changed;
+/// Packets that cannot be replayed as they were recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Changed {
+    /// Too short to carry a header of ours: made longer.
+    pub lengthened: u64,
+    /// Too long for a datagram: cut.
+    pub cut: u64,
+    /// Earlier than a packet before them: they leave at once after it.
+    pub out_of_order: u64,
+}
 
 /// How recorded lengths become those of datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

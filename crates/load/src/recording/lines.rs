@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use softtimers_measure::units;
 
-use super::RecordingError;
+use super::collector::RecordingError;
 
 /// Hands every line to `take` that is neither empty nor a comment, and returns where the file ends. `expected` is said
 /// of what is no line at all.

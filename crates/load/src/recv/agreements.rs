@@ -151,37 +151,25 @@ impl Bound {
 }
 
 /// Makes tokens without remembering whom it gave one.
-///
-/// ```
-/// use softtimers_load::recv::agreements::Consent;
-/// use softtimers_load::wire::{Datagram, Hello};
-///
-/// let consent = Consent::new();
-/// let peer = "127.0.0.1:9000".parse().unwrap();
-/// let hello = Hello { nonce: 7, flow: 1, flows: 1, interval_ns: 40_000, token: None };
-/// let Datagram::Welcome { nonce, token } = consent.welcome(peer, &hello) else { unreachable!() };
-/// assert_eq!(nonce, 7);
-/// assert!(consent.gave(peer, &Hello { token: Some(token), ..hello }));
-/// ```
 #[derive(Debug, Default)]
-pub struct Consent {
+pub(crate) struct Consent {
     /// Its key is the operating system's randomness.
     secret: RandomState,
 }
 
 impl Consent {
     /// A receiver with a secret of its own.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Consent::default()
     }
 
     /// The answer to a [`Datagram::Hello`] from `peer`.
-    pub fn welcome(&self, peer: SocketAddr, hello: &Hello) -> Datagram {
+    pub(crate) fn welcome(&self, peer: SocketAddr, hello: &Hello) -> Datagram {
         Datagram::Welcome { nonce: hello.nonce, token: self.token(peer, hello) }
     }
 
     /// Whether the token of `hello` is the one that `peer` was given for what it says.
-    pub fn gave(&self, peer: SocketAddr, hello: &Hello) -> bool {
+    pub(crate) fn gave(&self, peer: SocketAddr, hello: &Hello) -> bool {
         hello.token == Some(self.token(peer, hello))
     }
 
@@ -207,6 +195,16 @@ const ANY_TOKEN: Token = match Token::new(1) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_is_good_for_its_question() {
+        let consent = Consent::new();
+        let peer = "127.0.0.1:9000".parse().unwrap();
+        let hello = Hello { nonce: 7, flow: 1, flows: 1, interval_ns: 40_000, token: None };
+        let Datagram::Welcome { nonce, token } = consent.welcome(peer, &hello) else { unreachable!() };
+        assert_eq!(nonce, 7);
+        assert!(consent.gave(peer, &Hello { token: Some(token), ..hello }));
+    }
 
     const HELLO: Hello = Hello { nonce: 7, flow: u32::MAX, flows: 2, interval_ns: 40_000, token: None };
 

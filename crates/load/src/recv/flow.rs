@@ -8,8 +8,8 @@ use softtimers_core::Timestamp;
 use super::report::FlowReport;
 use super::sequence::{Arrival, Sequence};
 use super::variation::Variation;
-use softtimers_measure::distribution::Moments;
 use crate::gaps::Train;
+use softtimers_measure::distribution::Moments;
 
 /// Datagrams with one number, of one sender.
 #[derive(Debug)]

@@ -29,23 +29,11 @@ use super::variation::{self, Variation, delay};
 
 /// Takes datagrams, counts them, and says what to answer.
 ///
-/// ```
-/// use softtimers_load::recv::ledger::Ledger;
-/// use softtimers_load::wire::{Datagram, Hello};
-/// use softtimers_core::Timestamp;
-///
-/// let mut ledger = Ledger::new(None, false);
-/// let peer = "127.0.0.1:5000".parse().unwrap();
-/// let hello = Hello { nonce: 1, flow: 9, flows: 1, interval_ns: 40_000, token: None };
-/// let hello = Datagram::Hello(hello).encode();
-/// assert!(matches!(ledger.take(peer, &hello, Timestamp::ZERO), Some(Datagram::Welcome { nonce: 1, .. })));
-/// ```
-///
 /// # Cost
 /// Some 1,000 bytes for each flow, so 17 MB for the 16,384 that are told apart, 1 MB for the percentiles of
 /// the first 64, and any number of datagrams; some 60 ns for each.
 #[derive(Debug)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     flows: Vec<Flow>,
     places: HashMap<(SocketAddr, u32), usize>,
     /// The flow of the last datagram: mostly that of the next one too.
@@ -72,7 +60,7 @@ pub struct Ledger {
 impl Ledger {
     /// An empty account. Gaps are judged by `expect_interval`, or else by the interval that the
     /// first sender states. With `any`, senders are believed without an agreement, and several at a time.
-    pub fn new(expect_interval: Option<Duration>, any: bool) -> Self {
+    pub(crate) fn new(expect_interval: Option<Duration>, any: bool) -> Self {
         Ledger {
             flows: Vec::new(),
             places: HashMap::new(),
@@ -92,17 +80,17 @@ impl Ledger {
     }
 
     /// The same account with a stretch of gaps kept as they come.
-    pub fn with_strip(self, strip: Option<Strip>) -> Self {
+    pub(crate) fn with_strip(self, strip: Option<Strip>) -> Self {
         Ledger { strip, ..self }
     }
 
     /// The same account, counted here.
-    pub fn counting_in(self, counter: Counter<RecvStats>) -> Self {
+    pub(crate) fn counting_in(self, counter: Counter<RecvStats>) -> Self {
         Ledger { counter, ..self }
     }
 
     /// A datagram from `peer` that the kernel received at `time`; returns the answer, if one is due.
-    pub fn take(&mut self, peer: SocketAddr, payload: &[u8], time: Timestamp) -> Option<Datagram> {
+    pub(crate) fn take(&mut self, peer: SocketAddr, payload: &[u8], time: Timestamp) -> Option<Datagram> {
         let begun = *self.begun.get_or_insert(time);
         match Datagram::parse(payload) {
             Ok(Datagram::Data { flow, sequence, scheduled, interval, token }) => {
@@ -189,22 +177,31 @@ impl Ledger {
     }
 
     /// Datagrams of traffic counted so far.
-    pub fn received(&self) -> u64 {
+    pub(crate) fn received(&self) -> u64 {
         self.received
     }
 
     /// Whether there were flows, and all of them have ended.
-    pub fn all_ended(&self) -> bool {
+    pub(crate) fn all_ended(&self) -> bool {
         !self.flows.is_empty() && self.ended == self.flows.len()
     }
 
     /// What has been seen so far.
-    pub fn report(&self) -> RecvReport {
+    pub(crate) fn report(&self) -> RecvReport {
         let stats = self.counter.total();
         let span = stats.span.map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first));
         let per_second = |total: u64| (!span.is_zero()).then(|| total as f64 / span.as_secs_f64());
-        let Counts { received, received_bytes, lost, reordered, duplicated, too_late, foreign, strangers, flows } =
-            stats.counts;
+        let Counts {
+            received,
+            received_bytes,
+            lost,
+            reordered,
+            duplicated,
+            too_late,
+            foreign,
+            strangers,
+            flows,
+        } = stats.counts;
         RecvReport {
             received,
             lost: u64::try_from(lost).unwrap_or(0),
@@ -266,12 +263,12 @@ impl Ledger {
 
     /// Another version of the format, if somebody spoke it and nobody agreed. Anybody can speak it: beside a sender that
     /// agreed it says nothing about the run.
-    pub fn other_version(&self) -> Option<u8> {
+    pub(crate) fn other_version(&self) -> Option<u8> {
         self.other_version.filter(|_| !self.agreements.any())
     }
 
     /// The interval that gaps are judged by.
-    pub fn target(&self) -> Option<Duration> {
+    pub(crate) fn target(&self) -> Option<Duration> {
         self.target
     }
 

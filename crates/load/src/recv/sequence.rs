@@ -10,19 +10,10 @@
 
 /// The account of one flow's sequence numbers.
 ///
-/// ```
-/// use softtimers_load::recv::sequence::{Arrival, Sequence};
-///
-/// let mut flow = Sequence::default();
-/// let arrivals = [0, 1, 4, 3, 3].map(|number| flow.arrive(number));
-/// assert_eq!(arrivals[3..], [Arrival::Reordered, Arrival::Duplicate]);
-/// assert_eq!(flow.lost(), 1); // number 2
-/// ```
-///
 /// # Cost
 /// 550 bytes, and a few ns for each datagram; a jump forward clears the bitmap, once.
 #[derive(Clone, Debug)]
-pub struct Sequence {
+pub(crate) struct Sequence {
     seen: [u64; WINDOW as usize / 64],
     /// The number the account begins with.
     first: u64,
@@ -35,7 +26,7 @@ pub struct Sequence {
 
 /// What one datagram is in its flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Arrival {
+pub(crate) enum Arrival {
     /// The next one, or one after it.
     InOrder,
     /// Overtaken by a later one.
@@ -51,7 +42,7 @@ pub enum Arrival {
 impl Sequence {
     /// The datagram with this number has come.
     #[inline]
-    pub fn arrive(&mut self, number: u64) -> Arrival {
+    pub(crate) fn arrive(&mut self, number: u64) -> Arrival {
         // There is no number after the last of all, so nobody counts up to it.
         if number == u64::MAX {
             return Arrival::Unlikely;
@@ -81,7 +72,7 @@ impl Sequence {
     }
 
     /// The sender says that it sent `count` datagrams, so that the loss of the last ones shows.
-    pub fn ended(&mut self, count: u64) {
+    pub(crate) fn ended(&mut self, count: u64) {
         if !self.begun {
             self.begin(0);
         }
@@ -97,7 +88,7 @@ impl Sequence {
     }
 
     /// Datagrams that were sent, as far as is known, and have not come in time.
-    pub fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         (self.next - self.first).saturating_sub(self.unique)
     }
 
@@ -151,6 +142,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn what_comes_late_or_twice_is_told_apart() {
+        let mut flow = Sequence::default();
+        let arrivals = [0, 1, 4, 3, 3].map(|number| flow.arrive(number));
+        assert_eq!(arrivals[3..], [Arrival::Reordered, Arrival::Duplicate]);
+        assert_eq!(flow.lost(), 1); // number 2
+    }
 
     #[test]
     fn losses_at_the_start_and_at_the_end_show() {

@@ -9,20 +9,8 @@ use softtimers_core::Timestamp;
 
 /// Keeps the gaps of all flows together from a time after the first datagram on, until it has
 /// [`Strip::LENGTH`].
-///
-/// ```
-/// use std::time::Duration;
-/// use softtimers_load::recv::strip::Strip;
-/// use softtimers_core::Timestamp;
-///
-/// let mut strip = Strip::after(Duration::from_micros(70));
-/// for micros in [0, 40, 80, 120, 165] {
-///     strip.record(Timestamp::from_micros(micros));
-/// }
-/// assert_eq!(strip.gaps(), [40_000, 45_000]); // 80 to 120, 120 to 165 µs
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Strip {
+pub(crate) struct Strip {
     after: Duration,
     first: Option<Timestamp>,
     /// The last datagram within the stretch.
@@ -32,16 +20,16 @@ pub struct Strip {
 
 impl Strip {
     /// Gaps that a strip holds: what fits a line.
-    pub const LENGTH: usize = 64;
+    pub(crate) const LENGTH: usize = 64;
 
     /// A strip that begins this long after the first datagram.
-    pub fn after(after: Duration) -> Self {
+    pub(crate) fn after(after: Duration) -> Self {
         Strip { after, first: None, last: None, gaps: Vec::with_capacity(Self::LENGTH) }
     }
 
     /// A datagram at `time`.
     #[inline]
-    pub fn record(&mut self, time: Timestamp) {
+    pub(crate) fn record(&mut self, time: Timestamp) {
         if self.gaps.len() == Self::LENGTH {
             return;
         }
@@ -56,7 +44,7 @@ impl Strip {
     }
 
     /// The gaps so far, in nanoseconds, in the order they came.
-    pub fn gaps(&self) -> &[u64] {
+    pub(crate) fn gaps(&self) -> &[u64] {
         &self.gaps
     }
 }
@@ -64,6 +52,15 @@ impl Strip {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_strip_begins_after_its_time() {
+        let mut strip = Strip::after(Duration::from_micros(70));
+        for micros in [0, 40, 80, 120, 165] {
+            strip.record(Timestamp::from_micros(micros));
+        }
+        assert_eq!(strip.gaps(), [40_000, 45_000]); // 80 to 120, 120 to 165 µs
+    }
 
     #[test]
     fn a_strip_ends_when_it_is_full_and_takes_any_time() {

@@ -25,31 +25,17 @@ use softtimers_measure::distribution::{Distribution, Moments};
 
 /// The delay of a datagram that was due at `scheduled` by one clock and came at `received` by another, in
 /// nanoseconds: it may be anything, for a sender may write anything.
-pub fn delay(scheduled: Timestamp, received: Timestamp) -> i64 {
+pub(crate) fn delay(scheduled: Timestamp, received: Timestamp) -> i64 {
     let delay = i128::from(received.as_nanos()) - i128::from(scheduled.as_nanos());
     delay.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
 /// The delays of one flow.
 ///
-/// ```
-/// use softtimers_load::recv::variation::Variation;
-/// use softtimers_core::Histogram;
-///
-/// let (mut flow, mut all) = (Variation::default(), Histogram::new());
-/// let ahead = -5_000_000_000; // the receiver's clock is 5 s behind
-/// for delay in [30_000, 10_000, 10_000, 50_000] {
-///     flow.record(ahead + delay, &mut all);
-/// }
-/// let report = flow.report();
-/// assert_eq!((report.min, report.p50, report.max), (Some(0), Some(0), Some(40_000)));
-/// assert_eq!(report.mean, Some(15_000.0));
-/// ```
-///
 /// # Cost
 /// 200 bytes, 16 KB more with percentiles; some 10 ns for each datagram.
 #[derive(Clone, Debug)]
-pub struct Variation {
+pub(crate) struct Variation {
     /// The first delays, until they make the reference.
     early: [i64; EARLY],
     count: u64,
@@ -69,7 +55,7 @@ impl Default for Variation {
 
 impl Variation {
     /// Knows the extremes, the mean and the deviation only.
-    pub fn without_percentiles() -> Self {
+    pub(crate) fn without_percentiles() -> Self {
         Variation {
             early: [0; EARLY],
             count: 0,
@@ -83,7 +69,7 @@ impl Variation {
     /// A datagram came with this delay. Returns by how much that exceeds the least so far, which is counted in
     /// `all`, too; the first ones when there are 16 of them.
     #[inline]
-    pub fn record(&mut self, delay: i64, all: &mut Histogram) -> u64 {
+    pub(crate) fn record(&mut self, delay: i64, all: &mut Histogram) -> u64 {
         if self.count == 0 {
             self.early[0] = delay;
         }
@@ -118,12 +104,12 @@ impl Variation {
     }
 
     /// The mean variation, in nanoseconds; `None` without a delay.
-    pub fn mean(&self) -> Option<f64> {
+    pub(crate) fn mean(&self) -> Option<f64> {
         self.variation().mean()
     }
 
     /// What has been recorded so far; without percentiles where they are not kept.
-    pub fn report(&self) -> Distribution {
+    pub(crate) fn report(&self) -> Distribution {
         let exact = exact(self.count, self.greatest.abs_diff(self.least), &self.variation());
         if self.spread.is_some() { with_percentiles(&self.counted(), exact) } else { exact }
     }
@@ -154,7 +140,7 @@ impl Variation {
 
 /// The variation of the delays of all `flows`, each against the least of its own flow. If some flow has no
 /// percentiles, they are those of `all`: of each delay against the least until then.
-pub fn over<'a>(flows: impl Iterator<Item = &'a Variation>, all: &Histogram) -> Distribution {
+pub(crate) fn over<'a>(flows: impl Iterator<Item = &'a Variation>, all: &Histogram) -> Distribution {
     let (mut count, mut greatest, mut moments) = (0, 0, Moments::default());
     let (mut own, mut common, mut all_known) = (Histogram::new(), all.clone(), true);
     for flow in flows.filter(|flow| flow.count > 0) {
@@ -234,6 +220,18 @@ const EARLY: usize = 16;
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_least_delay_is_none() {
+        let (mut flow, mut all) = (Variation::default(), Histogram::new());
+        let ahead = -5_000_000_000; // the receiver's clock is 5 s behind
+        for delay in [30_000, 10_000, 10_000, 50_000] {
+            flow.record(ahead + delay, &mut all);
+        }
+        let report = flow.report();
+        assert_eq!((report.min, report.p50, report.max), (Some(0), Some(0), Some(40_000)));
+        assert_eq!(report.mean, Some(15_000.0));
+    }
 
     fn of(delays: &[i64]) -> (Variation, Histogram) {
         let (mut flow, mut all) = (Variation::default(), Histogram::new());

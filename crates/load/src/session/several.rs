@@ -95,8 +95,9 @@ impl Several {
         };
         let mut batch = SendBatch::new(MOST_IN_ONE_TURN, traffic.size);
         batch.set_segmentation(traffic.gso && traffic.quantum > 1);
-        let starts: Vec<Timestamp> =
-            (0..traffic.flows).map(|flow| start + traffic.phase.offset(flow, traffic.flows, pace.rate)).collect();
+        let starts: Vec<Timestamp> = (0..traffic.flows)
+            .map(|flow| start + traffic.phase.offset(flow, traffic.flows, pace.rate))
+            .collect();
         for (flow, &start) in starts.iter().enumerate() {
             let pattern = own(pace.pattern, flow as u64);
             order.add(PaceConfig { pattern, ..pace }, traffic.trace.as_ref(), start)?;

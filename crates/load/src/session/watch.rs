@@ -30,8 +30,8 @@ use softtimers::Monotonic;
 use softtimers_core::Clock;
 
 use crate::handshake::Agreement;
-use softtimers_measure::interrupt::StopHandle;
 use crate::wire::MIN_SIZE;
+use softtimers_measure::interrupt::StopHandle;
 
 /// Ends the run if its receiver has gone.
 #[derive(Debug)]
@@ -131,9 +131,9 @@ const AT_ONCE: u32 = 1_024;
 mod tests {
     use super::*;
     use crate::handshake::{self, ask};
-    use softtimers_measure::interrupt::Interrupt;
     use crate::recv::agreements::Consent;
     use crate::wire::Datagram;
+    use softtimers_measure::interrupt::Interrupt;
 
     /// With each answer a hundred forged datagrams: they fill the buffer of a socket that is looked at now and then.
     #[test]

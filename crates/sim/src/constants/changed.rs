@@ -9,7 +9,7 @@ use crate::setting::Setting;
 
 /// A type of constants that can be made larger, and set as a flag.
 pub(super) trait Changed: Copy {
-    /// So many percent more.
+    /// Returns a value that is `percent` larger.
     #[must_use]
     fn changed(self, percent: u32) -> Self;
 

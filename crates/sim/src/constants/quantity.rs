@@ -1,4 +1,4 @@
-//! How the value of a constant is shown.
+//! The types of constants, and how their values are shown.
 
 use std::time::Duration;
 

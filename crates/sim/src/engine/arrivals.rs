@@ -36,7 +36,7 @@ pub(crate) fn of_trace(trace: &Trace) -> impl Iterator<Item = Arrival> + '_ {
     trace.iter().map(|(since, length)| Arrival { at: Timestamp::ZERO + since, bytes: length.into() })
 }
 
-/// Packets of so many bytes at the places of a pattern, without end; `rate` is the mean, or the rate while on.
+/// Packets of `bytes` at the scheduled times of a pattern, without end; `rate` is the mean, or the rate while on.
 pub(crate) fn of_pattern(rate: Rate, pattern: Pattern, bytes: u32) -> impl Iterator<Item = Arrival> {
     let mut schedule = Schedule::new(rate, pattern, Timestamp::ZERO);
     std::iter::repeat_with(move || {

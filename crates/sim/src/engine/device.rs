@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-/// A queue with room for so many, that counts what it drops: a receive ring, or any queue between two stages.
+/// A queue with limited room that counts what it drops: a receive ring, or any queue between two stages.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<P> {
     packets: VecDeque<P>,
@@ -101,7 +101,7 @@ pub(crate) struct Transmitted {
 }
 
 impl<P> Transmitter<P> {
-    /// A queue of `room`, so many descriptors, and `wire` for each packet; `eager` breaks the rule of the active
+    /// A queue of `room`, `descriptors`, and `wire` for each packet; `eager` breaks the rule of the active
     /// interface.
     pub(crate) fn new(room: u32, descriptors: u32, wire: Duration, eager: bool) -> Self {
         Transmitter {
@@ -143,7 +143,7 @@ impl<P> Transmitter<P> {
         self.sent
     }
 
-    /// Reclaims so many.
+    /// Reclaims up to `packets` descriptors.
     pub(crate) fn reclaim(&mut self, packets: u32) {
         self.sent -= packets.min(self.sent);
     }

@@ -22,14 +22,14 @@ use ack_receiver::AckReceiver;
 
 use super::watch::Steps;
 
-/// How the sender answers what an ACK releases.
+/// A sender's answer to what an ACK releases.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     /// It sends all of it at once.
     SelfClocked,
     /// It spreads it (A.3).
     Paced(AckPacer),
-    /// At most so many packets for each ACK (Fall and Floyd 1996).
+    /// It sends at most this many packets for each ACK (Fall and Floyd 1996).
     MaxBurst(u64),
     /// A big ACK shrinks the window to two packets, and slow start opens it again (Brakmo and Peterson
     /// 1995).

@@ -1,6 +1,6 @@
 //! One processor that interrupts, software interrupts and threads compete for: [`Processor`].
 //!
-//! Who runs is decided by levels alone, as in the kernels that the papers measured: a task of a higher level preempts,
+//! Levels alone decide who runs, as in the kernels that the papers measured: a task of a higher level preempts,
 //! one of the same level waits until the running one has nothing to do. What a switch costs is paid by the task that
 //! gets the processor, before it goes on:
 //!

@@ -37,11 +37,11 @@ pub(crate) enum ReceiverEvent {
     Arrival,
     /// The beginning of an interrupt, which the paper leaves out since it is the arrival's.
     InterruptBegin,
-    /// I: its end, with so many packets taken.
+    /// I: its end, with the number of packets taken.
     InterruptEnd(u32),
     /// P_s: the beginning of a poll.
     PollBegin,
-    /// P_f: its end, with so many packets taken.
+    /// P_f: its end, with the number of packets taken.
     PollEnd(u32),
 }
 
@@ -138,7 +138,7 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
         Some(if passing <= bound { (passing, By::Poll) } else { (bound, By::Interrupt) })
     }
 
-    /// Who looks all the time finds nothing until the next packet, and need not be asked each time.
+    /// Counts the polls that find nothing until the next packet, for who looks all the time need not be asked each time.
     fn skip_empty(&mut self, arrival: Option<Timestamp>) {
         let Some(arrival) = arrival.filter(|_| self.timing.is_always() && self.ring.is_empty()) else {
             return;

@@ -121,7 +121,7 @@ const PARAMETERS: &[Parameter] = &[
     ),
 ];
 
-/// Table I: seconds for 10,000 iterations of the old list, by hash and by handles, with so many outstanding.
+/// Table I: seconds for 10,000 iterations of the old list, by hash and by handles, by the number outstanding.
 const PAPER: [(u64, [f64; 3]); 6] = [
     (0, [1.367, 1.366, 1.319]),
     (200, [3.969, 1.360, 1.325]),

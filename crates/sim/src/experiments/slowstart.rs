@@ -1,4 +1,4 @@
-//! **Response time over a long path** (soft timers §5.7, Tables X and XI): so many packets by slow start, and paced from
+//! **Response time over a long path** (soft timers §5.7, Tables X and XI): an answer by slow start, and paced from
 //! the first one at what the path can carry.
 //!
 //! ```text

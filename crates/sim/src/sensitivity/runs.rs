@@ -1,4 +1,4 @@
-//! What is run of each [`Figure`] to see whether a constant moves it: as little as shows that. The rows are not the figure's
+//! The runs of each [`Figure`] by which a test sees whether a constant moves it: as little as shows that. The rows are not the figure's
 //! values, but they change when those do.
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(super) struct Runs {
     pub(super) sets: &'static [&'static [Set]],
 }
 
-/// Those of a figure.
+/// The runs of a figure.
 ///
 /// # Panics
 /// If it has none.

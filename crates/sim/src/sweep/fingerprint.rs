@@ -1,4 +1,4 @@
-//! Which sweep a line is of: [`fingerprint`], by the content of everything that decides its rows.
+//! A number that tells sweeps apart: [`fingerprint`], of the content of everything that decides the rows.
 //!
 //! A recording counts by its packets, not by how it is shown: two of the same length in time and in packets are different
 //! sweeps, wherever their files lie.

@@ -106,6 +106,22 @@ impl EngineArgs {
         Ok(plan)
     }
 
+    /// The flags that only a loop has use for, and whether each was given.
+    pub(super) fn of_loops(&self) -> [(&'static str, bool); 10] {
+        [
+            ("--timer", self.timer != Timer::default()),
+            ("--clock", self.clock != ClockName::Monotonic),
+            ("--slack", self.slack.is_some()),
+            ("--idle", self.idle.is_some()),
+            ("--cpu-budget", self.cpu_budget.is_some()),
+            ("--sched-slice", self.sched_slice.is_some()),
+            ("--busy", self.busy != Busy::None),
+            ("--echo-batch", self.echo_batch.is_some()),
+            ("--disable-source", self.disable_source.is_some()),
+            ("--no-handshake", self.no_handshake),
+        ]
+    }
+
     /// Refuses an engine that cannot drive this traffic, and a clock that it cannot read.
     fn check_timer(&self, traffic: &Traffic) -> Result<(), Failure> {
         let (timer, flows) = (self.timer, traffic.flows);

@@ -1,4 +1,4 @@
-//! What `sim` is asked for, and what it will do. Each experiment is a subcommand whose flags are its parameters.
+//! The arguments of `sim`, and the plan that is made of them. Each experiment is a subcommand whose flags are its parameters.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -25,17 +25,17 @@ pub(crate) enum SimArgs {
 /// `softtimers sim EXPERIMENT`.
 #[derive(Debug, Clone)]
 pub(crate) struct SimRunArgs {
-    /// Which.
+    /// The experiment that is run.
     pub(crate) experiment: &'static Experiment,
-    /// What was set, the paper's values for the rest.
+    /// The parameters, with the paper's values unless they were set.
     pub(crate) parameters: Parameters,
     /// The parameters that were set, beside the seed.
     pub(crate) given: Vec<&'static str>,
-    /// What holds for every experiment.
+    /// The options that every experiment has.
     pub(crate) common: SimCommonArgs,
 }
 
-/// What every experiment can be asked for.
+/// The options that every experiment has.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct SimCommonArgs {
     /// Run with each of these values of a parameter; of several parameters, with all combinations
@@ -69,7 +69,7 @@ pub(crate) struct SimCommonArgs {
     #[arg(long, requires = "out", help_heading = "Output")]
     pub(crate) force: bool,
 
-    /// How to print.
+    /// The form of the output.
     #[command(flatten, next_help_heading = "Output")]
     pub(crate) output: OutputArgs,
 }
@@ -186,7 +186,7 @@ fn after_help(experiment: &Experiment) -> String {
 pub(crate) struct SimPlan {
     /// The points.
     pub(crate) sweep: Arc<Sweep>,
-    /// Which of them.
+    /// The part of the points that is run.
     pub(crate) part: Part,
     /// On so many processors.
     pub(crate) threads: NonZeroUsize,
@@ -196,7 +196,7 @@ pub(crate) struct SimPlan {
     pub(crate) csv: bool,
     /// A file for these lines.
     pub(crate) out: Option<OutputFile>,
-    /// How to print.
+    /// The form of the output.
     pub(crate) output: Output,
 }
 

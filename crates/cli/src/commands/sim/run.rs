@@ -50,7 +50,7 @@ struct Simulation {
     going_on: Option<UnixStream>,
 }
 
-/// What the thread that waits for signals needs, too.
+/// The state that the thread that waits for signals needs, too.
 struct Shared {
     plan: SimPlan,
     machine: Machine,
@@ -59,7 +59,7 @@ struct Shared {
     kept: Mutex<Kept>,
 }
 
-/// What there is to keep, whoever ends the run.
+/// The findings to keep, whoever ends the run.
 #[derive(Default)]
 struct Kept {
     /// Where lines are written as soon as a point is finished.

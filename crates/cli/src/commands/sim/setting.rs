@@ -9,10 +9,10 @@ use crate::file;
 use crate::user::exceeds_caller;
 use softtimers_load::recording::{self, Changed, Fit};
 
-/// What `text` means for a parameter of this kind.
+/// Reads the value of a parameter of this kind.
 ///
 /// # Errors
-/// What is allowed, in a few words; for a recording, the byte at which it is wrong.
+/// Says what is allowed, in a few words; for a recording, the byte at which it is wrong.
 pub(crate) fn parse(kind: Kind, text: &str) -> Result<Setting, String> {
     match kind {
         Kind::Count { least, most } => whole(text, least, most).map(Setting::Count),
@@ -56,7 +56,7 @@ fn per_second(text: &str, least: u64, most: u64) -> Result<u64, String> {
     rate.ok_or_else(|| format!("a rate from {least} to {most}, such as 5000 or 5kpps"))
 }
 
-/// What would be simulated has to be what is in the file.
+/// Refuses a recording that would not be simulated as it is in the file.
 fn as_recorded(changed: Changed) -> Result<(), String> {
     let Changed { out_of_order, cut, .. } = changed;
     if out_of_order > 0 {

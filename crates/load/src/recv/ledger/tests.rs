@@ -277,3 +277,12 @@ proptest! {
         properties::ledger(&script);
     }
 }
+
+#[test]
+fn who_asks_is_answered() {
+    let mut ledger = Ledger::new(None, false);
+    let peer = "127.0.0.1:5000".parse().unwrap();
+    let hello = Hello { nonce: 1, flow: 9, flows: 1, interval_ns: 40_000, token: None };
+    let hello = Datagram::Hello(hello).encode();
+    assert!(matches!(ledger.take(peer, &hello, Timestamp::ZERO), Some(Datagram::Welcome { nonce: 1, .. })));
+}

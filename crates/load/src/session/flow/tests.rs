@@ -154,7 +154,8 @@ fn a_departure_of_a_handler_is_late_without_a_cause() {
     flow.account(Departure { sent: start + millis(9), due: start, place: start });
     flow.account(Departure { sent: start + millis(10), due: start + millis(10), place: start + millis(1) });
     assert_eq!(flow.stats().late.distribution().max, Some(9_000_000));
-    let counts: Vec<_> = flow.stats().late_by_cause().into_iter().filter(|(_, late)| late.count > 0).collect();
+    let counts: Vec<_> =
+        flow.stats().late_by_cause().into_iter().filter(|(_, late)| late.count > 0).collect();
     assert_eq!(counts, [("catch_up", LateReport { count: 1, longest_ns: 9_000_000 })]);
 }
 
@@ -219,7 +220,11 @@ fn several_flows_are_spread_and_leave_together() {
         }
         due = flow.depart(start + micros(1_999), TriggerState::HandlerExit).unwrap();
         // What was due by then has left; each flow leaves a burst interval, 562.5 µs, before its next.
-        assert_eq!((flow.stats().sent, due), (8, start + micros(1_999) + Duration::from_nanos(562_500)), "{timer}");
+        assert_eq!(
+            (flow.stats().sent, due),
+            (8, start + micros(1_999) + Duration::from_nanos(562_500)),
+            "{timer}"
+        );
         flow.depart(start + micros(5_000), TriggerState::HandlerExit).unwrap();
         assert_eq!((flow.stats().sent, flow.finished()), (10, true), "{timer}");
         assert_eq!(flow.stats().packets_per_turn(), Some(10.0 / 6.0), "{timer}");
@@ -303,7 +308,11 @@ fn a_quantum_leaves_in_one_call_and_takes_its_places() {
                 assert_eq!(due, start + turn * micros(400), "{timer} {flags}");
                 due = flow.depart(due, TriggerState::Readiness).unwrap();
             }
-            assert_eq!((flow.stats().sent, flow.finished(), forfeited(&mut flow)), (10, true, 0), "{timer} {flags}");
+            assert_eq!(
+                (flow.stats().sent, flow.finished(), forfeited(&mut flow)),
+                (10, true, 0),
+                "{timer} {flags}"
+            );
             // Four, four and the two that are left of the count.
             let Calls { calls, segments: cut, .. } = flow.stats().calls;
             let expected = if segments > 0 { segments + 2 } else { 0 };

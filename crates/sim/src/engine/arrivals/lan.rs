@@ -151,7 +151,7 @@ fn mul_div(whole: u64, part: u128, all: u128) -> u64 {
     ((u128::from(whole) * (part >> shift)) / (all >> shift).max(1)) as u64
 }
 
-/// A gap before a packet: so many nanoseconds, and a share of the silence.
+/// A gap before a packet: at least this many nanoseconds, and a share of the silence.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     least: u64,

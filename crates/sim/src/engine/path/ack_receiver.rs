@@ -19,7 +19,7 @@ pub(crate) struct AckReceiver {
     pub(crate) protocol: Duration,
     /// The time that the application needs for each packet it reads.
     pub(crate) read: Duration,
-    /// A read acknowledges if so many packets are unacknowledged: 2, or 3 with options.
+    /// A read acknowledges if this many packets are unacknowledged: 2, or 3 with options.
     pub(crate) every: u64,
     /// The application does something else: in each of the first, for the second from its start on.
     pub(crate) away: (Duration, Duration),

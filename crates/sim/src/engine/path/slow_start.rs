@@ -1,5 +1,5 @@
-//! How a sender begins that does not know what the path carries: [`SlowStart`], what pacing from the first
-//! packet is compared with.
+//! The beginning of a sender that does not know what the path carries: [`SlowStart`], with which pacing from the first
+//! packet is compared.
 //!
 //! Two packets, and two more for each one that is acknowledged (soft timers A.2), until the window is as large as
 //! it may be; from then on one for one:
@@ -50,7 +50,7 @@ impl SlowStart {
         self.release()
     }
 
-    /// An ACK acknowledges so many packets more. Returns how many may leave at once; those count as sent.
+    /// An ACK acknowledges `packets` more. Returns how many may leave at once; those count as sent.
     /// More than are in flight, as a receiver may claim, count as all of them.
     pub(crate) fn on_ack(&mut self, packets: u64) -> u64 {
         let packets = packets.min(self.in_flight);

@@ -1,4 +1,4 @@
-//! So many packets to a client far away, in virtual time: how long until the last one is there.
+//! A number of packets to a client far away, in virtual time: the time until the last one is there.
 //!
 //! ```text
 //!   client    SYN ╲      ╱ request ╲                       ╱ first … last ╱ done

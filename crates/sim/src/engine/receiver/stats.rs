@@ -1,4 +1,4 @@
-//! What a run amounts to: the columns of HIP's Table 3, and what they are made of.
+//! The sums of a run: the columns of HIP's Table 3, and what they are made of.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
-//! What a processor does to look when a policy wants it to: [`Timing`].
+//! The ways in which a processor comes to look when a policy wants it to: [`Timing`].
 
 use std::time::Duration;
 
 use softtimers_core::{Config, Random, Slack, SoftTimers, TimerId, Timestamp, TriggerState, WebServer};
 
-/// How polls come about.
+/// A way in which polls come about.
 ///
 /// ```text
 ///   wanted        |              |

@@ -52,7 +52,7 @@ impl Facility {
         Facility { structure, prices: *prices }
     }
 
-    /// Sets a callout so many ticks ahead. Its name, and the price.
+    /// Sets a callout `ticks` ahead. Returns its name, and the price.
     pub(super) fn set(&mut self, ticks: u64, call: Callout) -> (Name, u64) {
         let of = self.prices;
         match &mut self.structure {

@@ -1,4 +1,4 @@
-//! How many timers a tick would look through in a wheel as the paper's, of one level and so many buckets.
+//! The number of timers that a tick would look through in a wheel such as the paper's, of one level.
 //!
 //! A timer lies there in the bucket of its time modulo the size, and every tick looks through one. Which timers those are
 //! does not matter here, so nothing but their number is kept.

@@ -139,7 +139,7 @@ impl Bound {
         (base + random.below(base)).min(most) as u32
     }
 
-    /// As it is, or by up to so many thousandths of it or of the whole range away.
+    /// As it is, or by up to `thousandths` of it or of the whole range away.
     fn near(self, value: u32, thousandths: u64, random: &mut Random) -> u32 {
         let keep = random.next_u64() & 1 == 0;
         let reach = if self.scale { u64::from(value) * thousandths / 1_000 } else { thousandths }.max(1);

@@ -1,4 +1,4 @@
-//! Which schemes and packets use which parameters.
+//! The schemes and packets for which each parameter has an effect.
 
 use super::scheme::Scheme;
 use super::traces;

@@ -1,4 +1,4 @@
-//! What the paper says: Tables 1 and 3 of Dovrolis, Thayer and Ramanathan 2001.
+//! The paper's figures: Tables 1 and 3 of Dovrolis, Thayer and Ramanathan 2001.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What can be set of `softtimers sim hip`, and what it means: Table 2, each point on which the text can be read in two
+//! The parameters of `softtimers sim hip`, and what they mean: Table 2, each point on which the text can be read in two
 //! ways, and what the baselines need.
 
 use std::ops::RangeInclusive;

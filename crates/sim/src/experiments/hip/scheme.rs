@@ -1,4 +1,4 @@
-//! What is compared: HIP, what the paper holds against it, and what else there is. [`Scheme`].
+//! The schemes that are compared: HIP, what the paper holds against it, and what else there is. [`Scheme`].
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ const WORDS: [&str; 12] = [
     "delay-bound",
 ];
 
-/// How many receive policies the library has beside those.
+/// The number of receive policies that the library has beside those.
 const fn others() -> usize {
     let (mut count, mut at) = (0, 0);
     while at < AnyPolicy::ALL.len() {

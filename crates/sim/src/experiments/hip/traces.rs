@@ -1,6 +1,6 @@
 //! The six traces of Table 1, made anew: [`lan`].
 //!
-//! Of the recordings only count, duration, mean gap and mean length have survived. How the packets came is what HIP's
+//! Only count, duration, mean gap and mean length of the recordings have survived. How the packets came is what HIP's
 //! results depend on, so it is inferred from them: for each trace the seven numbers of [`Bursts`] were searched for with which
 //! seven figures of Table 3 come out, by [`fit`](super::fit). So that they come out shows that the algorithm can
 //! produce the whole table at once, not that the traces were these. What was not fitted is real recordings.

@@ -1,4 +1,4 @@
-//! What a run is of: [`Config`].
+//! The configuration of a run: [`Config`].
 
 use std::time::Duration;
 

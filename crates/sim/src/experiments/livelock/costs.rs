@@ -1,4 +1,4 @@
-//! What the router's steps cost: [`Costs`], from the paper's traces of one packet (§8.1).
+//! The costs of the router's steps: [`Costs`], from the paper's traces of one packet (§8.1).
 //!
 //! The paper traced the forwarding of one packet through both kernels, instrumented, on the machine that it measured:
 //!
@@ -103,7 +103,7 @@ impl Costs {
         Costs { queue, process, tick, pollution, ..Costs::no_polling(of).times(of.unmodified) }
     }
 
-    /// All of them, in so many hundredths.
+    /// All costs, times `percent`.
     #[must_use]
     pub(crate) fn times(self, percent: u32) -> Self {
         let of = |cost: Duration| cost * percent / 100;
@@ -133,7 +133,7 @@ impl Costs {
     }
 }
 
-/// True time of a step whose trace took so many microseconds.
+/// True time of a step whose trace took `micros`.
 const fn traced(of: &Livelock, micros: u64) -> Duration {
     Duration::from_nanos(micros * of.trace)
 }

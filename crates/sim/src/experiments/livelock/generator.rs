@@ -50,7 +50,7 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    /// So many packets a second, at most one each `wire`. None come at rate zero.
+    /// `rate` packets a second, at most one each time that the wire needs for one. None come at rate zero.
     pub(crate) fn new(rate: u64, spacing: Spacing, machine: &Livelock, random: Random) -> Self {
         let wire = u64::try_from(machine.wire.as_nanos()).unwrap_or(u64::MAX);
         let spread = machine.spread.max(1).into();

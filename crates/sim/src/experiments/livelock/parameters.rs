@@ -1,4 +1,4 @@
-//! What the experiments of one kernel can be set by, and what that means together.
+//! The parameters that the experiments of one kernel share, and the configuration that they ask for.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a run comes to: [`RouterStats`].
+//! The counts of a run and what they come to: [`RouterStats`].
 
 use std::time::Duration;
 
