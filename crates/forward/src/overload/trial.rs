@@ -58,7 +58,7 @@ impl Bench {
         Bench { plan, filter, program, processors: Processor::two(), recv_buffer: plan.recv_buffer }
     }
 
-    /// What the filter costs a datagram on the receiver's CPU now.
+    /// Measures what the filter costs a datagram on the receiver's CPU now.
     ///
     /// # Errors
     /// A check failure if the system refuses to keep this thread on that CPU.
@@ -74,7 +74,7 @@ impl Bench {
         self.processors.is_some()
     }
 
-    /// The size of the receive buffer in the last trial, in bytes.
+    /// Returns the size of the receive buffer in the last trial, in bytes.
     pub fn recv_buffer(&self) -> usize {
         self.recv_buffer
     }
@@ -206,7 +206,7 @@ pub fn compute(window: &Window) -> io::Result<Duration> {
     Ok(busy.used())
 }
 
-/// AnyPolicy every two milliseconds whether there is input without progress.
+/// Looks every two milliseconds whether there is input without progress.
 fn watch(window: &Window, stop: &UnixStream) -> io::Result<Stats> {
     let mut progress = Progress::new(ProgressConfig::detector(DETECTED));
     let mut stats = Stats::default();
