@@ -12,6 +12,7 @@
 
 mod axis;
 pub(crate) mod catalogue;
+mod digits;
 mod draw;
 pub(crate) mod figure;
 mod markdown;

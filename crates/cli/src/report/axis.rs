@@ -9,7 +9,7 @@
 
 use serde::Serialize;
 
-use super::figure::digits;
+use super::digits::digits;
 
 /// What is measured along an edge of a figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -9,7 +9,7 @@ use softtimers_measure::units::show_duration;
 
 use super::args::KernelProbe;
 use super::companion::Ended;
-use super::stats::ProbeStats;
+use super::stats::{ProbeStats, distribution, share};
 use crate::run::output::Report;
 use crate::run::table::Table;
 
@@ -266,33 +266,6 @@ fn curve(counted: &Counted) -> Vec<Quantile> {
         Quantile { share: below as f64 / histogram.count() as f64, ns: nanos.min(counted.max_ns) }
     };
     histogram.iter().filter(|&(_, count)| count > 0).map(point).collect()
-}
-
-/// Of what the kernel counted.
-pub(super) fn distribution(counted: &Counted) -> Distribution {
-    if counted.count == 0 {
-        return Distribution::default();
-    }
-    let of_buckets = Distribution::from(&counted.histogram());
-    // The middle of a bucket may lie beyond the longest.
-    let most = |at: Option<u64>| at.map(|at| at.min(counted.max_ns));
-    Distribution {
-        count: counted.count,
-        min: most(of_buckets.min),
-        p1: most(of_buckets.p1),
-        p50: most(of_buckets.p50),
-        p90: most(of_buckets.p90),
-        p99: most(of_buckets.p99),
-        p999: most(of_buckets.p999),
-        max: Some(counted.max_ns),
-        mean: counted.mean_ns(),
-        stddev: counted.stddev_ns(),
-    }
-}
-
-/// `None` of nothing.
-pub(super) fn share(part: u64, of: u64) -> Option<f64> {
-    (of > 0).then(|| part as f64 / of as f64)
 }
 
 impl Report for ProbeReport {

@@ -4,11 +4,9 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers_bpf::{Intervals, ProcessorIntervals, Source};
+use softtimers_bpf::{Counted, Intervals, ProcessorIntervals, Source};
 use softtimers_measure::distribution::Distribution;
 use softtimers_measure::stats::Stats;
-
-use super::show::{distribution, share};
 
 /// The intervals between trigger states in a second, or in the whole run.
 #[derive(Clone, Debug, Default)]
@@ -124,4 +122,31 @@ impl CpuSecond {
                 .collect(),
         }
     }
+}
+
+/// Of what the kernel counted.
+pub(super) fn distribution(counted: &Counted) -> Distribution {
+    if counted.count == 0 {
+        return Distribution::default();
+    }
+    let of_buckets = Distribution::from(&counted.histogram());
+    // The middle of a bucket may lie beyond the longest.
+    let most = |at: Option<u64>| at.map(|at| at.min(counted.max_ns));
+    Distribution {
+        count: counted.count,
+        min: most(of_buckets.min),
+        p1: most(of_buckets.p1),
+        p50: most(of_buckets.p50),
+        p90: most(of_buckets.p90),
+        p99: most(of_buckets.p99),
+        p999: most(of_buckets.p999),
+        max: Some(counted.max_ns),
+        mean: counted.mean_ns(),
+        stddev: counted.stddev_ns(),
+    }
+}
+
+/// `None` of nothing.
+pub(super) fn share(part: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| part as f64 / of as f64)
 }

@@ -11,7 +11,7 @@
 
 use serde_json::Value;
 
-use super::super::figure::{digits, percent};
+use super::super::digits::{digits, percent};
 use super::super::saved::{Runs, number, rows, tamed, text};
 use super::{micros, of, points, values, with};
 

@@ -1,7 +1,8 @@
 //! What timers cost on this machine, beside what they cost the papers'.
 
 use super::super::axis::{Axis, Scale};
-use super::super::figure::{Drawn, Grid, Mark, Series, digits};
+use super::super::digits::digits;
+use super::super::figure::{Drawn, Grid, Mark, Series};
 use super::super::saved::{Runs, number, rows, tamed, text};
 use super::{figure, log, or_lacks};
 

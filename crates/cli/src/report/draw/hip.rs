@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::super::axis::{Axis, Scale};
-use super::super::figure::{Drawn, Grid, Mark, Series, digits, percent};
+use super::super::digits::{digits, percent};
+use super::super::figure::{Drawn, Grid, Mark, Series};
 use super::super::saved::{Runs, number, rows, tamed, text};
 use super::{GREY, figure, linear, log, of, or_lacks, points, values, with, with_series};
 

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::figure::{Drawn, Grid, Mark, Series, digits, percent};
+use super::super::digits::{digits, percent};
+use super::super::figure::{Drawn, Grid, Mark, Series};
 use super::super::saved::{Runs, number, rows, tamed, text};
 use super::{figure, linear, of, or_lacks, percents, points, values, with};
 

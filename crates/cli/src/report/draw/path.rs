@@ -8,7 +8,8 @@
 //! A delay from end to end would be of two programs that were woken as well; that of the path is told by its own clock.
 
 use super::super::axis::{Axis, Scale};
-use super::super::figure::{Drawn, Grid, Mark, Series, digits, percent};
+use super::super::digits::{digits, percent};
+use super::super::figure::{Drawn, Grid, Mark, Series};
 use super::super::saved::{Runs, number, tamed};
 use super::{figure, linear, or_lacks, with_series};
 

@@ -6,7 +6,8 @@ use serde_json::Value;
 use softtimers_measure::result::Results;
 
 use super::super::axis::{Axis, Scale};
-use super::super::figure::{Drawn, Grid, Mark, Series, digits};
+use super::super::digits::digits;
+use super::super::figure::{Drawn, Grid, Mark, Series};
 use super::super::saved::{Runs, number, rows, tamed, text};
 use super::{figure, linear, log, of, or_lacks, points, values, with, with_series};
 

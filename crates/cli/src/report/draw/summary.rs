@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::figure::{Drawn, Grid, digits, percent};
+use super::super::digits::{digits, percent};
+use super::super::figure::{Drawn, Grid};
 use super::super::saved::{INCONCLUSIVE, Runs, number, rows, text};
 
 /// One table. A cell of what was not run says so; nothing else is missing because of it.
