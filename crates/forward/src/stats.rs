@@ -75,7 +75,7 @@ pub struct EndDrops {
 /// How packets were looked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PollingStats {
-    /// AnyPolicy at a side, from its first packet until none was there.
+    /// Looks at a side, from its first packet until none was there.
     pub polls: u64,
     /// Those that found none.
     pub empty_polls: u64,

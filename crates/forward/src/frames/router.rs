@@ -76,7 +76,7 @@ impl Router {
         self.voices[at] = leg.voice();
     }
 
-    /// AnyPolicy at a frame that has come in at a leg, before any rule does.
+    /// Looks at a frame that has come in at a leg, before any rule does.
     ///
     /// # Cost
     /// The checksum of the header, some nanoseconds.

@@ -27,7 +27,7 @@ struct Rule {
 }
 
 impl Filter {
-    /// `rules` rules.
+    /// Returns a filter of so many rules.
     pub fn new(rules: usize) -> Self {
         let rule = |number: usize| {
             let number = number as u32;
@@ -38,7 +38,7 @@ impl Filter {
         Filter { rules: (0..rules).map(rule).collect() }
     }
 
-    /// What a datagram costs on the CPU that the caller runs on: the median of up to 201 walks over all rules.
+    /// Measures what a datagram costs on the CPU that the caller runs on: the median of up to 201 walks over all rules.
     ///
     /// Takes 50 ms, or five walks if those take longer.
     pub fn cost(&self) -> Duration {
@@ -57,7 +57,7 @@ impl Filter {
         walks[walks.len() / 2]
     }
 
-    /// How many rules.
+    /// Returns the number of rules.
     pub fn rules(&self) -> usize {
         self.rules.len()
     }

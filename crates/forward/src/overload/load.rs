@@ -21,14 +21,14 @@ use softtimers_measure::class::Class;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units::show_duration;
 
-/// What is to be sent.
+/// What a sender is asked to send.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Offer {
     /// Datagrams a second; zero: none, the receiver idles.
     pub rate: f64,
     /// Datagrams back to back.
     pub burst: u32,
-    /// For so long.
+    /// How long to send.
     pub length: Duration,
 }
 

@@ -25,14 +25,14 @@ use super::beat::Beat;
 use super::queue::{Queue, ROOM};
 use super::quiet::Quiet;
 use super::receiver::Stage;
-use super::second::{Item, SIZE, Second};
+use super::second::{Item, SIZE, SecondStage};
 use super::stats::Stats;
 use super::window::Busy;
 
 /// What comes after receiving.
 pub(crate) enum Next<'a> {
     /// The same thread, when nothing is at hand.
-    Here(Box<Second<'a>>),
+    Here(Box<SecondStage<'a>>),
     /// A thread behind this queue.
     Behind(&'a Queue<Item>),
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use softtimers_net::poller::Gauge;
 
-/// Between the two stages.
+/// The bounded queue between two stages.
 #[derive(Debug)]
 pub struct Queue<T> {
     state: Mutex<State<T>>,
@@ -25,7 +25,7 @@ struct State<T> {
 }
 
 impl<T> Queue<T> {
-    /// Empty.
+    /// Returns an empty queue.
     ///
     /// # Errors
     /// If the system has no descriptors left.
@@ -35,7 +35,7 @@ impl<T> Queue<T> {
         Ok(Queue { state, some: Condvar::new(), gauge: Gauge::new()? })
     }
 
-    /// Whether one more has room. If so, put it.
+    /// Whether there is room for one more, which must then be [put](Self::put).
     pub fn admits(&self) -> bool {
         let admits = self.gauge.depth() < ROOM;
         if admits {
@@ -56,13 +56,13 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Nothing more will come.
+    /// Ends the queue: nothing more will be put.
     pub fn close(&self) {
         self.lock().closed = true;
         self.some.notify_all();
     }
 
-    /// The next one; `None` after the last. Sleeps meanwhile.
+    /// Waits for the next item and returns it; `None` after the last.
     pub fn take(&self) -> Option<T> {
         let mut state = self.lock();
         loop {

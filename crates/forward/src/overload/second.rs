@@ -49,20 +49,20 @@ impl Item {
 
 /// Filters datagrams and sends them on.
 #[derive(Debug)]
-pub(crate) struct Second<'a> {
+pub(crate) struct SecondStage<'a> {
     pub(crate) filter: &'a Filter,
     pub(crate) socket: UdpSocket,
     pub(crate) window: &'a Window,
     pub(crate) stats: Stats,
 }
 
-impl<'a> Second<'a> {
+impl<'a> SecondStage<'a> {
     /// To `sink`.
     pub(crate) fn new(filter: &'a Filter, sink: SocketAddr, window: &'a Window) -> io::Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(sink)?;
         socket.set_nonblocking(true)?;
-        Ok(Second { filter, socket, window, stats: Stats::default() })
+        Ok(SecondStage { filter, socket, window, stats: Stats::default() })
     }
 
     /// One datagram, to completion. When that was.

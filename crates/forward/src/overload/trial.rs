@@ -33,7 +33,7 @@ use super::point::Point;
 use super::polled;
 use super::queue::Queue;
 use super::receiver::{Receiver, Stage};
-use super::second::Second;
+use super::second::SecondStage;
 use super::stats::Stats;
 use super::window::{Busy, Window};
 use crate::mode::Mode;
@@ -58,7 +58,7 @@ impl Bench {
         Bench { plan, filter, program, processors: Processor::two(), recv_buffer: plan.recv_buffer }
     }
 
-    /// What the filter costs a datagram on the receiver's CPU now.
+    /// Measures what the filter costs a datagram on the receiver's CPU now.
     ///
     /// # Errors
     /// A check failure if the system refuses to keep this thread on that CPU.
@@ -74,7 +74,7 @@ impl Bench {
         self.processors.is_some()
     }
 
-    /// The size of the receive buffer in the last trial, in bytes.
+    /// Returns the size of the receive buffer in the last trial, in bytes.
     pub fn recv_buffer(&self) -> usize {
         self.recv_buffer
     }
@@ -167,14 +167,14 @@ fn stages(stage: &Stage<'_>, socket: UdpSocket, sink: SocketAddr) -> io::Result<
     let naive = stage.plan.looking.mode() == Mode::NAIVE;
     if stage.plan.stages == 1 {
         return if naive {
-            let second = Second::new(stage.filter, sink, stage.window)?;
+            let second = SecondStage::new(stage.filter, sink, stage.window)?;
             naive::run(stage, &socket, Next::Here(Box::new(second)))
         } else {
             polled::run(stage, socket, sink, None)
         };
     }
     let queue = Queue::new()?;
-    let second = Second::new(stage.filter, sink, stage.window)?;
+    let second = SecondStage::new(stage.filter, sink, stage.window)?;
     thread::scope(|scope| {
         let thread = scope.spawn(|| second.run(&queue, stage.plan.nice));
         let first = if naive {
@@ -206,7 +206,7 @@ pub fn compute(window: &Window) -> io::Result<Duration> {
     Ok(busy.used())
 }
 
-/// AnyPolicy every two milliseconds whether there is input without progress.
+/// Looks every two milliseconds whether there is input without progress.
 fn watch(window: &Window, stop: &UnixStream) -> io::Result<Stats> {
     let mut progress = Progress::new(ProgressConfig::detector(DETECTED));
     let mut stats = Stats::default();

@@ -1,4 +1,4 @@
-//! What the threads of a trial tell each other: [`Window`], and how much of a processor one had: [`Busy`].
+//! What the threads of a trial tell each other: [`Window`], and how much CPU time one had: [`Busy`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Of this length.
+    /// Returns a window of this length that has not begun.
     pub fn new(length: Duration) -> Self {
         Window {
             began: AtomicU64::new(0),
@@ -38,7 +38,7 @@ impl Window {
         }
     }
 
-    /// How long it is.
+    /// Returns how long it is.
     pub fn length(&self) -> Duration {
         Duration::from_nanos(self.length)
     }
@@ -56,7 +56,7 @@ impl Window {
         (began != 0).then(|| now.as_nanos() < began + self.length)
     }
 
-    /// So many have left at `now`. Whether that is within it.
+    /// Counts datagrams that have left at `now`, and returns whether that is within the window.
     pub fn deliver(&self, now: Timestamp, datagrams: u64) -> bool {
         self.delivered.fetch_add(datagrams, Ordering::Relaxed);
         let in_time = self.is_on(now) == Some(true);
@@ -67,7 +67,7 @@ impl Window {
     }
 }
 
-/// The processor time of the calling thread within a window, looked at in passing.
+/// The CPU time of the calling thread within a window, looked at in passing.
 #[derive(Debug, Default)]
 pub struct Busy {
     began: Option<Duration>,
@@ -75,7 +75,7 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// Reads it where the window begins and ends.
+    /// Reads the CPU time where the window begins and ends; to be called again and again.
     pub fn look(&mut self, window: &Window, now: Timestamp) {
         match (self.began, self.used, window.is_on(now)) {
             (None, _, Some(true)) => self.began = Some(cpu_time()),
@@ -84,7 +84,7 @@ impl Busy {
         }
     }
 
-    /// How much it was; of a window that has not ended by now, so far.
+    /// Returns how much it was; for a window that has not ended yet, how much it has been so far.
     pub fn used(&self) -> Duration {
         let so_far = self.began.map(|began| cpu_time().saturating_sub(began));
         self.used.or(so_far).unwrap_or_default()

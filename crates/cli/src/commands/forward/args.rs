@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use softtimers::Percent;
-use softtimers_forward::{FrameDriver, LegPlan, Looking, Mac};
+use softtimers_forward::{FrameDriver, LegPlan, Mac, Plan};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
 use softtimers_net::relay::RelayConfig;
@@ -14,9 +13,8 @@ use softtimers_net::relay::RelayConfig;
 use crate::address::{self, is_local};
 use crate::args::{ClientArgs, EndArgs, MacAddress, StreamArgs};
 use crate::commands::receiving::{self, ReceivingArgs};
-use crate::run::output::Output;
+use crate::run::output::{Output, say};
 use crate::withheld;
-use softtimers_load::traffic::End;
 
 /// `softtimers forward`.
 ///
@@ -155,16 +153,12 @@ impl ForwardDriver {
 pub(crate) struct ForwardPlan {
     /// Between what.
     pub(crate) ends: Ends,
-    /// When it looks.
-    pub(crate) looking: Looking,
-    /// The share of a CPU that input may have.
-    pub(crate) cpu_limit: Option<Percent>,
+    /// How, without its rules.
+    pub(crate) how: Plan,
     /// The file of rules.
     pub(crate) rules: Option<PathBuf>,
     /// Where the metrics are asked for.
     pub(crate) metrics: Option<SocketAddr>,
-    /// When it ends.
-    pub(crate) end: End,
     /// How to print the report.
     pub(crate) output: Output,
 }
@@ -206,11 +200,16 @@ impl ForwardPlan {
         }
         Ok(ForwardPlan {
             ends,
-            looking: args.receiving.looking()?,
-            cpu_limit: args.receiving.cpu_limit()?,
+            how: Plan {
+                looking: args.receiving.looking()?,
+                cpu_limit: args.receiving.cpu_limit()?,
+                rules: None,
+                duration: args.end.duration,
+                count: args.end.count,
+                notify: say,
+            },
             rules: args.rules.clone(),
             metrics,
-            end: End::from(&args.end),
             output: Output::from(&args.output),
         })
     }

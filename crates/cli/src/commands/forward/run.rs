@@ -57,14 +57,8 @@ impl Command for ForwardPlan {
         self.metrics = metrics.as_ref().map(Metrics::address);
         let broke_off = |error: io::Error| Failure::broke_off("setting up the forwarder", &error);
         let (asker, asks) = metrics.as_ref().map(|_| asks()).transpose().map_err(broke_off)?.unzip();
-        let plan = Plan {
-            looking: self.looking,
-            cpu_limit: self.cpu_limit,
-            rules: rules.as_ref().map(|rules| Arc::clone(rules.book())),
-            duration: self.end.duration,
-            count: self.end.count,
-            notify: say,
-        };
+        let book = rules.as_ref().map(|rules| Arc::clone(rules.book()));
+        let plan = Plan { rules: book, ..self.how.clone() };
         let controls = Controls { interrupt, asks };
         let (forward, doing, words) = match (&mut self.ends, claimed) {
             (Ends::Interfaces(between), Some(interfaces)) => {
@@ -103,7 +97,7 @@ impl Command for ForwardPlan {
             });
             serving.map_err(broke_off)?;
         }
-        let progress = run.progress(doing, self.end.duration);
+        let progress = run.progress(doing, self.how.duration);
         let carried = forward.run(&stats);
         drop(progress);
         Ok(Outcome { broke_off: carried.err(), ..Outcome::of(stats.total()) })
