@@ -37,10 +37,6 @@ pub struct StopHandle {
     written: UnixStream,
 }
 
-/// The former name, until nobody uses it.
-#[doc(hidden)]
-pub type Ender = StopHandle;
-
 impl StopHandle {
     /// Ends the run as if a signal had arrived.
     pub fn end(&self) {
@@ -119,12 +115,6 @@ impl Interrupt {
     /// If the system has no descriptors left.
     pub fn stop_handle(&self) -> io::Result<StopHandle> {
         Ok(StopHandle { arrived: Arc::clone(&self.arrived), written: self.written.try_clone()? })
-    }
-
-    /// The former name, until nobody uses it.
-    #[doc(hidden)]
-    pub fn ender(&self) -> io::Result<StopHandle> {
-        self.stop_handle()
     }
 
     /// Waits for the next signal, or until `over` is readable; whether it was a signal, each of which is told once. Only

@@ -88,10 +88,6 @@ pub struct BackgroundLoad {
     start: Option<Sample>,
 }
 
-/// The former name, until nobody uses it.
-#[doc(hidden)]
-pub type Neighbours = BackgroundLoad;
-
 impl BackgroundLoad {
     /// Starts watching.
     pub fn watch() -> Self {

@@ -182,7 +182,7 @@ mod tests {
     fn all_comes_to_who_reads_also_when_the_run_is_over() {
         let (mut reader, writer) = pipe();
         let interrupt = Interrupt::deaf().unwrap();
-        interrupt.ender().unwrap().end();
+        interrupt.stop_handle().unwrap().end();
         let expected = blocks(200);
         let read = std::thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -201,13 +201,13 @@ mod tests {
         for until in [None, Some(Monotonic.now() + Duration::from_millis(50))] {
             let (mut reader, writer) = pipe();
             let interrupt = Interrupt::deaf().unwrap();
-            let ender = interrupt.ender().unwrap();
+            let stop = interrupt.stop_handle().unwrap();
             let pipe = Pipe::new(writer, patience(interrupt, until)).unwrap();
             let (mut sent, stamp) = (Vec::new(), pcapng::Stamp { time: Duration::ZERO, length: 0 });
             (0..2_000).for_each(|n| pcapng::packet(&mut sent, &stamp, &[n as u8; 100]));
             let ended = std::thread::spawn(move || {
                 std::thread::park_timeout(Duration::from_millis(50));
-                until.is_none().then(|| ender.end());
+                until.is_none().then(|| stop.end());
             });
             let (written, trouble) = pipe.write(&sent).unwrap_err();
             ended.join().unwrap();
