@@ -1,9 +1,9 @@
 //! Dependencies point one way.
 //!
 //! ```text
-//!   core ◄ linux ◄ softtimers ◄ net ◄ load, forward, wan      core ◄ sim      core ◄ bpf ◄ forward
-//!   softtimers ◄ measure ◄ load                                softtimers, net ◄ tokio ◄ quinn
-//!   cli: all but lab; lab: all but cli; nothing on either
+//!   core ◄ linux ◄ softtimers ◄ net ◄ load, forward, wan      core ◄ poll ◄ net, sim, capi, forward
+//!   softtimers ◄ measure ◄ load, forward                       softtimers ◄ tokio ◄ quinn      wan ◄ capi
+//!   core ◄ bpf ◄ cli      lab: all but cli; nothing on cli and lab
 //! ```
 //!
 //! The simulator never sees `softtimers`, so it cannot read a real clock by accident; core sees no crate at all, so it
@@ -35,6 +35,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("softtimers-bpf", &[CORE]),
     ("softtimers-wan", &[CORE, LINUX, LOOPS, NET]),
     ("softtimers-tokio", &[CORE, LINUX, LOOPS, NET]),
+    ("softtimers-quinn", &[CORE, LOOPS, "softtimers-tokio", "softtimers-wan"]),
+    ("softtimers-capi", &[CORE, POLL, LOOPS, "softtimers-wan"]),
     ("softtimers-forward", &[CORE, POLL, LINUX, LOOPS, NET, "softtimers-measure"]),
 ];
 

@@ -136,7 +136,7 @@ pub(crate) fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
         (None, printed) => printed,
         // Such as that stdout cannot be written to.
         (Some(failure), Err(same)) if failure == same => Err(failure),
-        (Some(failure), Err(also)) => Err(Failure::check(format_args!("{failure}; {also}"))),
+        (Some(failure), Err(also)) => Err(failure.and(&also)),
         (Some(failure), Ok(())) => Err(failure),
     }
 }

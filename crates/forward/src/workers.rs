@@ -6,8 +6,9 @@
 //!                                  └─▶ engine ─▶ B ─┴─▶ the run's stats, four times a second, or each round of a stream
 //! ```
 //!
-//! They share no packet, and no lock on a packet's way unless a line a second is wanted. The first one waits for the others
-//! at the end, so what they have counted is all there then.
+//! They share no packet. The first one counts where the sum is, under a lock that it has to itself but for the moments in which
+//! another one hands over, or somebody asks for the sum. It waits for the others at the end, so what they have counted is all
+//! there then.
 
 use std::thread::{Builder, JoinHandle};
 

@@ -79,6 +79,12 @@ impl Failure {
         Failure { message: format!("{flag}: {}", self.message), ..self }
     }
 
+    /// The same, and `also` failed.
+    #[must_use]
+    pub fn and(self, also: &Failure) -> Self {
+        Failure { message: format!("{}; {also}", self.message), ..self }
+    }
+
     /// The exit code it asks for.
     pub fn exit(&self) -> Exit {
         self.exit

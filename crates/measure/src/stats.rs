@@ -83,7 +83,7 @@ impl<S: Stats> Counter<S> {
     ///
     /// # Cost
     /// What `count` takes. If it is streamed, also a lock that nobody holds, 10 ns; once a second it may be held for as
-    /// long as it takes to exchange a pointer.
+    /// long as it takes to exchange a pointer, and while [`total`](Self::total) is asked for as long as it takes to copy the stats.
     #[inline]
     pub fn count(&mut self, count: impl FnOnce(&mut S)) {
         match &mut self.0 {
@@ -124,7 +124,10 @@ impl<S: Stats> Counter<S> {
             Place::Streamed(shared) => {
                 let total = lock(&shared.total);
                 let mut sum = S::clone(&total);
-                sum += &lock(&shared.interval);
+                // Adding takes longer than copying, and the run may wait for the interval.
+                let interval = S::clone(&lock(&shared.interval));
+                drop(total);
+                sum += &interval;
                 sum
             }
         }
@@ -147,10 +150,14 @@ pub struct Intervals<S> {
 impl<S: Stats> Intervals<S> {
     /// Ends an interval, and shows it and the total with it.
     pub fn next<T>(&mut self, show: impl FnOnce(&S, &S) -> T) -> T {
-        let mut total = lock(&self.shared.total);
-        // Nothing else under the lock that the run may wait for.
-        std::mem::swap(&mut *lock(&self.shared.interval), &mut self.spare);
-        **total += &self.spare;
+        let total = {
+            let mut total = lock(&self.shared.total);
+            // Nothing else under the lock that the run may wait for.
+            std::mem::swap(&mut *lock(&self.shared.interval), &mut self.spare);
+            **total += &self.spare;
+            total.clone()
+        };
+        // Showing takes long; who asks for the total meanwhile does not wait for it.
         let shown = show(&self.spare, &total);
         self.spare.clear();
         shown

@@ -1,6 +1,6 @@
 //! The one list of receive policies: [`AnyPolicy`].
 //!
-//! A policy is a file of [`poll`](super) and a line of the list below. The file implements [`Policy`], and [`Named`] for
+//! A policy is a module of this crate and a line of the list below. The file implements [`Policy`], and [`Named`] for
 //! its name and its settings; the command, the simulator, the benchmarks and C then have it by that name.
 //!
 //! ```text
@@ -12,10 +12,6 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::aggregation::Aggregation;
-use super::baselines::{BusyWait, ConstantPeriod, Interrupts, SpinThenBlock, Watchdog};
-use super::delay_bound::DelayBound;
-use super::hip::Hip;
 use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy};
 use crate::error::PolicyError;
@@ -44,7 +40,9 @@ use softtimers_core::Timestamp;
 pub struct AnyPolicy(Kind);
 
 macro_rules! policies {
-    ($($policy:ident),+ $(,)?) => {
+    ($($module:ident::$policy:ident),+ $(,)?) => {
+        $(use super::$module::$policy;)+
+
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         enum Kind {
             $($policy($policy)),+
@@ -129,14 +127,14 @@ macro_rules! policies {
 }
 
 policies! {
-    DelayBound,
-    Aggregation,
-    Hip,
-    Interrupts,
-    BusyWait,
-    ConstantPeriod,
-    SpinThenBlock,
-    Watchdog,
+    delay_bound::DelayBound,
+    aggregation::Aggregation,
+    hip::Hip,
+    baselines::Interrupts,
+    baselines::BusyWait,
+    baselines::ConstantPeriod,
+    baselines::SpinThenBlock,
+    baselines::Watchdog,
 }
 
 impl FromStr for AnyPolicy {

@@ -43,7 +43,7 @@ impl Setting {
 }
 
 /// The interval timers of one program, labelled with an `L` each: the extension of `setitimer` by Costello and
-/// Varghese (1998, figures 6 and 7) without its overloaded arguments, which are in [`setitimer`](super::setitimer).
+/// Varghese (1998, figures 6 and 7) without its overloaded arguments, which the crate `softtimers` has as `bsd::setitimer`.
 ///
 /// ```
 /// use core::time::Duration;

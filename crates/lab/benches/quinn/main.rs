@@ -15,6 +15,7 @@
 //! | cuts | how often congestion control made the window smaller, of each connection |
 //! | burst | the most packets that came less than half a packet's time apart, but for the worst of a thousand; and the worst. After a second: slow start's overshoot is a rate, not a burst |
 //! | CPU | of the client's thread: quinn, its cryptography and the system calls |
+#![forbid(unsafe_code)]
 
 mod path;
 mod run;

@@ -1,6 +1,7 @@
 //! Tables X and XI of the soft timers paper with quinn: `cargo bench -p softtimers-lab --bench quinn_start
 //! [-- --packets 100000]`, up to so many packets. See [`softtimers_lab::start`]. The kernel's TCP
 //! beside it, where namespaces may be made, in real time and up to 10,000 packets.
+#![forbid(unsafe_code)]
 
 mod tcp;
 

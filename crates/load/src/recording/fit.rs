@@ -50,7 +50,7 @@ impl Fit {
     }
 
     /// For nobody: lengths as they were recorded, up to the longest that there is room for.
-    pub const AS_RECORDED: Fit = Fit { headers: Some(0), added: 0, clamp: true, least: 0, quotes: true };
+    pub const AS_RECORDED: Fit = Fit { headers: Some(0), added: 0, clamp: true, least: 0, quotes: false };
 
     /// Part of the file's content, for a message; `…` where none is to be quoted.
     pub(super) fn quoted(&self, content: impl fmt::Display) -> String {

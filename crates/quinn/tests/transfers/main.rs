@@ -2,6 +2,7 @@
 //! hold with the gate as without.
 //!
 //! `SOFTTIMERS_FULL=1` makes them as large as they are meant to be; else they take seconds.
+#![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
 mod close;

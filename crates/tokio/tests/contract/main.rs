@@ -1,6 +1,7 @@
 //! What a program may rely on, whoever looks for due timers and whichever runtime runs the tasks.
 //!
 //! Times are asserted from below only, or as an order: how late a timer is depends on what else the machine does.
+#![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
 mod drops;

@@ -1,4 +1,5 @@
 //! The model in virtual time: what it loses, delays and reorders is what it was told, and nothing else.
+#![forbid(unsafe_code)]
 
 mod emulator;
 mod statistics;

@@ -40,7 +40,7 @@ pub(super) fn exposition(stats: &Stats) -> String {
     text.ends(stats);
     stats.clients.iter().for_each(|clients| text.clients(clients));
     stats.interfaces.iter().for_each(|interfaces| text.interfaces(interfaces));
-    text.metric("softtimers_forward_cpu_seconds_total", "counter", "Processor time of the relay.");
+    text.metric("softtimers_forward_cpu_seconds_total", "counter", "CPU time of the forwarder.");
     text.sample("softtimers_forward_cpu_seconds_total", &[], stats.cpu.as_secs_f64());
     text.latency(&stats.latency.distribution());
     stats.rules.iter().for_each(|rules| text.rules(rules));
@@ -58,8 +58,8 @@ impl Exposition {
         let Counts { came, out, dropped, polls, empty_polls, wakeups, mode_switches } = stats.counts();
         self.counter("in", "Packets that came, dropped ones too.", came);
         self.counter("out", "Packets that have left.", out);
-        self.counter("polls", "Looks at a side.", polls);
-        self.counter("empty_polls", "Looks that found nothing.", empty_polls);
+        self.counter("polls", "Polls of a side.", polls);
+        self.counter("empty_polls", "Polls that found nothing.", empty_polls);
         self.counter("wakeups", "Times that the relay slept.", wakeups);
         self.counter("mode_switches", "Changes between polls and wake-ups.", mode_switches);
         let limited = stats.polling.cpu_limited;
