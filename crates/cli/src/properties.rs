@@ -33,8 +33,11 @@ fn text(input: &[u8], body: fn(&str)) {
     }
 }
 
+/// What a corpus is tried with.
+type Body = fn(&[u8]);
+
 /// By the corpora that they read.
-const BODIES: [(&str, fn(&[u8])); 7] = [
+const BODIES: [(&str, Body); 7] = [
     ("captured", captured),
     ("control", |input| text(input, control)),
     ("filter_code", |input| text(input, filter_code)),

@@ -18,7 +18,8 @@
 //!     Ok::<(), std::io::Error>(())
 //! })?;
 //! let ratio = measured.ratio("ns", "heap, 16", "wheel, 16").unwrap();
-//! assert_eq!((ratio.median, ratio.values), (2.0, 7));
+//! // Rounds that something disturbed are set aside, so there may be fewer than seven.
+//! assert_eq!(ratio.median, 2.0);
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
