@@ -74,8 +74,10 @@ fn tests(workspace: &Workspace, kept: Option<&Path>, pages: &[Page], report: &mu
     }
 }
 
-/// Runs every example, as the tests have built it: each ends by itself within seconds, and exits 0.
+/// Runs every example: each ends by itself within seconds, and exits 0.
 fn examples(workspace: &Workspace) -> Result<Outcome> {
+    // Of one that has tests of its own `cargo test` builds those only.
+    program::must(cargo(workspace.root()).args(["build", "--quiet", "--workspace", "--examples"]))?;
     let targets = workspace.members().flat_map(|member| &member.targets);
     let mut problems = vec![];
     for example in targets.filter(|target| target.is_example()) {

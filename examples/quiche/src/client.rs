@@ -13,10 +13,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use example_harness::{Alarm, Spacing};
-use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers::{
     Clock, Config, EventLoop, Happening, Interest, LoopConfig, Monotonic, SoftTimers, Timestamp, Token,
 };
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 
 use crate::connection::{Failure, PACKET, REQUEST, STREAM, byte_at, limits};
 

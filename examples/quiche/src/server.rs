@@ -23,11 +23,11 @@ use std::time::Duration;
 
 use example_harness::{Alarm, Sorted};
 use softtimers::pace::queue::{DepartureQueue, FlowConfig, FlowId, Popped, Quantum, QueueConfig};
-use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers::{
     Clock, Config, EventLoop, Happening, Interest, LoopConfig, Monotonic, PaceConfig, SoftTimers, Timestamp,
     Token,
 };
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 
 use crate::connection::{Failure, PACKET, STREAM, byte_at, limits};
 

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use example_harness::{Alarm, Sorted, Spacing};
-use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers::{Config, EventLoop, Happening, Interest, LoopConfig, Slack, SoftTimers, Timestamp, Token};
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 use str0m::Event;
 
 use crate::frame;

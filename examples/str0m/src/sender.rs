@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use example_harness::{Alarm, Sorted};
 use softtimers::pace::queue::{DepartureQueue, FlowConfig, FlowId, Limits, Popped, QueueConfig};
-use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers::{Config, EventLoop, Happening, Interest, LoopConfig, PaceConfig, Slack, SoftTimers};
 use softtimers::{Timestamp, Token};
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 use str0m::Event;
 use str0m::bwe::BweKind;
 use str0m::media::{MediaTime, Mid};
