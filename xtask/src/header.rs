@@ -33,7 +33,7 @@ pub(crate) fn write(root: &Path) -> Result<Outcome> {
 /// Whether the header is what the modules say.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub(crate) fn check(root: &Path) -> Result<Outcome> {
     let found = fs::read_to_string(root.join(HEADER)).unwrap_or_default();
     let stale = found != text(root)?;

@@ -9,7 +9,7 @@
 //!   <!-- end -->                   source:  the date, the machine and the command below it
 //! ```
 //!
-//! The pages of [`FIGURES`] hold no other table with a number in it, so that nobody publishes a figure that no file has.
+//! The pages of `FIGURES` hold no other table with a number in it, so that nobody publishes a figure that no file has.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -16,9 +16,9 @@
 //! A whole run takes a quarter of an hour. So each trial is told on stderr when it is over, the findings are in the file
 //! after each section, and a section that breaks off does not take the others with it.
 //!
-//! `--peer DRIVER=COMMAND` puts a forwarder of your own beside ours: [`peers`].
+//! `--peer DRIVER=COMMAND` puts a forwarder of your own beside ours: `peers`.
 //!
-//! It needs root, and says what it has skipped without. Whatever ends it, nothing stays behind: [`hosts`].
+//! It needs root, and says what it has skipped without. Whatever ends it, nothing stays behind: `hosts`.
 
 mod capture;
 mod curve;

@@ -2,7 +2,7 @@
 //! well as by colour.
 //!
 //! plotters draws the axes and all marks; [`axis`](super::axis) has made every scale linear before, and
-//! [`palette`](super::palette) says why the colours are fixed. The drawing is told to people who cannot see it by
+//! [`palette`] says why the colours are fixed. The drawing is told to people who cannot see it by
 //! its title and description.
 
 use std::ops::Range;
