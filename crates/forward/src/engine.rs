@@ -20,13 +20,13 @@ use softtimers::{Clock, Monotonic, Timestamp, Token};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_net::poller::{Device, Outputs, Packet, Poller};
-use softtimers_poll::{CpuLimitConfig, SourceConfig, SourceId};
+use softtimers_poll::{AnyPolicy, CpuLimitConfig, Quota, SourceConfig, SourceId};
 
 use crate::asks::Asks;
+use crate::mode::Looking;
 use crate::plan::{Controls, Plan};
 use crate::rules::{Filter, Follower, Rulebook};
 use crate::stats::{Account, PollingStats, Stats};
-use softtimers_poll::AnyPolicy;
 
 /// A device that counts what it carries.
 pub(crate) trait Counted: Device + AsFd {
@@ -53,6 +53,9 @@ pub(crate) trait Handler {
 
     /// What is going on, for messages.
     const DOING: &'static str;
+
+    /// How much a turn takes from its sides.
+    fn quota(looking: &Looking) -> Quota;
 
     /// Queues a packet where it belongs, or drops and counts it.
     fn handle(
@@ -155,7 +158,7 @@ impl<H: Handler> Engine<H> {
         let Basis { until, follower, first, .. } = basis;
         let mut poller = Poller::new()?;
         for side in sides {
-            poller.add(side, SourceConfig::new(plan.looking.policy()).with_quota(plan.looking.quota()))?;
+            poller.add(side, SourceConfig::new(plan.looking.policy()).with_quota(H::quota(&plan.looking)))?;
         }
         poller.limit_cpu(plan.cpu_limit.map(CpuLimitConfig::new));
         poller.watch(&*until.interrupt, SIGNAL)?;

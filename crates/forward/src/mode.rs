@@ -115,12 +115,22 @@ impl Looking {
         self.policy
     }
 
-    /// Returns the quota of a device.
+    /// Returns the quota of a socket.
     pub fn quota(&self) -> Quota {
+        self.beginning_with(Quota::FIRST)
+    }
+
+    /// Returns the quota of a ring. The first packet of a burst leaves alone: whether there is another one is seen in
+    /// memory, where a socket would be asked by a system call.
+    pub fn ring_quota(&self) -> Quota {
+        self.beginning_with(1)
+    }
+
+    fn beginning_with(&self, packets: u32) -> Quota {
         if self.mode == Mode::NAIVE {
             return Quota::NONE;
         }
-        Quota::new(self.quota, self.quota).with_first(Quota::FIRST)
+        Quota::new(self.quota, self.quota).with_first(packets)
     }
 
     /// Returns how many packets a turn has at most; `None` without a bound.

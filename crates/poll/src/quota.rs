@@ -40,7 +40,8 @@ impl Quota {
     pub const NONE: Quota = Quota::new(u32::MAX, u32::MAX);
 
     /// The default's first turn, in packets. With 4, the first packet of a burst of 16 whose packets cost 10 µs each left
-    /// later than behind a loop that receives all of them first; with 1, a socket is asked twice for every lone packet.
+    /// later than behind a loop that receives all of them first; with 1, a socket is asked twice for every lone packet, which
+    /// on a ring costs nothing.
     pub const FIRST: u32 = 2;
 
     /// So many packets received and so many transmissions finished in a turn; zero counts as one.

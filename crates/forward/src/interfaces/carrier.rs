@@ -9,7 +9,7 @@ use std::time::Duration;
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_net::packet::Segments;
 use softtimers_net::poller::{FrameInfo, Outputs, Packet, Poller};
-use softtimers_poll::SourceId;
+use softtimers_poll::{AnyPolicy, Quota, SourceId};
 
 use super::links::LinkFollower;
 use super::port::{Departure, Ledger, Port, Wire};
@@ -17,11 +17,11 @@ use crate::engine::Handler;
 use crate::frames::loops::Loops;
 use crate::frames::reason::Reason;
 use crate::frames::{Arrival, Forwarder, Verdict};
+use crate::mode::Looking;
 use crate::notify::Notify;
 use crate::rules::{Entrance, Filter};
 use crate::stats::Stats;
 use crate::volume::Volume;
-use softtimers_poll::AnyPolicy;
 
 /// Decides about frames, and where they go.
 #[derive(Debug)]
@@ -99,6 +99,10 @@ impl<D: Wire> Carrier<D> {
 impl<D: Wire> Handler for Carrier<D> {
     type Side = Port<D>;
     const DOING: &'static str = "forwarding";
+
+    fn quota(looking: &Looking) -> Quota {
+        looking.ring_quota()
+    }
 
     #[inline]
     fn handle(&mut self, packet: Packet<'_, FrameInfo>, outputs: &mut Outputs<'_, Port<D>>) {

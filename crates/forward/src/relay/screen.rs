@@ -15,15 +15,15 @@ use std::rc::Rc;
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_net::poller::{Outputs, Packet, Poller};
 use softtimers_net::relay::{RelayStats, is_misdirected};
-use softtimers_poll::SourceId;
+use softtimers_poll::{AnyPolicy, Quota, SourceId};
 
 use super::side::{Hop, Peer, Side};
 use super::table::Table;
 use crate::engine::Handler;
+use crate::mode::Looking;
 use crate::rules::{Action, Filter, Seen};
 use crate::stats::{ClientStats, Stats};
 use crate::volume::Volume;
-use softtimers_poll::AnyPolicy;
 
 /// Decides about datagrams, and where they go.
 #[derive(Debug)]
@@ -86,6 +86,10 @@ impl Screen {
 impl Handler for Screen {
     type Side = Side;
     const DOING: &'static str = "relaying";
+
+    fn quota(looking: &Looking) -> Quota {
+        looking.quota()
+    }
 
     fn handle(&mut self, packet: Packet<'_, Hop>, outputs: &mut Outputs<'_, Side>) {
         let arrived = packet.from.arrived;

@@ -43,7 +43,7 @@ impl With for Sources<'_> {
         let looking = looking(self.0.mode, self.0.quota);
         let filter = Filter::new(self.0.how.rules);
         let mut poller: Poller<D, AnyPolicy> = Poller::new()?;
-        let config = || SourceConfig::new(looking.policy()).with_quota(looking.quota());
+        let config = || SourceConfig::new(looking.policy()).with_quota(looking.ring_quota());
         let sources = devices.into_iter().map(|device| poller.add(device, config()));
         let sources = sources.collect::<io::Result<Vec<_>>>()?;
         let mut received = vec![0u64; sources.len()];

@@ -196,7 +196,7 @@ impl First<'_> {
         let mode = if arguments.kind == Kind::Naive { Mode::NAIVE } else { arguments.mode };
         let looking = looking(mode, arguments.quota);
         let mut poller: Poller<D, AnyPolicy> = Poller::new()?;
-        let config = || SourceConfig::new(looking.policy()).with_quota(looking.quota());
+        let config = || SourceConfig::new(looking.policy()).with_quota(looking.ring_quota());
         let ports = devices.into_iter().map(|device| poller.add(device, config()));
         let ports = ports.collect::<io::Result<Vec<_>>>()?;
         let [from, to] = ports[..] else { return Err(io::Error::other("two interfaces are wanted")) };

@@ -141,7 +141,7 @@ pub(crate) fn with_poller<D: Device<Address = FrameInfo> + AsFd>(
 ) -> io::Result<D> {
     let looking = looking(mode, QUOTA);
     let mut poller: Poller<D, AnyPolicy> = Poller::new()?;
-    let source = poller.add(device, SourceConfig::new(looking.policy()).with_quota(looking.quota()))?;
+    let source = poller.add(device, SourceConfig::new(looking.policy()).with_quota(looking.ring_quota()))?;
     drive(&mut poller, source)?;
     poller.remove(source).ok_or_else(gone)
 }
