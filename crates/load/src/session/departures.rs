@@ -47,6 +47,11 @@ impl Departures {
         self.causes = LateLog::new(LATE_FROM, now);
     }
 
+    /// From now on the places given up are those of a clock that has given none up.
+    pub(super) fn begin_anew(&mut self) {
+        self.forfeited = 0;
+    }
+
     /// Counts these calls, and the places that have been given up so far.
     #[inline]
     pub(super) fn tell(&mut self, calls: Calls, forfeited: u64) {
@@ -125,3 +130,20 @@ impl Turn<'_> {
 
 /// Lateness from which on it is worth knowing why.
 const LATE_FROM: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn places_given_up_after_a_restart_are_counted_from_its_first() {
+        let counter = Counter::new(SendStats::new(Duration::from_micros(40), 1));
+        let mut departures = Departures::new(counter, Timestamp::ZERO);
+        departures.tell(Calls::default(), 5);
+        departures.begin_anew();
+        departures.tell(Calls::default(), 3);
+        assert_eq!(departures.total().forfeited, 8);
+    }
+}

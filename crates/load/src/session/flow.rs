@@ -93,8 +93,10 @@ impl Flow {
 
     /// Begins anew by another clock at `now`; with `muted`, departures are null events from now on. Of one flow only.
     pub(crate) fn restart(&mut self, clock: RateClock, muted: bool, now: Timestamp) {
+        self.settle();
         if let Schedule::One(one) = &mut self.schedule {
             one.restart(clock, muted, now);
+            self.departures.begin_anew();
         }
     }
 
