@@ -85,8 +85,7 @@ impl Command for ForwardPlan {
         rules.as_mut().map_or(Ok(()), RuleWatch::begin)?;
         say(format_args!("{words}"));
         if let Some((metrics, asker)) = metrics.zip(asker) {
-            say(format_args!("metrics on http://{}/metrics", metrics.address()));
-            let stats = stats.clone();
+            let (address, stats) = (metrics.address(), stats.clone());
             let serving = metrics.serve(move |reply| {
                 let stats = stats.clone();
                 asker.ask(move || {
@@ -96,6 +95,7 @@ impl Command for ForwardPlan {
                 });
             });
             serving.map_err(broke_off)?;
+            say(format_args!("metrics on http://{address}/metrics"));
         }
         let progress = run.progress(doing, self.how.duration);
         let carried = forward.run(&stats);
