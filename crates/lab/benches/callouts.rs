@@ -9,8 +9,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::bench::{self, Done, Section};
 use softtimers_lab::callouts::{Callouts, DeltaList, Handles, Hashed};
 use softtimers_lab::cpu::of_thread;
 use softtimers_lab::random::Random;
@@ -29,24 +28,10 @@ const CANCELLED: usize = 1_000;
 /// What is timed.
 const OPERATIONS: [&str; 3] = ["set and cancel", "cancel: a hit", "cancel: a miss"];
 
-#[derive(Parser, Debug)]
-#[command(about = "set and cancel by how many are outstanding", disable_version_flag = true)]
-struct Arguments {
-    #[command(flatten)]
-    asked: Asked,
-    /// Of a set and a cancel in each round
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
-    iterations: u32,
-}
-
 const SECTIONS: [Section<[usize; 2]>; 1] = [("callouts", measure)];
 
 fn main() -> ExitCode {
-    bench::main("callouts", |given| {
-        let Arguments { asked, iterations } = bench::parse("callouts", given, &SECTIONS);
-        let line = "; ns of processor time; the line is through the paper's sizes, 0 to 1,000";
-        asked.run("callouts", line, &SECTIONS, &[asked.rounds(7), iterations as usize])
-    })
+    bench::main("callouts", &SECTIONS, |asked| Ok([asked.rounds(), asked.number("iterations") as usize]))
 }
 
 fn measure(&[rounds, iterations]: &[usize; 2]) -> Done<Vec<Table>> {

@@ -11,46 +11,25 @@
 //!   Shared       ▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌ …          does not
 //! ```
 //!
-//! | figure | |
-//! |---|---|
-//! | hold | of each hold the shortest of three identical runs: the longest, and what 99.9% do not exceed |
-//! | wait | another thread sets a far timer and cancels it, over and over: what each operation takes |
-//!
-//! A wait also has in it what the host and the scheduler do, and if the lock's holder loses its processor, the
-//! whole of that; a hold has not.
+//! Of each hold the shortest of three identical runs: the longest, and what 99.9% do not exceed.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use clap::Parser;
 use softtimers::shared::{Remote, Shared};
-use softtimers::{
-    Clock, Config, Histogram, Monotonic, Slack, SoftTimers, Step, TimerId, Timestamp, TriggerState, Turn,
-};
-use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, Step, TimerId, Timestamp, TriggerState, Turn};
+use softtimers_lab::bench::{self, Done, Section};
 use softtimers_lab::least::Least;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Paired;
 use softtimers_measure::result::Table;
 
-#[derive(Parser, Debug)]
-#[command(about = "how long the lock of shared timers is held", disable_version_flag = true)]
-struct Arguments {
-    #[command(flatten)]
-    asked: Asked,
-}
-
 const SECTIONS: [Section<usize>; 1] = [("holds", holds)];
 
 fn main() -> ExitCode {
-    bench::main("shared", |given| {
-        let Arguments { asked } = bench::parse("shared", given, &SECTIONS);
-        asked.run("shared", "", &SECTIONS, &asked.rounds(7))
-    })
+    bench::main("shared", &SECTIONS, |asked| Ok(asked.rounds()))
 }
 
 fn holds(rounds: &usize) -> Done<Vec<Table>> {
@@ -85,18 +64,11 @@ type Contender = (&'static str, fn(usize) -> Measured);
 
 const SHARED: Contender = ("Shared", measure::<Steps>);
 
-/// Timers that many threads set and cancel.
-trait Timers: Send + 'static {
+/// Timers that threads share.
+trait Shares {
+    fn new() -> Self;
     fn set(&self, delay: Duration, number: u32) -> TimerId;
     fn cancel(&self, id: TimerId);
-}
-
-/// The thread that expires them.
-trait Owner {
-    type Timers: Timers;
-
-    fn new() -> Self;
-    fn timers(&self) -> Self::Timers;
     /// Holds the lock once, and hands out what is due at [`DUE`]; whether there is more.
     fn hold(&mut self, came: &mut Vec<u32>) -> bool;
 }
@@ -104,28 +76,22 @@ trait Owner {
 /// As it is: a step a hold.
 struct Steps {
     timers: Shared<u32>,
+    remote: Remote<u32>,
     turn: Option<Turn>,
 }
 
-impl Timers for Remote<u32> {
+impl Shares for Steps {
+    fn new() -> Self {
+        let timers = Shared::new(Config::default()).expect("two descriptors");
+        Steps { remote: timers.remote(), timers, turn: None }
+    }
+
     fn set(&self, delay: Duration, number: u32) -> TimerId {
-        self.schedule(Timestamp::ZERO, delay, Slack::EXACT, number)
+        self.remote.schedule(Timestamp::ZERO, delay, Slack::EXACT, number)
     }
 
     fn cancel(&self, id: TimerId) {
-        Remote::cancel(self, id);
-    }
-}
-
-impl Owner for Steps {
-    type Timers = Remote<u32>;
-
-    fn new() -> Self {
-        Steps { timers: Shared::new(Config::default()).expect("two descriptors"), turn: None }
-    }
-
-    fn timers(&self) -> Remote<u32> {
-        self.timers.remote()
+        self.remote.cancel(id);
     }
 
     fn hold(&mut self, came: &mut Vec<u32>) -> bool {
@@ -143,8 +109,7 @@ impl Owner for Steps {
 }
 
 /// What one would write: all that is due under one hold.
-#[derive(Clone)]
-struct OneHold(Arc<Mutex<SoftTimers<u32>>>);
+struct OneHold(Mutex<SoftTimers<u32>>);
 
 impl OneHold {
     fn lock(&self) -> MutexGuard<'_, SoftTimers<u32>> {
@@ -152,25 +117,17 @@ impl OneHold {
     }
 }
 
-impl Timers for OneHold {
+impl Shares for OneHold {
+    fn new() -> Self {
+        OneHold(Mutex::new(SoftTimers::new(Config::default())))
+    }
+
     fn set(&self, delay: Duration, number: u32) -> TimerId {
         self.lock().schedule(Timestamp::ZERO, delay, Slack::EXACT, number)
     }
 
     fn cancel(&self, id: TimerId) {
         self.lock().cancel(id);
-    }
-}
-
-impl Owner for OneHold {
-    type Timers = OneHold;
-
-    fn new() -> Self {
-        OneHold(Arc::new(Mutex::new(SoftTimers::new(Config::default()))))
-    }
-
-    fn timers(&self) -> OneHold {
-        self.clone()
     }
 
     fn hold(&mut self, came: &mut Vec<u32>) -> bool {
@@ -183,23 +140,19 @@ impl Owner for OneHold {
     }
 }
 
-fn measure<O: Owner>(count: usize) -> Measured {
+fn measure<S: Shares>(count: usize) -> Measured {
     let mut holds = Least::default();
     for _ in 0..3 {
         holds.begin();
-        expire::<O>(count, |nanos| holds.add(nanos));
+        expire::<S>(count, |nanos| holds.add(nanos));
     }
-    let waits = waits::<O>(count);
-    let wait = |share: f64| waits.quantile(share).unwrap_or(0) as f64;
-    let held = [f64::from(holds.longest()), f64::from(holds.quantile(0.999))];
-    [held[0], held[1], wait(1.0), wait(0.999), wait(0.5)]
+    [holds.longest(), holds.quantile(0.999)].map(f64::from)
 }
 
 /// Sets so many timers for [`DUE`] and lets them expire; in every other window the one that is soon to come
 /// is cancelled. `held` is told how long each hold took.
-fn expire<O: Owner>(count: usize, mut held: impl FnMut(u64)) {
-    let mut owner = O::new();
-    let timers = owner.timers();
+fn expire<S: Shares>(count: usize, mut held: impl FnMut(u64)) {
+    let mut timers = S::new();
     let delay = DUE.saturating_duration_since(Timestamp::ZERO);
     let ids: Vec<TimerId> = (0..count as u32).map(|number| timers.set(delay, number)).collect();
     // The bench's own memory is touched before, or its pages would be faulted in under the lock.
@@ -207,7 +160,7 @@ fn expire<O: Owner>(count: usize, mut held: impl FnMut(u64)) {
     came.clear();
     loop {
         let start = Monotonic.now();
-        let more = owner.hold(&mut came);
+        let more = timers.hold(&mut came);
         held(Monotonic.now().saturating_duration_since(start).as_nanos() as u64);
         if !more {
             break;
@@ -221,54 +174,11 @@ fn expire<O: Owner>(count: usize, mut held: impl FnMut(u64)) {
     assert!(came.is_sorted() && came.len() > count / 4, "timers were lost, or came out of order");
 }
 
-/// What another thread waits while timers expire: each of its operations takes so long.
-fn waits<O: Owner>(count: usize) -> Histogram {
-    let mut owner = O::new();
-    let delay = DUE.saturating_duration_since(Timestamp::ZERO);
-    let timers = owner.timers();
-    for number in 0..count as u32 {
-        timers.set(delay, number);
-    }
-    let phase = Arc::new(AtomicU8::new(BEFORE));
-    let seen = phase.clone();
-    let other = thread::spawn(move || {
-        let mut waits = Histogram::new();
-        while seen.load(Ordering::Relaxed) != OVER {
-            let start = Monotonic.now();
-            let id = timers.set(FAR, u32::MAX);
-            let between = Monotonic.now();
-            timers.cancel(id);
-            if seen.load(Ordering::Relaxed) == BEFORE {
-                seen.store(READY, Ordering::Relaxed);
-            } else {
-                for (from, to) in [(start, between), (between, Monotonic.now())] {
-                    waits.record(to.saturating_duration_since(from).as_nanos() as u64);
-                }
-            }
-        }
-        waits
-    });
-    // Both have a processor by now.
-    while phase.load(Ordering::Relaxed) == BEFORE {
-        thread::yield_now();
-    }
-    let mut came = Vec::with_capacity(count);
-    while owner.hold(&mut came) {}
-    phase.store(OVER, Ordering::Relaxed);
-    assert_eq!(came.len(), count, "timers were lost");
-    other.join().expect("it does not panic")
-}
-
 const TIMERS: [usize; 3] = [1_000, 10_000, 100_000];
 const LONGEST_HOLD: &str = "longest hold, ns";
 const HOLD: &str = "hold p99.9, ns";
-const FIGURES: [&str; 5] = [LONGEST_HOLD, HOLD, "longest wait, ns", "wait p99.9, ns", "wait p50, ns"];
+const FIGURES: [&str; 2] = [LONGEST_HOLD, HOLD];
 /// What a single step may take at a million timers, in nanoseconds.
 const LONGEST: f64 = 5_000.0;
 /// When they are due, all of them.
 const DUE: Timestamp = Timestamp::from_micros(700);
-/// Phases of a drain beside another thread: that has not run yet, it has, and there is nothing left.
-const BEFORE: u8 = 0;
-const READY: u8 = 1;
-const OVER: u8 = 2;
-const FAR: Duration = Duration::from_secs(100);

@@ -9,10 +9,10 @@ use std::net::UdpSocket;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
 use softtimers::{Clock, Config, Idle, Monotonic, Slack, SoftTimers, TimerSlack, Timestamp, Waiter};
-use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::bench::{self, Done, Section};
 use softtimers_lab::cpu;
+use softtimers_measure::estimate::quantile;
 use softtimers_measure::paired::{Paired, Round};
 use softtimers_measure::result::Table;
 use softtimers_tokio::Driver;
@@ -21,20 +21,10 @@ use tokio::runtime::Builder;
 const DELAY: Duration = Duration::from_micros(100);
 const WAITS: usize = 200;
 
-#[derive(Parser, Debug)]
-#[command(about = "what a wait of 100 µs comes to", disable_version_flag = true)]
-struct Arguments {
-    #[command(flatten)]
-    asked: Asked,
-}
-
 const SECTIONS: [Section<usize>; 1] = [("waits", waits)];
 
 fn main() -> ExitCode {
-    bench::main("waits", |given| {
-        let Arguments { asked } = bench::parse("waits", given, &SECTIONS);
-        asked.run("waits", "", &SECTIONS, &asked.rounds(15))
-    })
+    bench::main("waits", &SECTIONS, |asked| Ok(asked.rounds()))
 }
 
 fn waits(rounds: &usize) -> Done<Vec<Table>> {
@@ -74,8 +64,8 @@ fn put(round: &mut Round, name: &str, way: Way) {
     let mut late = way();
     let cpu = (cpu::of_process() - before).as_secs_f64() * 1e6 / WAITS as f64;
     late.sort();
-    let micros = |at: usize| late[at].as_secs_f64() * 1e6;
-    for (figure, micros) in [(LATE, micros(WAITS / 2)), (WORST, micros(WAITS * 99 / 100)), (CPU, cpu)] {
+    let micros = |share: f64| quantile(&late, share).map(|late| late.as_secs_f64() * 1e6);
+    for (figure, micros) in [(LATE, micros(0.5)), (WORST, micros(0.99)), (CPU, Some(cpu))] {
         round.put(name, figure, micros);
     }
 }

@@ -12,10 +12,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use clap::{CommandFactory, FromArgMatches};
+use clap::{Arg, Args as _, FromArgMatches as _, value_parser};
 use softtimers_measure::bar::Verdict;
+use softtimers_measure::child::end_with;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::machine::Machine;
 use softtimers_measure::result::{Results, Table};
@@ -26,58 +28,123 @@ pub type Done<T = ()> = Result<T, Box<dyn Error>>;
 /// A section: its name, and what makes its tables.
 pub type Section<E> = (&'static str, fn(&E) -> Done<Vec<Table>>);
 
-/// The benches. A first word that none of them begins with is not for choosing among them: it is a section of one.
-pub const BENCHES: [&str; 15] = [
-    "callouts",
-    "flows",
-    "handover",
-    "kernel",
-    "null_events",
-    "overload",
-    "pacing",
-    "quinn",
-    "quinn_start",
-    "server",
-    "shared",
-    "timers",
-    "tokio_timers",
-    "waits",
-    "work_kept",
+/// A flag that takes a number: its name, the usual number, and its help.
+pub type Number = (&'static str, u32, &'static str);
+
+const fn rounds(usual: u32) -> Number {
+    ("rounds", usual, "How often each is measured")
+}
+
+const fn seconds(usual: u32, help: &'static str) -> Number {
+    ("seconds", usual, help)
+}
+
+/// The benches: name, question, and the numbers that each takes beside [`Asked`].
+pub const BENCHES: [(&str, &str, &[Number]); 15] = [
+    (
+        "callouts",
+        "do set and cancel cost more, the more timers are outstanding (the BSD timers' Table I)?",
+        &[rounds(7), ("iterations", 10_000, "Of a set and a cancel in each round")],
+    ),
+    (
+        "flows",
+        "how even are many flows from one thread, by one timer for all and by one each?",
+        &[rounds(3), seconds(30, "Of each run of many flows; those of one take ten at the most")],
+    ),
+    (
+        "handover",
+        "what does it cost to hand datagrams to the kernel, by each way and number at a time?",
+        &[rounds(100)],
+    ),
+    (
+        "kernel",
+        "how often does the kernel pass trigger states, and what do events there cost a web server?",
+        &[
+            ("rounds", 3, "Windows of a second for each row without a bar"),
+            ("pairs", 24, "The same for each row of `costs` that has a bar"),
+            seconds(300, "The longest time for the two million samples of each workload"),
+        ],
+    ),
+    (
+        "null_events",
+        "what does an event cost that does nothing, by each kind of timer?",
+        &[seconds(6, "Of each rate and work")],
+    ),
+    (
+        "overload",
+        "what does a receiver deliver at five times its capacity, and what does surviving cost when there is none?",
+        &[rounds(5)],
+    ),
+    ("pacing", "the pacing experiments of the soft timers paper, live", &[]),
+    (
+        "quinn",
+        "what does quinn gain and cost if its packets leave evenly?",
+        &[rounds(5), seconds(5, "Of each run")],
+    ),
+    (
+        "quinn_start",
+        "how long does a transfer take by slow start, and at the known capacity (Tables X and XI)?",
+        &[("packets", 100_000, "The longest transfer")],
+    ),
+    ("server", "what does a web server gain that polls for requests (soft timers' Table XII)?", &[rounds(5)]),
+    ("shared", "how long is the lock of shared timers held, when very many are due together?", &[rounds(7)]),
+    ("timers", "what do setting, moving and expiring cost, by each structure of timers?", &[rounds(3)]),
+    ("tokio_timers", "softtimers-tokio beside tokio's own timers", &[rounds(15)]),
+    ("waits", "how late is a wait of 100 µs, by each way to wait?", &[rounds(15)]),
+    (
+        "work_kept",
+        "how much work does a saturated loop keep beside a paced flow?",
+        &[seconds(20, "Of all turns together")],
+    ),
 ];
 
-/// Runs `measure` with the arguments of this bench; or nothing, if only benches of another name are asked for: `cargo bench NAME` says NAME to all.
-pub fn main(name: &str, measure: fn(&[String]) -> Done) -> ExitCode {
-    let Some(arguments) = among(name, std::env::args().skip(1)) else { return ExitCode::SUCCESS };
-    match measure(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{name}: {error}");
-            // What the command would exit with: 2 for a file that exists, 77 for what is not possible here.
-            error.downcast_ref::<Failure>().map_or(ExitCode::FAILURE, |failure| failure.exit().into())
-        }
+/// Runs those sections of the bench `name` that are asked for, with what `plan` makes of the arguments.
+pub fn main<E>(
+    name: &'static str,
+    sections: &[Section<E>],
+    plan: impl FnOnce(&Asked) -> Done<E>,
+) -> ExitCode {
+    let asked = Asked::of(name, &sections.iter().map(|section| section.0).collect::<Vec<_>>());
+    let command = format!("cargo bench -p softtimers-lab --bench {name}");
+    exit(name, plan(&asked).and_then(|effort| asked.run(&command, sections, &effort)))
+}
+
+/// Is the child that a bench has started with [`softtimers_measure::child::command`], if this process is one: `child` is told
+/// the words.
+pub fn child(child: impl FnOnce(&[&str]) -> Done) -> Option<ExitCode> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let ["--with-parent", parent, words @ ..] = &words[..] else { return None };
+    let parent = parent.parse().unwrap_or_default();
+    Some(exit("child", end_with(parent).map_err(Into::into).and_then(|()| child(words))))
+}
+
+fn exit(name: &str, done: Done) -> ExitCode {
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    if let Some(Skipped(reason)) = error.downcast_ref() {
+        println!("skipped: {reason}");
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("{name}: {error:#}");
+    // What the command would exit with: 2 for a file that exists, 77 for what is not possible here.
+    error.downcast_ref::<Failure>().map_or(ExitCode::FAILURE, |failure| failure.exit().into())
+}
+
+/// Why nothing can be measured here.
+#[derive(Debug)]
+pub struct Skipped(pub String);
+
+impl std::fmt::Display for Skipped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
-/// The arguments of the bench `name`; `None` if the first one is the beginning of other benches' names only.
-fn among(name: &str, given: impl Iterator<Item = String>) -> Option<Vec<String>> {
-    let mut arguments: Vec<String> = given.filter(|argument| argument != "--bench").collect();
-    let is_word = |argument: &&String| argument.starts_with(|first: char| first.is_ascii_alphabetic());
-    let chooses = |word: &&String| BENCHES.iter().any(|bench| bench.starts_with(word.as_str()));
-    if let Some(filter) = arguments.first().filter(is_word).filter(chooses) {
-        if !name.starts_with(filter.as_str()) {
-            return None;
-        }
-        arguments.remove(0);
-    }
-    Some(arguments)
-}
+impl Error for Skipped {}
 
-/// What each bench is asked; to be flattened into its own arguments.
+/// What each bench is asked, and `cargo lab measure` and `rig`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Asked {
-    /// How often each is measured
-    #[arg(long, value_name = "N")]
-    rounds: Option<usize>,
     /// Once, and shortly: proves only that all of it runs
     #[arg(long)]
     pub quick: bool,
@@ -89,47 +156,74 @@ pub struct Asked {
     force: bool,
     /// Only these
     #[arg(value_name = "SECTION")]
-    sections: Vec<String>,
+    pub sections: Vec<String>,
+    #[arg(skip)]
+    numbers: Vec<(&'static str, u32)>,
 }
 
-/// The arguments of `bench`, which has these sections; wrong ones, and the wish for help, end the process as clap does.
-pub fn parse<A: CommandFactory + FromArgMatches, E>(
-    bench: &'static str,
-    given: &[String],
-    sections: &[Section<E>],
-) -> A {
-    let names = PossibleValuesParser::new(sections.iter().map(|&(name, _)| name));
-    let command = A::command().mut_arg("sections", |argument| argument.value_parser(names));
-    let line = std::iter::once(bench).chain(given.iter().map(String::as_str));
-    A::from_arg_matches(&command.get_matches_from(line)).unwrap_or_else(|error| error.exit())
+/// The command line of a bench with these sections.
+///
+/// # Panics
+/// If there is no such bench.
+fn command(bench: &str, sections: &[&'static str]) -> clap::Command {
+    let (name, about, numbers) =
+        BENCHES.into_iter().find(|known| known.0 == bench).expect("a bench of the list");
+    let command = clap::Command::new(name).disable_version_flag(true);
+    let names = PossibleValuesParser::new(sections.to_vec());
+    let command = Asked::augment_args(command).about(about);
+    let command = command.mut_arg("sections", |argument| argument.value_parser(names));
+    command.args(numbers.iter().map(|&(name, usual, help)| {
+        let number = value_parser!(u32).range(1..);
+        let help = format!("{help} [default: {usual}]");
+        Arg::new(name).long(name).value_name("N").value_parser(number).help(help)
+    }))
 }
 
 impl Asked {
+    /// The arguments of a bench; wrong ones, and the wish for help, end the process as clap does.
+    fn of(bench: &str, sections: &[&'static str]) -> Self {
+        // `cargo bench` says this to all.
+        let given = std::env::args().enumerate().filter(|(at, word)| *at == 0 || word != "--bench");
+        let matches = command(bench, sections).get_matches_from(given.map(|(_, word)| word));
+        let mut asked = Asked::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        let numbers = BENCHES.iter().filter(|known| known.0 == bench).flat_map(|known| known.2);
+        asked.numbers =
+            numbers.map(|&(name, usual, _)| (name, *matches.get_one(name).unwrap_or(&usual))).collect();
+        asked
+    }
+
+    /// The number of this name.
+    ///
+    /// # Panics
+    /// If the bench takes none of that name.
+    pub fn number(&self, name: &str) -> u32 {
+        self.numbers.iter().find(|known| known.0 == name).expect("a number of this bench").1
+    }
+
+    /// How many rounds; one if they are to be short.
+    pub fn rounds(&self) -> usize {
+        if self.quick { 1 } else { self.number("rounds") as usize }
+    }
+
+    /// How long, or `quick` if it is to be short.
+    pub fn seconds(&self, quick: u64) -> Duration {
+        Duration::from_secs(if self.quick { quick } else { self.number("seconds").into() })
+    }
+
     /// Whether this section is asked for, by name or because none is.
     pub fn wants(&self, section: &str) -> bool {
         self.sections.is_empty() || self.sections.iter().any(|wanted| wanted == section)
     }
 
-    /// How many rounds, where so many are usual.
-    pub fn rounds(&self, usual: usize) -> usize {
-        if self.quick { 1 } else { self.rounds.unwrap_or(usual).max(1) }
-    }
-
-    /// Makes those sections that are wanted, and says `more` of what they were made with, beside the machine. `bench` is its
-    /// name, or the command if it is none.
+    /// Makes those sections that are wanted; `command` makes them again.
     ///
     /// # Errors
     /// Of a section; then the other sections are in the file. If that cannot be written.
-    pub fn run<E>(&self, bench: &str, more: &str, sections: &[Section<E>], effort: &E) -> Done {
+    pub fn run<E>(&self, command: &str, sections: &[Section<E>], effort: &E) -> Done {
         let mut file = self.json.as_ref().map(|path| create(path, self.force)).transpose()?;
         let machine = Machine::read().line();
-        println!("{machine}{more}\n");
-        let command = if bench.contains(' ') {
-            bench.to_owned()
-        } else {
-            format!("cargo bench -p softtimers-lab --bench {bench}")
-        };
-        let mut results = results(&format!("{machine}{more}"), &command);
+        println!("{machine}\n");
+        let mut results = results(&machine, command);
         let mut failed = Vec::new();
         for (name, measure) in sections.iter().filter(|(name, _)| self.wants(name)) {
             println!("## {name}\n");
@@ -147,6 +241,7 @@ impl Asked {
                         file.write_all(results.to_text()?.as_bytes())?;
                     }
                 }
+                Err(error) if error.is::<Skipped>() => println!("skipped: {error}\n"),
                 // What the others find is not to be lost with it.
                 Err(error) => {
                     println!("{name} broke off: {error}\n");
@@ -201,25 +296,40 @@ pub fn create(path: &Path, force: bool) -> Result<File, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::error::ErrorKind;
     use softtimers_measure::paired::Paired;
 
+    /// Nothing is measured: the words are refused before that.
     #[test]
-    fn a_word_asks_for_the_benches_of_that_name() {
-        let given = |line: &str| among("pacing", line.split_whitespace().map(str::to_owned));
-        assert_eq!(given("--bench"), Some(vec![]));
-        assert_eq!(given("pac --bench"), Some(vec![]));
-        assert_eq!(given("null --bench"), None);
-        assert_eq!(given("curve --bench"), Some(vec!["curve".into()]), "a section");
-        assert_eq!(given("4 20 --bench"), Some(vec!["4".into(), "20".into()]));
-        assert_eq!(given("--json pacing.json --bench"), Some(vec!["--json".into(), "pacing.json".into()]));
+    fn every_bench_refuses_a_flag_that_it_does_not_have_and_prints_its_help() {
+        for (name, about, numbers) in BENCHES {
+            let kind = |words: &[&str]| {
+                let line = std::iter::once(&name).chain(words);
+                command(name, &["one"]).try_get_matches_from(line).map(drop).map_err(|error| error.kind())
+            };
+            assert_eq!(kind(&["--no-such-flag"]), Err(ErrorKind::UnknownArgument), "{name}");
+            assert_eq!(kind(&["--help"]), Err(ErrorKind::DisplayHelp), "{name}");
+            assert_eq!(kind(&["two"]), Err(ErrorKind::InvalidValue), "{name}");
+            assert_eq!(kind(&["one", "--quick"]), Ok(()), "{name}");
+            let has_rounds = numbers.iter().any(|number| number.0 == "rounds");
+            assert_eq!(kind(&["--rounds", "3"]).is_ok(), has_rounds, "{name}");
+            // It is wrapped.
+            let help = command(name, &["one"]).render_help().to_string();
+            let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(
+                help.starts_with(about) && numbers.iter().all(|number| help.contains(number.2)),
+                "{help}"
+            );
+        }
     }
 
-    #[derive(clap::Parser, Debug)]
-    struct Arguments {
-        #[command(flatten)]
-        asked: Asked,
-        #[arg(long)]
-        of_its_own: bool,
+    /// Each is a target of this package, so that none is left out here.
+    #[test]
+    fn the_list_has_every_bench() {
+        let manifest = include_str!("../Cargo.toml");
+        let targets = manifest.split("[[bench]]\nname = \"").skip(1);
+        let targets: Vec<&str> = targets.filter_map(|rest| rest.split('"').next()).collect();
+        assert_eq!(targets, BENCHES.map(|bench| bench.0));
     }
 
     const SECTIONS: [Section<f64>; 3] = [("one", one), ("two", one), ("broken", |_| Err("it is".into()))];
@@ -232,28 +342,17 @@ mod tests {
         Ok(["two", "pairs"].map(|key| Table::of(key, &measured, ["row"], &[("name", 1)])).into())
     }
 
-    fn asked(line: &str) -> Arguments {
-        let given: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        parse("bench", &given, &SECTIONS)
-    }
-
-    #[test]
-    fn rounds_are_the_usual_ones_unless_others_are_wanted() {
-        assert_eq!(asked("").asked.rounds(5), 5);
-        assert_eq!(asked("--rounds 9 --of-its-own").asked.rounds(5), 9);
-        assert_eq!(asked("--rounds 0").asked.rounds(5), 1);
-        assert_eq!(asked("--rounds 9 --quick one").asked.rounds(5), 1);
-    }
-
     /// Each figure of each round, of all tables of a section; and of those sections that did not break off.
     #[test]
     fn the_file_has_all_that_was_measured() {
         let path = std::env::temp_dir().join(format!("softtimers-bench-{}", std::process::id()));
-        let arguments = asked(&format!("two broken --json {}", path.display()));
-        let made = arguments.asked.run("bench", "", &SECTIONS, &3.0);
+        let sections = vec!["two".to_owned(), "broken".to_owned()];
+        let json = Some(path.clone());
+        let asked = Asked { quick: false, json, force: false, sections, numbers: vec![] };
+        let made = asked.run("bench", &SECTIONS, &3.0);
         assert_eq!(made.unwrap_err().to_string(), "it is");
         let found = Results::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
-        let again = arguments.asked.run("bench", "", &SECTIONS, &3.0).unwrap_err().to_string();
+        let again = asked.run("bench", &SECTIONS, &3.0).unwrap_err().to_string();
         std::fs::remove_file(&path).unwrap();
         assert!(again.contains("exists"), "{again}");
         assert_eq!(found.tables.iter().map(|table| table.key.as_str()).collect::<Vec<_>>(), ["two", "pairs"]);

@@ -12,15 +12,92 @@
 //! Beside a loop that only computes, with nothing in the caches to lose, the cost is that of the event
 //! itself, the *base*; what a server loses beyond it is *pollution*.
 
-use softtimers_load::turns::Share;
+use std::time::Duration;
+
+use softtimers::Rate;
+use softtimers_load::turns::{Contender, Share};
+use softtimers_load::work::Work;
+use softtimers_measure::estimate::Estimate;
+use softtimers_measure::result::{Cell, Table};
+
+use crate::bench::Done;
+use crate::turns::{Contest, TURN, contest};
+
+/// Who has no events and nothing to notice them by.
+pub const PLAIN: usize = 0;
+
+/// Columns of [`Cost::row`].
+pub const COLUMNS: [(&str, usize); 4] = [
+    ("server's work lost %", 1),
+    ("in total, ns/event", 0),
+    ("base, ns/event", 0),
+    ("pollution, ns/event", 0),
+];
+
+/// The same contenders beside a saturated echo server, and beside a computation.
+#[derive(Debug)]
+pub struct Contests<const N: usize> {
+    /// Where there is something in the caches to lose.
+    pub server: Contest<N>,
+    /// Where there is not.
+    pub compute: Contest<N>,
+}
+
+impl<const N: usize> Contests<N> {
+    /// Both, each for about `time`; `None` if it was interrupted.
+    ///
+    /// # Errors
+    /// As [`contest`].
+    pub fn of(rate: Rate, contenders: [Contender; N], time: Duration) -> Done<Option<Self>> {
+        let server = contest(rate, Work::Echo { batch: 4 }, contenders, TURN, time)?;
+        let compute = contest(rate, Work::Compute, contenders, TURN, time)?;
+        Ok((!server.interrupted && !compute.interrupted).then_some(Contests { server, compute }))
+    }
+
+    /// An empty table for what was found: these columns, then [`COLUMNS`].
+    pub fn table(&self, key: &str, columns: &[(&str, usize)]) -> Table {
+        let mut table = self.server.table(key, &[columns, &COLUMNS].concat());
+        table.inconclusive = table.inconclusive.or_else(|| self.compute.disturbed.clone());
+        table
+    }
+
+    /// What the events of `who` cost against `without`, the same loop without events.
+    pub fn cost(&self, who: usize, without: usize) -> Cost {
+        Cost {
+            lost: self.server.over(|round| Some(lost(round, who, PLAIN))),
+            total: self.server.over(|round| cost(round, who, without)),
+            base: self.compute.over(|round| cost(round, who, without)),
+        }
+    }
+}
+
+/// What events cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// The share of a plain server's work that is not done.
+    pub lost: Option<Estimate>,
+    /// Nanoseconds for each event, beside the server and beside the computation.
+    pub total: Option<Estimate>,
+    base: Option<Estimate>,
+}
+
+impl Cost {
+    /// Behind `cells` of its name.
+    pub fn row<const N: usize>(&self, cells: [Cell; N]) -> Vec<Cell> {
+        let pollution = self.total.zip(self.base).map(|(total, base)| total.median - base.median);
+        let lost = self.lost.map(|lost| lost.times(100.0));
+        let costs = [lost.into(), self.total.into(), self.base.into(), pollution.into()];
+        cells.into_iter().chain(costs).collect()
+    }
+}
 
 /// The share of `without`'s work in a round that `who` does not do.
-pub fn lost<const N: usize>(round: &[Share; N], who: usize, without: usize) -> f64 {
+fn lost<const N: usize>(round: &[Share; N], who: usize, without: usize) -> f64 {
     1.0 - round[who].work_rate / round[without].work_rate
 }
 
 /// The same in nanoseconds of the loop for each event that came; `None` where none came.
-pub fn cost<const N: usize>(round: &[Share; N], who: usize, without: usize) -> Option<f64> {
+fn cost<const N: usize>(round: &[Share; N], who: usize, without: usize) -> Option<f64> {
     let nanos = lost(round, who, without) * 1e9 / round[who].event_rate;
     nanos.is_finite().then_some(nanos)
 }

@@ -3,6 +3,8 @@
 //! A run that is repeated does the same calls in the same order. What the host or the kernel takes is not there
 //! again in the same place, what the structure costs is: so of each call the shortest of all runs counts.
 
+use softtimers_measure::estimate::quantile;
+
 /// Element-wise minima over runs, in nanoseconds.
 #[derive(Debug, Default)]
 pub struct Least {
@@ -35,8 +37,7 @@ impl Least {
     pub fn quantile(&self, share: f64) -> u32 {
         let mut sorted = self.nanos.clone();
         sorted.sort_unstable();
-        let at = (share * sorted.len() as f64).ceil() as usize;
-        sorted.get(at.saturating_sub(1)).copied().unwrap_or(0)
+        quantile(&sorted, share).unwrap_or(0)
     }
 }
 

@@ -11,20 +11,7 @@
 //!   cargo lab rig: between interfaces ───────────┘
 //! ```
 //!
-//! | bench | question |
-//! |---|---|
-//! | `work_kept` | how much work does a saturated loop keep beside a paced flow? |
-//! | `timers` | what do setting, moving and expiring cost, by each structure of timers? |
-//! | `callouts` | do set and cancel cost more, the more timers are outstanding (the BSD timers' Table I)? |
-//! | `shared` | how long is the lock of shared timers held, when very many are due together? |
-//! | `handover` | what does it cost to hand datagrams to the kernel, by each way and number at a time? |
-//! | `kernel` | how often does the kernel pass trigger states, and what do events there cost a web server, against `bpf_timer`? |
-//! | `null_events` | what does an event cost that does nothing, by each kind of timer? |
-//! | `overload` | what does a receiver deliver at five times its capacity, and what does surviving cost when there is none? |
-//! | `pacing` | the pacing experiments of the soft timers paper, live |
-//! | `quinn` | what does quinn gain and cost if its packets leave evenly? |
-//! | `server` | what does a web server gain that looks for requests, instead of being woken up for them (soft timers' Table XII)? |
-//! | `quinn_start` | how long does a transfer take by slow start, and at the known capacity (Tables X and XI)? |
+//! What each bench asks is in [`bench::BENCHES`], and `cargo bench -p softtimers-lab --bench NAME -- --help` says it.
 //!
 //! Nothing depends on this crate and it is never published: nobody else builds the peers.
 #![forbid(unsafe_code)]

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use softtimers_lab::bench::Asked;
 use softtimers_lab::receivers::Question;
 use softtimers_lab::{measure, receivers, render, rig};
 
@@ -21,10 +20,7 @@ struct Lab {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Make the figures of docs/benchmarks.md anew, or some of them by name
-    Measure {
-        #[command(flatten)]
-        asked: Asked,
-    },
+    Measure(measure::Arguments),
     /// Forward between namespaces, up to five times the capacity; needs root
     Rig(rig::Arguments),
     /// Keep what `--json` has written as docs/data/NAME.json
@@ -43,19 +39,22 @@ enum Task {
     },
 }
 
-fn main() -> ExitCode {
-    let names = |names: Vec<&'static str>| {
+/// The command line, whose sections are those that there are.
+fn command() -> clap::Command {
+    let known = |names: Vec<&'static str>| {
         move |command: clap::Command| {
             command.mut_arg("sections", |argument| argument.value_parser(PossibleValuesParser::new(names)))
         }
     };
-    let measured = measure::SECTIONS.iter().map(|(name, _)| *name).collect();
-    let rigged = rig::SECTIONS.iter().map(|(name, _)| *name).collect();
-    let command =
-        Lab::command().mut_subcommand("measure", names(measured)).mut_subcommand("rig", names(rigged));
-    let lab = Lab::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
+    let measured = measure::SECTIONS.map(|(name, _)| name).to_vec();
+    let rigged = rig::SECTIONS.map(|(name, _)| name).to_vec();
+    Lab::command().mut_subcommand("measure", known(measured)).mut_subcommand("rig", known(rigged))
+}
+
+fn main() -> ExitCode {
+    let lab = Lab::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
     let done = match lab.task {
-        Task::Measure { asked } => measure::run(&asked),
+        Task::Measure(arguments) => measure::run(&arguments),
         Task::Rig(arguments) => rig::run(&arguments),
         Task::Publish { file, name } => render::publish(&file, &name).map_err(Into::into),
         Task::Render { check } => render::run(check).map_err(Into::into),
@@ -66,6 +65,34 @@ fn main() -> ExitCode {
         Err(error) => {
             eprintln!("{error:#}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    /// Nothing is measured: the words are refused before that.
+    #[test]
+    fn every_section_refuses_a_flag_that_it_does_not_have_and_prints_its_help() {
+        let kind = |words: &[&str]| {
+            let line = ["lab"].iter().chain(words);
+            command().try_get_matches_from(line).map(drop).map_err(|error| error.kind())
+        };
+        let measured = measure::SECTIONS.map(|(name, _)| ("measure", name));
+        let rigged = rig::SECTIONS.map(|(name, _)| ("rig", name));
+        for (task, section) in measured.into_iter().chain(rigged) {
+            assert_eq!(
+                kind(&[task, section, "--no-such-flag"]),
+                Err(ErrorKind::UnknownArgument),
+                "{section}"
+            );
+            assert_eq!(kind(&[task, section, "--help"]), Err(ErrorKind::DisplayHelp), "{section}");
+            assert_eq!(kind(&[task, section, "--rounds", "3", "--quick"]), Ok(()), "{section}");
+            assert_eq!(kind(&[task, "no-such-section"]), Err(ErrorKind::InvalidValue));
         }
     }
 }

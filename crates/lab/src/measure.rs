@@ -24,6 +24,16 @@ use softtimers_measure::result::{Results, Table};
 use crate::bench::{Asked, Done, Section};
 use crate::command;
 
+/// What it is asked.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
+    /// Rounds of the command; benches have their own
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+}
+
 /// What is measured with, and how thoroughly.
 #[derive(Debug)]
 pub struct Effort {
@@ -44,18 +54,18 @@ pub const SECTIONS: [Section<Effort>; 16] = [
     ("batch-4", |effort| doctor::beside_work(effort, 4)),
     ("batch-1", |effort| doctor::beside_work(effort, 1)),
     ("batch-16", |effort| doctor::beside_work(effort, 16)),
-    ("turns", turns),
-    ("events", |effort| bench(effort, "null_events", &[])),
-    ("handover", |effort| bench(effort, "handover", &[])),
-    ("pacing", |effort| bench(effort, "pacing", &[])),
+    ("turns", |effort| bench(effort, "work_kept")),
+    ("events", |effort| bench(effort, "null_events")),
+    ("handover", |effort| bench(effort, "handover")),
+    ("pacing", |effort| bench(effort, "pacing")),
     ("disturbed", disturbed::disturbed),
     ("idle", disturbed::idle),
-    ("flows", |effort| bench(effort, "flows", &[])),
+    ("flows", |effort| bench(effort, "flows")),
     ("departures", departures),
-    ("shared", |effort| bench(effort, "shared", &[])),
-    ("overload", |effort| bench(effort, "overload", &[])),
+    ("shared", |effort| bench(effort, "shared")),
+    ("overload", |effort| bench(effort, "overload")),
     ("c", c::c),
-    ("server", |effort| bench(effort, "server", &[])),
+    ("server", |effort| bench(effort, "server")),
     ("wan", wan::wan),
 ];
 
@@ -63,27 +73,17 @@ pub const SECTIONS: [Section<Effort>; 16] = [
 ///
 /// # Errors
 /// If the command cannot be built, or a section breaks off.
-pub fn run(asked: &Asked) -> Done {
-    let paired = Paired::new(asked.rounds(7)).repeating(3);
-    asked.run("cargo lab measure", "", &SECTIONS, &Effort { quick: asked.quick, paired })
-}
-
-fn turns(effort: &Effort) -> Done<Vec<Table>> {
-    let mut tables = Vec::new();
-    for batch in effort.of(&["4", "1", "16"][..], &["4"]) {
-        let mut found = bench(effort, "work_kept", &["--echo-batch", batch])?;
-        found.iter_mut().for_each(|table| table.key = format!("{}, echo batch {batch}", table.key));
-        tables.extend(found);
-    }
-    Ok(tables)
+pub fn run(Arguments { asked, rounds }: &Arguments) -> Done {
+    let paired = Paired::new(if asked.quick { 1 } else { *rounds as usize }).repeating(3);
+    asked.run("cargo lab measure", &SECTIONS, &Effort { quick: asked.quick, paired })
 }
 
 /// The tables of a bench.
-fn bench(effort: &Effort, name: &str, words: &[&str]) -> Done<Vec<Table>> {
+fn bench(effort: &Effort, name: &str) -> Done<Vec<Table>> {
     let file = std::env::temp_dir().join(format!("softtimers-lab-{}-{name}.json", std::process::id()));
     let mut cargo =
         command::cargo(&["bench", "--quiet", "--package", "softtimers-lab", "--bench", name, "--"]);
-    cargo.args(words).args(effort.quick.then_some("--quick")).arg("--json").arg(&file);
+    cargo.args(effort.quick.then_some("--quick")).arg("--json").arg(&file);
     command::output(&mut cargo)?;
     let text = std::fs::read_to_string(&file).context("the bench wrote no results")?;
     std::fs::remove_file(&file)?;

@@ -15,29 +15,11 @@ mod overhead;
 pub mod reference;
 mod sources;
 
-use clap::Parser;
-
-use crate::bench::{self, Asked, Done, Section};
-
-/// The pacing experiments of the soft timers paper, live.
-#[derive(Parser, Debug)]
-#[command(name = "pacing", disable_version_flag = true)]
-struct Arguments {
-    #[command(flatten)]
-    asked: Asked,
-}
+use crate::bench::Section;
 
 /// Few rounds: to see that it works, not to quote.
-type Quick = bool;
+pub type Quick = bool;
 
-const SECTIONS: [Section<Quick>; 3] =
+/// The experiments.
+pub const SECTIONS: [Section<Quick>; 3] =
     [("burst", burst::run), ("overhead", overhead::run), ("sources", sources::run)];
-
-/// Makes the experiments, and prints and writes what they find; after Ctrl-C what there is.
-///
-/// # Errors
-/// What keeps a run from starting or breaks it off; a file that is not written.
-pub fn measure(given: &[String]) -> Done {
-    let Arguments { asked } = bench::parse("pacing", given, &SECTIONS);
-    asked.run("pacing", "", &SECTIONS, &asked.quick)
-}

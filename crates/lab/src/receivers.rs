@@ -5,16 +5,13 @@
 //! |---|---|
 //! | `stages A B` | what leaves by B, of what comes to A, if each packet costs a walk through a list of rules? |
 //! | `compute A` | how much of its rate does a computation keep beside packets, polled and woken up for? |
-//! | `latency A` | how long does a packet wait, by a plain epoll loop and by policies of the poller on the same ring? |
 //! | `sources A B C D` | what do three of them lose while the fourth is flooded? |
 //!
 //! Each ends by itself: when nothing comes any more, and if nothing comes at all.
 
 mod compute;
-mod latency;
 mod sources;
 mod stages;
-mod turns;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -35,9 +32,7 @@ pub enum Question {
     /// What leaves by the second interface, if each packet costs a walk through a list of rules
     Stages(stages::Arguments),
     /// Turns of 50 ms
-    Compute(turns::Arguments),
-    /// Turns of a quarter of a second
-    Latency(turns::Arguments),
+    Compute(compute::Arguments),
     /// What each of some interfaces has received and dropped
     Sources(sources::Arguments),
 }
@@ -68,8 +63,7 @@ pub(crate) enum Driver {
 pub fn run(question: &Question) -> io::Result<()> {
     let found = match question {
         Question::Stages(arguments) => stages::run(arguments),
-        Question::Compute(arguments) => turns::run::<compute::Computation>(arguments),
-        Question::Latency(arguments) => turns::run::<latency::Waits>(arguments),
+        Question::Compute(arguments) => compute::run(arguments),
         Question::Sources(arguments) => sources::run(arguments),
     };
     println!("{}", found?);

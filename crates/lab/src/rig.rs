@@ -25,10 +25,8 @@ mod curve;
 mod hosts;
 mod peers;
 mod plain;
-mod plot;
 mod shares;
 mod trial;
-mod turns;
 
 use crate::bench::{Asked, Done, Section};
 use hosts::Hosts;
@@ -40,29 +38,37 @@ use trial::Rig;
 pub struct Arguments {
     #[command(flatten)]
     asked: Asked,
+    /// How often what is compared in rounds is measured; `sources` and `limit` are not
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
     /// A forwarder of your own from r0 to out, beside ours: packet=COMMAND or xdp=COMMAND; may be repeated
     #[arg(long = "peer", value_name = "DRIVER=COMMAND", value_parser = Peer::of)]
     peers: Vec<Peer>,
 }
 
 /// What can be asked for alone.
-pub const SECTIONS: [Section<Rig>; 8] = [
+pub const SECTIONS: [Section<Rig>; 7] = [
     ("stages", curve::stages),
     ("forward", plain::forward),
-    ("compute", turns::compute),
-    ("latency", turns::latency),
+    ("compute", shares::compute),
     ("sources", shares::sources),
     ("limit", shares::limit),
     ("bursts", shares::bursts),
     ("capture", capture::capture),
 ];
 
+/// Those without rounds.
+const ONCE: [&str; 2] = ["sources", "limit"];
+
 /// Makes the sections that are asked for.
 ///
 /// # Errors
 /// If something cannot be built, or a section breaks off.
 pub fn run(arguments: &Arguments) -> Done {
-    let Arguments { asked, peers } = arguments;
+    let Arguments { asked, rounds, peers } = arguments;
+    if let Some(once) = asked.sections.iter().find(|name| rounds.is_some() && ONCE.contains(&name.as_str())) {
+        return Err(format!("--rounds: the section `{once}` has none, it measures once").into());
+    }
     if !peers.is_empty() && !asked.wants("forward") {
         return Err("--peer: the section `forward` compares with it, and is not asked for".into());
     }
@@ -78,6 +84,6 @@ pub fn run(arguments: &Arguments) -> Done {
             return Ok(());
         }
     };
-    let rig = Rig::new(programs, hosts, peers.clone(), asked.quick)?;
-    asked.run("cargo lab rig", &rig.busy(), &SECTIONS, &rig)
+    let rig = Rig::new(programs, hosts, arguments.clone())?;
+    asked.run("cargo lab rig", &SECTIONS, &rig)
 }

@@ -58,6 +58,20 @@ pub fn median<V: Into<Option<f64>>>(values: impl IntoIterator<Item = V>) -> Opti
     median.is_finite().then_some(median)
 }
 
+/// The least of the sorted values that `share` of them do not exceed; `None` of nothing.
+///
+/// ```
+/// use softtimers_measure::estimate::quantile;
+///
+/// let sorted = [10, 20, 30, 40];
+/// assert_eq!([0.0, 0.5, 0.51, 1.0].map(|share| quantile(&sorted, share)), [10, 20, 30, 40].map(Some));
+/// assert_eq!(quantile::<u8>(&[], 0.5), None);
+/// ```
+pub fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
 /// The lower quartile, the median and the upper quartile; NaN of nothing. O(n log n).
 pub fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
     let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();

@@ -3,87 +3,107 @@
 use std::net::SocketAddr;
 use std::process::Stdio;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result};
 use softtimers::{Clock, Monotonic};
 use softtimers_lab::command::{Killed, Program, announced};
 use softtimers_lab::cpu::of_thread;
 use softtimers_measure::processor::Processor;
 
-use crate::figures::{self, Figures};
 use crate::lanes::Lanes;
-use crate::{Load, iperf, task_each, timerfd_each};
+use crate::{Load, task_each, timerfd_each};
 
-/// Who sends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Contender {
-    Soft,
-    Heap,
-    TimerfdEach,
-    TaskEach,
-    Iperf,
+/// How a contender sends.
+#[derive(Clone, Copy)]
+pub(crate) enum How {
+    /// The command with this engine.
+    Command(&'static str),
+    /// A thread of this bench.
+    Here(fn(&Load, Lanes) -> Result<Lanes>),
 }
 
-/// What the sender knows of its run.
-pub(crate) struct Sent {
-    pub(crate) packets: u64,
-    pub(crate) cpu_seconds: f64,
-    pub(crate) wall_seconds: f64,
-    /// Only the command's own tell.
-    pub(crate) per_turn: Option<f64>,
-    /// Places given up.
-    pub(crate) forfeited: Option<u64>,
-    /// Departures that lost their processor for a millisecond or more: to the host, to others, to a late wake-up.
-    pub(crate) lost_processor: Option<u64>,
-}
+pub(crate) const ALL: [(&str, How); 4] = [
+    ("soft", How::Command("soft")),
+    ("heap", How::Command("loop")),
+    ("timerfd each", How::Here(timerfd_each::run)),
+    ("tokio task each", How::Here(task_each::run)),
+];
 
-impl Contender {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Contender::Soft => "soft",
-            Contender::Heap => "heap",
-            Contender::TimerfdEach => "timerfd each",
-            Contender::TaskEach => "tokio task each",
-            Contender::Iperf => "iperf3",
-        }
-    }
+/// What is compared, with its decimals; what a contender does not tell is not there.
+///
+/// | figure | of | |
+/// |---|---|---|
+/// | slowest, fastest flow | receiver | its rate, in percent of what was asked for |
+/// | gap deviation | receiver | of the flow in the middle, and of the worst |
+/// | longest train | receiver | datagrams of all flows in a row, closer than half of the interval they have together |
+/// | back to back | receiver | the share of gaps within a flow that are shorter than half its interval |
+/// | lost | receiver | datagrams |
+/// | left in a turn | sender | what left at once |
+/// | CPU | sender | of its thread |
+/// | skipped | sender | places given up, 10 ms behind |
+/// | lost the CPU | sender | departures a millisecond late for want of one: the host's, other programs', a late wake-up's |
+pub(crate) const COLUMNS: [(&str, usize); 12] = [
+    ("slowest flow %", 2),
+    ("fastest flow %", 2),
+    (DEVIATION, 1),
+    ("gap deviation, worst flow µs", 1),
+    ("longest train", 0),
+    ("back to back %", 2),
+    ("left in a turn", 2),
+    (CPU, 2),
+    (COST, 2),
+    ("lost", 0),
+    ("skipped", 0),
+    ("lost the CPU", 0),
+];
+pub(crate) const DEVIATION: &str = "gap deviation, median flow µs";
+pub(crate) const CPU: &str = "CPU %";
+pub(crate) const COST: &str = "CPU µs/packet";
 
-    /// Sends the load on the first of the processors to a receiver on the second.
-    pub(crate) fn run(self, load: &Load, processors: Option<[usize; 2]>) -> Result<Figures> {
-        if self == Contender::Iperf {
-            return iperf::run(load, processors);
-        }
+impl How {
+    /// Sends the load on the first of the processors to a receiver on the second, and says what came of it.
+    pub(crate) fn run(
+        self,
+        load: &Load,
+        processors: Option<[usize; 2]>,
+        mut tell: impl FnMut(&str, Option<f64>),
+    ) -> Result<()> {
         let program = Program::build()?;
-        let (receiver, to) = receiver(&program, load, processors)?;
-        let sent = match self {
-            Contender::Soft => command(&program, load, "soft", to, processors)?,
-            Contender::Heap => command(&program, load, "loop", to, processors)?,
-            Contender::TimerfdEach => peer(load, to, processors, timerfd_each::run)?,
-            _ => peer(load, to, processors, task_each::run)?,
-        };
-        Ok(figures::told(load, &sent, &receiver.object()?))
+        // If the sender never says goodbye, somebody must notice; the peers do not ask.
+        let line = format!("recv 127.0.0.1:0 --any --once --json --duration {}s", load.time.as_secs() + 20);
+        let mut command = program.command(&line.split(' ').collect::<Vec<_>>());
+        command.args(processors.iter().flat_map(|[_, there]| ["--cpu".to_owned(), there.to_string()]));
+        let (receiver, line) = announced(&mut command)?;
+        let to = line.strip_prefix("listening on ").with_context(|| format!("the receiver: {line}"))?;
+        match self {
+            How::Command(timer) => send(&program, load, timer, to, processors, &mut tell)?,
+            How::Here(run) => here(load, to.parse()?, processors, run, &mut tell)?,
+        }
+        let received = receiver.object()?;
+        let over = &received["over_flows"];
+        let rate = |key: &str| over["rate_pps"][key].as_f64();
+        let percent = |rate: f64| 100.0 * rate / f64::from(load.packets_per_second);
+        let deviation = |key: &str| over["gap_stddev_ns"][key].as_f64().map(|nanos| nanos / 1e3);
+        tell("slowest flow %", rate("min").map(percent));
+        tell("fastest flow %", rate("max").map(percent));
+        tell(DEVIATION, deviation("p50"));
+        tell("gap deviation, worst flow µs", deviation("max"));
+        tell("longest train", over["longest_train"].as_f64());
+        tell("back to back %", received["back_to_back"].as_f64().map(|share| 100.0 * share));
+        tell("lost", received["lost"].as_f64());
+        Ok(())
     }
-}
-
-fn receiver(program: &Program, load: &Load, processors: Option<[usize; 2]>) -> Result<(Killed, SocketAddr)> {
-    // If the sender never says goodbye, somebody must notice; the peers do not ask.
-    let most = load.time.as_secs() + 20;
-    let line = format!("recv 127.0.0.1:0 --any --once --json --duration {most}s");
-    let mut command = program.command(&line.split(' ').collect::<Vec<_>>());
-    command.args(processors.iter().flat_map(|[_, there]| ["--cpu".to_owned(), there.to_string()]));
-    let (receiver, line) = announced(&mut command)?;
-    let address = line.strip_prefix("listening on ").ok_or_else(|| anyhow!("the receiver: {line}"))?;
-    Ok((receiver, address.parse()?))
 }
 
 /// The command's own, as it is when only the timer is given.
-fn command(
+fn send(
     program: &Program,
     load: &Load,
     timer: &str,
-    to: SocketAddr,
+    to: &str,
     processors: Option<[usize; 2]>,
-) -> Result<Sent> {
-    let Load { flows, packets_per_second, bytes, time, .. } = load;
+    mut tell: impl FnMut(&str, Option<f64>),
+) -> Result<()> {
+    let Load { flows, packets_per_second, bytes, time } = load;
     let cpu = processors.map_or(String::new(), |[here, _]| format!(" --cpu {here}"));
     let line = format!(
         "send {to}{cpu} --timer {timer} --flows {flows} --rate {packets_per_second}pps --size {bytes} \
@@ -92,40 +112,34 @@ fn command(
     );
     let mut command = program.command(&line.split(' ').collect::<Vec<_>>());
     let found = Killed::from(command.stdout(Stdio::piped()).spawn()?).object()?;
-    let packets = found["sent"].as_u64().ok_or_else(|| anyhow!("no `sent` in what it prints"))?;
-    let cpu_seconds = found["cpu_ns_per_packet"].as_f64().unwrap_or(f64::NAN) * packets as f64 / 1e9;
     let lost = ["wakeup", "scheduler", "steal", "stopped"].iter();
-    Ok(Sent {
-        packets,
-        cpu_seconds,
-        wall_seconds: cpu_seconds / found["cpu_share"].as_f64().unwrap_or(f64::NAN),
-        per_turn: found["packets_per_turn"].as_f64(),
-        forfeited: found["forfeited"].as_u64(),
-        lost_processor: Some(lost.filter_map(|cause| found["late"][cause]["count"].as_u64()).sum()),
-    })
+    let lost: u64 = lost.filter_map(|cause| found["late"][cause]["count"].as_u64()).sum();
+    tell(CPU, found["cpu_share"].as_f64().map(|share| 100.0 * share));
+    tell(COST, found["cpu_ns_per_packet"].as_f64().map(|nanos| nanos / 1e3));
+    tell("left in a turn", found["packets_per_turn"].as_f64());
+    tell("skipped", found["forfeited"].as_f64());
+    tell("lost the CPU", Some(lost as f64));
+    Ok(())
 }
 
 /// One that this bench drives itself.
-fn peer(
+fn here(
     load: &Load,
     to: SocketAddr,
     processors: Option<[usize; 2]>,
     run: fn(&Load, Lanes) -> Result<Lanes>,
-) -> Result<Sent> {
-    let here = processors.map(|[here, _]| Processor::new(here)).transpose();
-    let _kept = here.map_err(|failure| anyhow!("{failure}"))?.map(Processor::keep).transpose()?;
+    mut tell: impl FnMut(&str, Option<f64>),
+) -> Result<()> {
+    let here = processors.map(|[here, _]| Processor::new(here)).transpose()?;
+    let _kept = here.map(Processor::keep).transpose()?;
     let lanes = Lanes::to(to, load)?;
     let (cpu, wall) = (of_thread(), Monotonic.now());
     let lanes = run(load, lanes)?;
-    let used = of_thread().saturating_sub(cpu);
-    let took = Monotonic.now().saturating_duration_since(wall);
+    let used = of_thread().saturating_sub(cpu).as_secs_f64();
+    let took = Monotonic.now().saturating_duration_since(wall).as_secs_f64();
     lanes.say_goodbye()?;
-    Ok(Sent {
-        packets: lanes.sent(),
-        cpu_seconds: used.as_secs_f64(),
-        wall_seconds: took.as_secs_f64(),
-        per_turn: lanes.per_turn(),
-        forfeited: None,
-        lost_processor: None,
-    })
+    tell(CPU, Some(100.0 * used / took));
+    tell(COST, Some(used * 1e6 / lanes.sent() as f64));
+    tell("left in a turn", lanes.per_turn());
+    Ok(())
 }

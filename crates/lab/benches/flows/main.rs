@@ -20,8 +20,6 @@
 #![forbid(unsafe_code)]
 
 mod contender;
-mod figures;
-mod iperf;
 mod lanes;
 mod task_each;
 mod timerfd_each;
@@ -29,24 +27,14 @@ mod timerfd_each;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use clap::Parser;
-use softtimers_lab::bench::{self, Asked, Done, Section};
-use softtimers_measure::paired::Paired;
+use anyhow::Context;
+use softtimers_lab::bench::{self, Done, Section};
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::{Measured, Paired};
 use softtimers_measure::processor::Processor;
 use softtimers_measure::result::Table;
 
-use contender::Contender;
-
-#[derive(Parser, Debug)]
-#[command(about = "many flows from one thread", disable_version_flag = true)]
-struct Arguments {
-    #[command(flatten)]
-    asked: Asked,
-    /// Of each run of many flows; those of one take ten at the most
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
-    seconds: u64,
-}
+use contender::{ALL, COST, CPU, DEVIATION};
 
 /// What is sent.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +44,6 @@ struct Load {
     packets_per_second: u32,
     bytes: u32,
     time: Duration,
-    contenders: &'static [Contender],
 }
 
 impl Load {
@@ -71,63 +58,62 @@ impl Load {
     }
 }
 
-const ALL: &[Contender] = &[Contender::Soft, Contender::Heap, Contender::TimerfdEach, Contender::TaskEach];
-const WITH_IPERF: &[Contender] =
-    &[Contender::Soft, Contender::Heap, Contender::TimerfdEach, Contender::TaskEach, Contender::Iperf];
-
-fn loads(seconds: u64) -> [Load; 4] {
-    let time = Duration::from_secs(seconds);
-    let short = time.min(Duration::from_secs(10));
-    let load = |flows, packets_per_second, bytes, time, contenders| Load {
-        flows,
-        packets_per_second,
-        bytes,
-        time,
-        contenders,
-    };
-    [
-        load(64, 1_000, 200, time, ALL),
-        load(1_000, 100, 200, time, ALL),
-        load(1, 10_000, 1_200, short, WITH_IPERF),
-        load(1, 1, 1_200, short, &[Contender::Soft, Contender::Heap]),
-    ]
-}
-
-const SECTIONS: [Section<Arguments>; 1] = [("flows", measure)];
+const SECTIONS: [Section<(Paired, Duration)>; 1] = [("flows", measure)];
 
 fn main() -> ExitCode {
-    bench::main("flows", |given| {
-        let arguments: Arguments = bench::parse("flows", given, &SECTIONS);
-        arguments.asked.run("flows", "", &SECTIONS, &arguments)
-    })
+    bench::main("flows", &SECTIONS, |asked| Ok((Paired::new(asked.rounds()).repeating(2), asked.seconds(2))))
 }
 
-fn measure(arguments: &Arguments) -> Done<Vec<Table>> {
+/// A table for each load.
+fn measure(&(paired, time): &(Paired, Duration)) -> Done<Vec<Table>> {
     let processors = Processor::two();
     if processors.is_none() {
         eprintln!("one processor only: sender and receiver share it");
     }
-    let paired = Paired::new(arguments.asked.rounds(3)).repeating(2);
-    let seconds = if arguments.asked.quick { 2 } else { arguments.seconds };
-    let tables = loads(seconds).into_iter().map(|load| made(&load, paired, processors));
-    Ok(tables.collect::<Result<_>>().map_err(|error| format!("{error:#}"))?)
+    let short = time.min(Duration::from_secs(10));
+    let loads =
+        [(64, 1_000, 200, time), (1_000, 100, 200, time), (1, 10_000, 1_200, short), (1, 1, 1_200, short)];
+    let mut tables = Vec::new();
+    for (flows, packets_per_second, bytes, time) in loads {
+        let load = Load { flows, packets_per_second, bytes, time };
+        // One packet a second says nothing of a timer for each flow.
+        let contenders = if load.packets_per_second == 1 { &ALL[..2] } else { &ALL[..] };
+        let measured = paired.contest(&[()], &mut contenders.to_vec(), |(), (name, how), round| {
+            eprintln!("{}: {name}", load.name());
+            how.run(&load, processors, |figure, value| round.put(name, figure, value))
+                .with_context(|| format!("{}, {name}", load.name()))
+        })?;
+        tables.push(table(&load, contenders.iter().map(|(name, _)| *name), &measured));
+    }
+    Ok(tables)
 }
 
-/// Rounds of all contenders under one load.
-fn made(load: &Load, paired: Paired, processors: Option<[usize; 2]>) -> Result<Table> {
-    let mut skipped = None;
-    let measured = paired.contest(&[()], &mut load.contenders.to_vec(), |(), contender, round| {
-        eprintln!("{}: {}", load.name(), contender.name());
-        match contender.run(load, processors) {
-            Ok(told) => figures::put(round, *contender, told),
-            Err(error) if *contender == Contender::Iperf => {
-                skipped = Some(format!("skipped: iperf3: {error:#}"));
-            }
-            Err(error) => return Err(error).context(format!("{}, {}", load.name(), contender.name())),
-        }
-        Ok(())
-    })?;
-    let mut table = figures::table(load, &measured);
-    table.notes.extend(skipped);
-    Ok(table)
+/// The table of a load, with what is asked of softtimers under it.
+fn table<'a>(load: &Load, names: impl Iterator<Item = &'a str> + Clone, measured: &Measured) -> Table {
+    let mut table = Table::of(&load.name(), measured, names.clone(), &contender::COLUMNS);
+    table.columns.push("of heap's".to_owned());
+    table.decimals.push(3);
+    for (row, name) in table.rows.iter_mut().zip(names) {
+        row.push(measured.ratio(COST, name, "heap").into());
+    }
+    let soft = |figure| measured.estimate("soft", figure);
+    let against = |peer| measured.ratio(COST, "soft", peer);
+    let bars = match (load.flows, load.packets_per_second) {
+        (1, 1) => vec![Bar::at_most("CPU %", 0.1, soft(CPU))],
+        (1, _) => vec![Bar::at_most("back to back %", 3.0, soft("back to back %"))],
+        _ => vec![
+            Bar::at_least("rate of the slowest flow, %", 99.9, soft("slowest flow %")),
+            Bar::at_most("rate of the fastest flow, %", 100.1, soft("fastest flow %")),
+            Bar::at_most("gap deviation of the median flow, µs", 20.0, soft(DEVIATION)),
+            Bar::at_most("gap deviation of the worst flow, µs", 20.0, soft("gap deviation, worst flow µs")),
+            Bar::at_most("longest train over all flows", 8.0, soft("longest train")),
+            Bar::at_most("CPU per packet, against the heap loop's", 1.1, against("heap")),
+            Bar::at_most("CPU per packet, against one timerfd a flow", 1.0, against("timerfd each")),
+        ],
+    };
+    for bar in bars {
+        let figure = format!("{}: {}", load.name(), bar.figure);
+        table.bar(Bar { figure, ..bar });
+    }
+    table
 }

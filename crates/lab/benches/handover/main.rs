@@ -22,14 +22,14 @@ mod ring;
 mod ways;
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
-use std::process::{Command, ExitCode, Stdio};
+use std::net::SocketAddr;
+use std::process::{ExitCode, Stdio};
 
-use clap::Parser;
-use softtimers_lab::bench::{self, Asked, Done, Section};
-use softtimers_lab::command::{Killed, announced};
+use softtimers_lab::bench::{self, Done, Section};
+use softtimers_lab::command::announced;
 use softtimers_lab::cpu;
 use softtimers_measure::bar::Bar;
+use softtimers_measure::child;
 use softtimers_measure::paired::Paired;
 use softtimers_measure::result::{Cell, Table};
 use softtimers_net::udp::RecvBatch;
@@ -42,41 +42,23 @@ const AT_A_TIME: [usize; 5] = [1, 2, 4, 8, 64];
 /// Datagrams of a turn: some 3 ms.
 const TURN: usize = 1_024;
 const SIZE: usize = 1_200;
-const POLLS: &str = "--sink-polls";
-const NEVER_READS: &str = "--sink-never-reads";
-
-#[derive(Parser, Debug)]
-#[command(about = "the cost of handing a datagram to the kernel", disable_version_flag = true)]
-struct Arguments {
-    #[command(flatten)]
-    asked: Asked,
-    /// Only receive, as the other end of the bench
-    #[arg(long, hide = true)]
-    sink_polls: bool,
-    #[arg(long, hide = true)]
-    sink_never_reads: bool,
-}
+const POLLS: &str = "polls";
+const NEVER_READS: &str = "never reads";
 
 const SECTIONS: [Section<usize>; 1] = [("handover", measure)];
 
 fn main() -> ExitCode {
-    bench::main("handover", |given| {
-        let Arguments { asked, sink_polls, sink_never_reads } = bench::parse("handover", given, &SECTIONS);
-        if sink_polls || sink_never_reads {
-            return Ok(receive(sink_polls)?);
-        }
-        let line = format!("; CPU ns of a datagram of {SIZE} bytes");
-        asked.run("handover", &line, &SECTIONS, &asked.rounds(100))
-    })
+    bench::child(|words| Ok(receive(words == [POLLS])?))
+        .unwrap_or_else(|| bench::main("handover", &SECTIONS, |asked| Ok(asked.rounds())))
 }
 
 /// Two tables for each receiver: what each way costs, and in what proportion to `send` in the same round.
 fn measure(rounds: &usize) -> Done<Vec<Table>> {
     let columns = AT_A_TIME.map(|count| format!("{count} at a time"));
     let mut tables = Vec::new();
-    for (receiver, mode) in [("polls", POLLS), ("never reads", NEVER_READS)] {
-        let sink = Sink::start(mode)?;
-        let mut ways = ways(sink.address)?;
+    for receiver in [POLLS, NEVER_READS] {
+        let (_sink, line) = announced(child::command()?.arg(receiver).stdin(Stdio::piped()))?;
+        let mut ways = ways(line.parse()?)?;
         let measured = Paired::new(*rounds).as_a_whole().contest(
             &AT_A_TIME,
             &mut ways,
@@ -95,7 +77,7 @@ fn measure(rounds: &usize) -> Done<Vec<Table>> {
             let ratios = columns.iter().map(|count| measured.ratio(count, name, "send").into());
             against.rows.push(std::iter::once(Cell::from(name)).chain(ratios).collect());
         }
-        if receiver == "polls" {
+        if receiver == POLLS {
             let eight = |way| measured.ratio("8 at a time", way, "send");
             costs.bar(Bar::at_most("eight datagrams as one send, against as many", 0.5, eight("gso")));
             costs.bar(Bar::at_most(
@@ -138,41 +120,17 @@ fn turn(way: &mut dyn Way, at_a_time: usize) -> io::Result<f64> {
     Ok((cpu::of_process() - before).as_nanos() as f64 / TURN as f64)
 }
 
-/// This program as a receiver, in a process of its own that ends with this value.
-struct Sink {
-    address: SocketAddr,
-    _process: Killed,
-}
-
-impl Sink {
-    fn start(mode: &str) -> Done<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
-        let (process, line) = announced(command.arg(mode).stdin(Stdio::piped()))?;
-        Ok(Sink { address: line.parse()?, _process: process })
-    }
-}
-
-/// What a sink does, until its parent is gone.
+/// What the receiver does, until its parent ends.
 fn receive(polls: bool) -> io::Result<()> {
-    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    let socket = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
     eprintln!("{}", socket.local_addr()?);
-    if polls {
-        socket.set_nonblocking(true)?;
-        std::thread::spawn(move || {
-            let (socket, mut batch) = (softtimers_net::UdpSocket::from(socket), RecvBatch::new(64, 2_048));
-            loop {
-                // Nothing there, mostly.
-                let _ = socket.recv_batch(&mut batch);
-            }
-        });
-        return ends_with_parent();
+    if !polls {
+        return io::copy(&mut io::stdin().lock(), &mut io::sink()).map(drop);
     }
-    let ended = ends_with_parent();
-    drop(socket);
-    ended
-}
-
-/// The pipe closes with whoever holds its other end.
-fn ends_with_parent() -> io::Result<()> {
-    io::copy(&mut io::stdin().lock(), &mut io::sink()).map(drop)
+    socket.set_nonblocking(true)?;
+    let mut batch = RecvBatch::new(64, 2_048);
+    loop {
+        // Nothing there, mostly.
+        let _ = socket.recv_batch(&mut batch);
+    }
 }

@@ -3,17 +3,19 @@
 //! An analogue does what the text says of the original (§5.2), not what its authors' binary did: a player that computes and
 //! makes many small system calls; a file server that waits for its disk; a build.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::thread;
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use softtimers_lab::bench::Done;
 use softtimers_lab::random::Random;
+use softtimers_measure::child;
 use softtimers_measure::processor::Processor;
 
 /// A process with all its children, until it is dropped.
@@ -32,27 +34,19 @@ impl Running {
         silent.process_group(0).spawn().map(Running)
     }
 
-    /// The analogue of this name.
+    /// The analogue of this name, which ends with this process; `under` another program that goes on as it.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub(crate) fn analogue(processor: Processor, name: &str, argument: &str) -> io::Result<Self> {
-        let mut command = Command::new("setpriv");
-        let itself = std::env::current_exe()?;
-        Running::start(
-            processor,
-            command.args(["--pdeathsig", "KILL"]).arg(itself).args([FLAG, name, argument]),
-        )
-    }
-
-    /// The same, only when nothing else wants the processor (`SCHED_IDLE`).
-    ///
-    /// # Errors
-    /// If it cannot be started.
-    pub(crate) fn when_idle(processor: Processor, name: &str) -> io::Result<Self> {
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "chrt", "--idle", "0"]).arg(std::env::current_exe()?);
-        Running::start(processor, command.args([FLAG, name, ""]))
+    pub(crate) fn analogue(processor: Processor, under: &[&str], words: [&str; 2]) -> io::Result<Self> {
+        let itself = child::command()?;
+        let mut words: Vec<&OsStr> = [itself.get_program()]
+            .into_iter()
+            .chain(itself.get_args())
+            .chain(words.map(OsStr::new))
+            .collect();
+        words.splice(0..0, under.iter().map(OsStr::new));
+        Running::start(processor, Command::new(words[0]).args(&words[1..]))
     }
 
     /// Whether it has ended by itself, which none is to do.
@@ -70,39 +64,23 @@ impl Drop for Running {
     }
 }
 
-const FLAG: &str = "--analogue";
-
-/// The analogue that this process is to be.
-pub(crate) fn asked_for() -> Option<String> {
-    let mut arguments = std::env::args().skip(1);
-    (arguments.next()? == FLAG).then(|| arguments.next()).flatten()
-}
-
-/// Is it, until it is ended.
-pub(crate) fn run(name: &str) -> ExitCode {
-    let argument = std::env::args().nth(3).unwrap_or_default();
-    let ended = match name {
+/// Is the analogue of this name, until it is ended.
+pub(crate) fn run(words: &[&str]) -> Done {
+    let &[name, argument] = words else { return Err("a name and an argument are wanted".into()) };
+    match name {
         "compute" => compute(),
-        "player" => player(),
+        "player" => player()?,
         "spin" => spin(),
-        "files" => files(&argument),
-        "files-client" => files_client(&argument),
-        "build" => build(Path::new(&argument)),
-        "web" => web(&argument),
-        "web-client" => web_client(&argument),
-        other => Err(io::Error::other(format!("no analogue {other}"))),
-    };
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{name}: {error}");
-            ExitCode::FAILURE
-        }
+        "files" => files(argument)?,
+        "files-client" => files_client(argument)?,
+        "build" => build(Path::new(argument))?,
+        other => return Err(format!("no analogue {other}").into()),
     }
+    Ok(())
 }
 
 /// A tight loop without system calls.
-fn compute() -> io::Result<()> {
+fn compute() -> ! {
     let mut state = 1u64;
     loop {
         state = std::hint::black_box(work(state, 1_000));
@@ -140,7 +118,7 @@ fn player() -> io::Result<()> {
 const DECODING: u64 = 1_500;
 
 /// An idle loop that looks each time round, as the paper's did: each look is a system call, the cheapest trigger state.
-fn spin() -> io::Result<()> {
+fn spin() -> ! {
     loop {
         let _ = rustix::process::getppid();
         std::hint::black_box(work(1, 300));
@@ -200,8 +178,8 @@ fn files_client(port: &str) -> io::Result<()> {
 /// headers that they include, and `make` has them compiled with `-O` one by one, as FreeBSD 2.2.6 did, and linked.
 fn build(directory: &Path) -> io::Result<()> {
     for file in 0..FILES {
-        let mut text =
-            HEADERS.iter().fold(String::new(), |text, header| text + "#include <" + header + ".h>\n");
+        let headers = HEADERS.split(' ').map(|header| format!("#include <{header}.h>\n"));
+        let mut text: String = headers.collect();
         for function in 0..24 {
             text += &format!(
                 "int f{file}_{function}(int a, int b) {{ int s = {file}; for (int i = 0; i < a; i++) switch ((a ^ i) & 3) {{\n\
@@ -230,65 +208,6 @@ fn build(directory: &Path) -> io::Result<()> {
 const FILES: u32 = 8;
 
 /// Of any C library.
-const HEADERS: &[&str] = &[
-    "arpa/inet",
-    "ctype",
-    "dirent",
-    "errno",
-    "fcntl",
-    "grp",
-    "limits",
-    "locale",
-    "math",
-    "net/if",
-    "netdb",
-    "netinet/in",
-    "netinet/tcp",
-    "poll",
-    "pthread",
-    "pwd",
-    "setjmp",
-    "signal",
-    "stdio",
-    "stdlib",
-    "string",
-    "sys/ioctl",
-    "sys/mman",
-    "sys/param",
-    "sys/resource",
-    "sys/socket",
-    "sys/stat",
-    "sys/time",
-    "sys/types",
-    "sys/uio",
-    "sys/wait",
-    "termios",
-    "time",
-    "unistd",
-];
-
-/// For where there is no nginx: a thread for each of eight connections at a time, and 6 KB for each.
-fn web(port: &str) -> io::Result<()> {
-    let listener = TcpListener::bind(format!("127.0.0.1:{port}"))?;
-    let serve = || -> io::Result<()> {
-        loop {
-            let (mut stream, _) = listener.accept()?;
-            // A client that goes away is no reason to end.
-            let _ = stream.read(&mut [0; 512]).and_then(|_| stream.write_all(&[b'x'; 6 << 10]));
-        }
-    };
-    thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(serve))));
-    Ok(())
-}
-
-fn web_client(port: &str) -> io::Result<()> {
-    let ask = || -> io::Result<()> {
-        loop {
-            let Ok(mut stream) = TcpStream::connect(format!("127.0.0.1:{port}")) else { continue };
-            let _ = stream.write_all(b"GET /file HTTP/1.0\r\n\r\n");
-            let _ = stream.read_to_end(&mut Vec::new());
-        }
-    };
-    thread::scope(|scope| (0..16).for_each(|_| drop(scope.spawn(ask))));
-    Ok(())
-}
+const HEADERS: &str = "arpa/inet ctype dirent errno fcntl grp limits locale math net/if netdb netinet/in netinet/tcp poll \
+     pthread pwd setjmp signal stdio stdlib string sys/ioctl sys/mman sys/param sys/resource sys/socket \
+     sys/stat sys/time sys/types sys/uio sys/wait termios time unistd";

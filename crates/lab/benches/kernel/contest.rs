@@ -5,13 +5,12 @@
 //!        └─ A ─┘   └─ B ─┘
 //! ```
 //!
-//! Each window is compared with the one without that it touches, so the machine's drift favours nobody; the median of these
-//! ratios is told.
+//! Each window is compared with the one without that it touches, so the machine's drift favours nobody.
 
-use softtimers_bpf::{Events, Facility, FacilityStats, Probe, ProbeConfig, Source, TimerStats, Timers};
+use softtimers_bpf::{Events, Facility, Probe, ProbeConfig, Source, Timers};
 use softtimers_lab::bench::Done;
 use softtimers_linux::misses::{Cache, MissCounter};
-use softtimers_measure::estimate::Estimate;
+use softtimers_measure::paired::{Measured, Paired, Round};
 
 use crate::Bench;
 use crate::server::Server;
@@ -22,13 +21,17 @@ const WINDOW: u32 = 1;
 /// What goes on beside the server.
 #[derive(Clone, Debug)]
 pub(crate) enum Beside {
+    Nothing,
     /// The meter, with these sources.
-    Meter(Vec<Source>),
+    Meter(&'static [Source]),
     /// Events, by the facility of this place.
     Events(usize, Events),
     /// The same by a `bpf_timer` that has nothing of the facility.
     Timer(Events),
 }
+
+/// What goes on beside the server, and its name.
+pub(crate) type Row = (String, Beside);
 
 /// The programs that are loaded, once for all windows.
 #[derive(Debug)]
@@ -37,96 +40,24 @@ pub(crate) struct Programs {
     pub(crate) timers: Timers,
 }
 
-/// What came of it.
-#[derive(Debug, Default)]
-pub(crate) struct Came {
-    kept: Vec<f64>,
-    events: u64,
-    by_backup: u64,
-    backups: u64,
-    expired: u64,
-    late_ns: u64,
-    requests: f64,
-    missed: Option<[u64; 3]>,
-}
-
-impl Came {
-    /// The share of the requests without.
-    pub(crate) fn kept(&self) -> Option<Estimate> {
-        Estimate::of(self.kept.iter().copied())
-    }
-
-    pub(crate) fn windows(&self) -> usize {
-        self.kept.len()
-    }
-
-    pub(crate) fn events_per_second(&self) -> f64 {
-        self.events as f64 / (self.kept.len() as f64 * f64::from(WINDOW))
-    }
-
-    /// The share of events that the backup fired; `None` of none.
-    pub(crate) fn by_backup(&self) -> Option<f64> {
-        (self.events > 0).then(|| self.by_backup as f64 / self.events as f64)
-    }
-
-    /// The share of events that fired at their deadline or later; `None` of none.
-    pub(crate) fn expired(&self) -> Option<f64> {
-        (self.events > 0).then(|| self.expired as f64 / self.events as f64)
-    }
-
-    pub(crate) fn backups_per_second(&self) -> f64 {
-        self.backups as f64 / (self.kept.len() as f64 * f64::from(WINDOW))
-    }
-
-    /// In microseconds; `None` of none.
-    pub(crate) fn late_mean(&self) -> Option<f64> {
-        (self.events > 0).then(|| self.late_ns as f64 / self.events as f64 / 1e3)
-    }
-
-    /// What the server lost, in microseconds for each event; `None` of none.
-    pub(crate) fn cost(&self) -> Option<f64> {
-        let kept = self.kept().filter(|_| self.events > 0)?;
-        Some((1.0 - kept.median) * 1e6 / self.events_per_second())
-    }
-
-    fn add(&mut self, window: Window, without: Window) {
-        self.kept.push(window.requests / without.requests);
-        self.events += window.stats.total();
-        self.by_backup += window.stats.by_backup();
-        self.backups += window.stats.backups;
-        self.expired += window.stats.expired;
-        self.late_ns += window.stats.late_sum_ns;
-        self.requests += window.requests * f64::from(WINDOW);
-        if let Some(missed) = window.missed {
-            let all = self.missed.get_or_insert_default();
-            all.iter_mut().zip(missed).for_each(|(all, missed)| *all += missed);
-        }
-    }
-
-    /// Misses of the caches for each request, in the order of [`Cache::ALL`]; `None` where they are not counted.
-    pub(crate) fn missed(&self) -> Option<[f64; 3]> {
-        self.missed.map(|missed| missed.map(|missed| missed as f64 / self.requests))
-    }
-}
-
-/// What came of one window.
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    requests: f64,
-    stats: FacilityStats,
-    missed: Option<[u64; 3]>,
-}
-
-impl Window {
-    /// Whatever goes on beside the server has begun, and is told by `stats`, before and after.
-    fn with(bench: &Bench, server: &Server, stats: impl Fn() -> Done<FacilityStats>) -> Done<Window> {
-        let before = stats()?;
-        let counters = counters(bench.server.number() as u32);
-        let requests = server.rate(WINDOW)?;
-        let missed = counters.and_then(|[one, two, three]| Ok([count(&one)?, count(&two)?, count(&three)?]));
-        Ok(Window { requests, stats: stats()?.since(&before), missed: missed.ok() })
-    }
-}
+pub(crate) const KEPT: &str = "requests kept";
+pub(crate) const COST: &str = "µs an event costs";
+pub(crate) const PAST: &str = "past the deadline %";
+pub(crate) const BY_BACKUP: &str = "by the backup %";
+/// The figures of a window.
+pub(crate) const COLUMNS: [(&str, usize); 10] = [
+    (KEPT, 3),
+    ("events/s", 0),
+    (COST, 2),
+    (PAST, 3),
+    (BY_BACKUP, 3),
+    ("backups/s", 0),
+    ("mean lateness µs", 1),
+    ("misses a request: l1d", 1),
+    ("l1i", 1),
+    ("itlb", 1),
+];
+pub(crate) const ALONE: &str = "nothing";
 
 /// All of them, in so many rounds, and the server alone.
 pub(crate) fn contest(
@@ -134,72 +65,102 @@ pub(crate) fn contest(
     server: &Server,
     programs: &mut Programs,
     rounds: usize,
-    contenders: &[&Beside],
-) -> Done<(Vec<Came>, Came)> {
-    let nothing = || Window::with(bench, server, || Ok(FacilityStats::default()));
-    let mut alone = Came::default();
-    let mut all: Vec<Came> = contenders.iter().map(|_| Came::default()).collect();
-    for round in 0..rounds {
-        let mut order: Vec<usize> = (0..contenders.len()).collect();
-        if round % 2 == 1 {
+    rows: &[Row],
+) -> Done<Measured> {
+    // Other programs are the experiment.
+    Paired::new(rounds).beside_others().as_a_whole().rounds(|number, round| {
+        let mut order: Vec<&Row> = rows.iter().collect();
+        if number % 2 == 1 {
             order.reverse();
         }
-        let mut without = nothing()?;
-        alone.add(without, without);
+        let mut without = Window::of(bench, server, programs, &Beside::Nothing)?;
         for pair in order.chunks(2) {
-            let mut windows = vec![];
-            for &which in pair {
-                windows.push((which, window(bench, server, programs, contenders[which])?));
-            }
-            let next = nothing()?;
-            alone.add(next, next);
-            for (at, (which, window)) in windows.into_iter().enumerate() {
-                all[which].add(window, if at == 0 { without } else { next });
+            let windows = pair.iter().map(|(_, beside)| Window::of(bench, server, programs, beside));
+            let windows = windows.collect::<Done<Vec<_>>>()?;
+            let next = Window::of(bench, server, programs, &Beside::Nothing)?;
+            for (((name, _), window), beside) in pair.iter().zip(&windows).zip([&without, &next]) {
+                window.put(round, name, beside);
             }
             without = next;
         }
+        without.put(round, ALONE, &without);
+        Ok(())
+    })
+}
+
+/// Events that fired, by the backup, and past their deadline; interrupts of the backup; the sum of their lateness in ns.
+type Counts = [u64; 5];
+
+/// What came of one window.
+#[derive(Debug)]
+struct Window {
+    requests: f64,
+    counts: Counts,
+    missed: Option<[u64; 3]>,
+}
+
+impl Window {
+    fn of(bench: &Bench, server: &Server, programs: &mut Programs, beside: &Beside) -> Done<Window> {
+        let cpu = bench.server.number() as u32;
+        match beside {
+            Beside::Nothing => Window::with(cpu, server, || Ok([0; 5])),
+            Beside::Meter(sources) => {
+                let config = ProbeConfig { sources: sources.to_vec(), ..ProbeConfig::default() };
+                let _probe = Probe::start(&config)?;
+                Window::with(cpu, server, || Ok([0; 5]))
+            }
+            Beside::Events(which, events) => {
+                let run = programs.facilities[*which].run(events)?;
+                Window::with(cpu, server, || {
+                    let now = run.stats(cpu)?;
+                    Ok([now.total(), now.by_backup(), now.expired, now.backups, now.late_sum_ns])
+                })
+            }
+            Beside::Timer(events) => {
+                let run = programs.timers.run(events)?;
+                Window::with(cpu, server, || {
+                    let now = run.stats(cpu)?;
+                    // A timer has no slack, so all is at its deadline, and an interrupt.
+                    Ok([now.fired, now.fired, now.fired, now.fired, now.late_sum_ns])
+                })
+            }
+        }
     }
-    Ok((all, alone))
-}
 
-fn window(bench: &Bench, server: &Server, programs: &mut Programs, beside: &Beside) -> Done<Window> {
-    let cpu = bench.server.number() as u32;
-    match beside {
-        Beside::Meter(sources) => {
-            let config = ProbeConfig { sources: sources.clone(), ..ProbeConfig::default() };
-            let _probe = Probe::start(&config)?;
-            Window::with(bench, server, || Ok(FacilityStats::default()))
-        }
-        Beside::Events(which, events) => {
-            let run = programs.facilities[*which].run(events)?;
-            Window::with(bench, server, || Ok(run.stats(cpu)?))
-        }
-        Beside::Timer(events) => {
-            let run = programs.timers.run(events)?;
-            Window::with(bench, server, || Ok(by_timer(run.stats(cpu)?)))
-        }
+    /// Whatever goes on beside the server has begun, and is told by `counts`, before and after.
+    fn with(cpu: u32, server: &Server, counts: impl Fn() -> Done<Counts>) -> Done<Window> {
+        let (before, counters) = (counts()?, counters(cpu));
+        let requests = server.rate(WINDOW)?;
+        let missed = counters.and_then(|[one, two, three]| Ok([one.count()?, two.count()?, three.count()?]));
+        let after = counts()?;
+        let counts = std::array::from_fn(|at| after[at].saturating_sub(before[at]));
+        Ok(Window { requests, counts, missed: missed.ok() })
     }
-}
 
-/// A timer has no slack, so all is at its deadline, and an interrupt.
-fn by_timer(TimerStats { fired, late_sum_ns, late_max_ns }: TimerStats) -> FacilityStats {
-    let mut stats = FacilityStats {
-        backups: fired,
-        expired: fired,
-        late_sum_ns,
-        late_max_ns,
-        ..FacilityStats::default()
-    };
-    stats.fired[15] = fired;
-    stats
-}
-
-fn count(counter: &MissCounter) -> Result<u64, String> {
-    counter.count().map_err(|why| why.to_string())
+    fn put(&self, round: &mut Round, row: &str, without: &Window) {
+        let seconds = f64::from(WINDOW);
+        let [fired, by_backup, expired, backups, late_ns] = self.counts.map(|count| count as f64);
+        let (kept, rate) = (self.requests / without.requests, fired / seconds);
+        let missed = |cache: usize| Some(self.missed?[cache] as f64 / (self.requests * seconds));
+        // What is no number is left out: of no event there is no share.
+        let figures = [
+            Some(kept),
+            Some(rate),
+            Some((1.0 - kept) * 1e6 / rate),
+            Some(100.0 * expired / fired),
+            Some(100.0 * by_backup / fired),
+            Some(backups / seconds),
+            Some(late_ns / fired / 1e3),
+            missed(0),
+            missed(1),
+            missed(2),
+        ];
+        COLUMNS.iter().zip(figures).for_each(|((name, _), figure)| round.put(row, name, figure));
+    }
 }
 
 /// Those of all caches, or why one of them is not counted.
-pub(crate) fn counters(cpu: u32) -> Result<[MissCounter; 3], String> {
-    let counter = |cache| MissCounter::of(cpu, cache).map_err(|why| why.to_string());
+pub(crate) fn counters(cpu: u32) -> std::io::Result<[MissCounter; 3]> {
+    let counter = |cache| MissCounter::of(cpu, cache);
     Ok([counter(Cache::L1Data)?, counter(Cache::L1Instructions)?, counter(Cache::InstructionTlb)?])
 }

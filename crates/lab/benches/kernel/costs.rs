@@ -6,28 +6,28 @@
 use std::time::Duration;
 
 use softtimers_bpf::{Events, Facility, Source, Timers};
-use softtimers_lab::bench::Done;
+use softtimers_lab::bench::{Done, Skipped};
 use softtimers_measure::bar::Bar;
-use softtimers_measure::result::{Cell, Table};
+use softtimers_measure::paired::Measured;
+use softtimers_measure::result::Table;
 
-use crate::contest::{Beside, Came, Programs, contest, counters};
+use crate::Bench;
+use crate::contest::{ALONE, BY_BACKUP, Beside, COLUMNS, COST, KEPT, PAST, Programs, Row, contest, counters};
 use crate::server::Server;
-use crate::{Bench, skipped};
 
 /// When an event is due after the one before, in microseconds; zero: at each trigger state.
 const PERIODS: [u64; 5] = [0, 10, 20, 50, 100];
 /// Table XIII's.
 const DEADLINES: [u64; 7] = [10, 20, 50, 100, 200, 500, 1_000];
 
-/// The places of facilities with these trigger states.
-const BY_THREE: usize = 0;
-const BY_ALL: usize = 1;
+/// Names and places of facilities with these trigger states.
+const FACILITIES: [(&str, usize); 2] = [("three sources", 0), ("all sources", 1)];
 
-fn programs() -> Done<Programs> {
-    Ok(Programs {
-        facilities: [Facility::load(&Source::DEFAULT)?, Facility::load(&Source::ALL)?],
-        timers: Timers::load()?,
-    })
+/// A web server with its load, and the programs.
+fn setting(bench: &Bench) -> Done<(Server, Programs)> {
+    let server = Server::start(bench, 1)?.ok_or_else(|| Skipped("this needs nginx and wrk".to_owned()))?;
+    let facilities = [Facility::load(&Source::DEFAULT)?, Facility::load(&Source::ALL)?];
+    Ok((server, Programs { facilities, timers: Timers::load()? }))
 }
 
 fn events(bench: &Bench, period: u64, slack: Option<u64>, touches: bool) -> Events {
@@ -36,30 +36,28 @@ fn events(bench: &Bench, period: u64, slack: Option<u64>, touches: bool) -> Even
     Events { period, slack: slack.map(Duration::from_micros), count: 1, processors, touches }
 }
 
-/// What goes on beside the server, and its name.
-type Row = (String, Beside);
-
 /// The rows whose bars are a few percent: only many windows tell.
-const METER: [&str; 2] = ["the meter, all sources", "the meter, three sources"];
+const BARRED: [(&str, f64); 3] =
+    [("the meter, all sources", 0.85), ("the meter, three sources", 0.97), (SOFT, 0.93)];
 const SOFT: &str = "soft, three sources, null, 20 us";
 
 fn rows(bench: &Bench) -> Vec<Row> {
-    let meters = [Source::ALL.to_vec(), Source::DEFAULT.to_vec()].map(Beside::Meter);
-    let mut rows: Vec<Row> = METER.iter().map(ToString::to_string).zip(meters).collect();
-    for (name, which) in [("three sources", BY_THREE), ("all sources", BY_ALL)] {
+    let mut rows = vec![
+        (BARRED[0].0.to_owned(), Beside::Meter(&Source::ALL)),
+        (BARRED[1].0.to_owned(), Beside::Meter(&Source::DEFAULT)),
+    ];
+    for (name, which) in FACILITIES {
         let none = Events { count: 0, ..events(bench, 100, None, false) };
         rows.push((format!("soft, {name}, only the gate"), Beside::Events(which, none)));
     }
-    for touches in [false, true] {
-        let what = if touches { "50 lines" } else { "null" };
+    for (touches, what) in [(false, "null"), (true, "50 lines")] {
         for period in PERIODS {
             let every = if period == 0 { "each trigger state".to_owned() } else { format!("{period} us") };
             let soft = events(bench, period, Some(1_000), touches);
-            rows.push((
-                format!("soft, three sources, {what}, {every}"),
-                Beside::Events(BY_THREE, soft.clone()),
-            ));
-            rows.push((format!("soft, all sources, {what}, {every}"), Beside::Events(BY_ALL, soft)));
+            let soft = FACILITIES.map(|(name, which)| {
+                (format!("soft, {name}, {what}, {every}"), Beside::Events(which, soft.clone()))
+            });
+            rows.extend(soft);
             if period > 0 {
                 let timer = events(bench, period, Some(0), touches);
                 rows.push((format!("bpf_timer, {what}, {every}"), Beside::Timer(timer)));
@@ -69,129 +67,67 @@ fn rows(bench: &Bench) -> Vec<Row> {
     rows
 }
 
+/// A table of those rows that have a bar of their own, and one of the others.
 pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
-    let Some(server) = Server::start(bench, 1)? else {
-        return Ok(vec![skipped("costs", "this needs nginx and wrk")]);
-    };
-    let has_bar = |(name, _): &Row| METER.contains(&name.as_str()) || name == SOFT;
+    let (server, mut programs) = setting(bench)?;
+    let has_bar = |(name, _): &Row| BARRED.iter().any(|barred| barred.0 == name);
     let (barred, others): (Vec<Row>, Vec<Row>) = rows(bench).into_iter().partition(has_bar);
-    let mut programs = programs()?;
-    let mut came: Vec<(&str, Came)> = vec![];
-    let mut alone = Came::default();
-    for (rows, rounds) in [(&barred, bench.pairs), (&others, bench.rounds)] {
-        let besides: Vec<&Beside> = rows.iter().map(|(_, beside)| beside).collect();
-        let (these, without) = contest(bench, &server, &mut programs, rounds, &besides)?;
-        came.extend(rows.iter().map(|(name, _)| name.as_str()).zip(these));
-        alone = without;
+    let pairs = contest(bench, &server, &mut programs, bench.pairs, &barred)?;
+    let measured = contest(bench, &server, &mut programs, bench.rounds, &others)?;
+    let mut tables = [("costs, rows with a bar", &barred, &pairs), ("costs", &others, &measured)]
+        .map(|(key, rows, measured)| table(key, rows, measured));
+    for (name, least) in BARRED {
+        let kept = pairs.estimate(name, KEPT).filter(|kept| kept.interval.is_some());
+        tables[0].bar(Bar::at_least(format!("kept: {name}"), least, kept));
     }
-    let mut table = Table::new("costs", &[&[("beside nginx", 0)], &COLUMNS[..]].concat());
-    for (name, came) in
-        std::iter::once(("nothing", &alone)).chain(came.iter().map(|(name, came)| (*name, came)))
-    {
-        table.rows.push(std::iter::once(name.into()).chain(cells(came)).collect());
-    }
-    if let Err(why) = counters(bench.server.number() as u32) {
-        table.note(format!("misses of the caches are not counted: {why}"));
-    }
-    bars(&came).into_iter().for_each(|bar| table.bar(bar));
-    Ok(vec![table])
-}
-
-fn bars(came: &[(&str, Came)]) -> Vec<Bar> {
-    let of = |wanted: &str| came.iter().find(|(name, _)| *name == wanted).map(|(_, came)| came);
-    let asked = [(METER[0], 0.85), (METER[1], 0.97), (SOFT, 0.93)];
-    let kept = |name| of(name).and_then(Came::kept).filter(|kept| kept.interval.is_some());
-    let mut bars: Vec<Bar> = asked
-        .into_iter()
-        .map(|(name, bar)| Bar::at_least(format!("kept: {name}"), bar, kept(name)))
-        .collect();
-    let soft = came.iter().filter(|(name, came)| name.starts_with("soft") && came.by_backup().is_some());
-    bars.extend(soft.map(|(name, came)| by_backup(name, came)));
-    let cost = |name: &str| of(name).and_then(Came::cost);
     // Where the machine drifted more than the events cost there is nothing to compare.
-    let told = |name: &str| cost(name).filter(|&cost| cost > 0.0);
-    let beside = told(SOFT).zip(told("bpf_timer, null, 20 us"));
-    let later = told("bpf_timer, 50 lines, 20 us").zip(told("bpf_timer, 50 lines, 10 us"));
-    bars.push(Bar::at_most(
-        "an event's cost, null, 20 us: soft, three sources, against bpf_timer",
-        1.0,
-        beside.map(|(soft, timer)| soft / timer),
-    ));
-    bars.push(Bar::at_least(
-        "bpf_timer, 50 lines: an event's cost at 20 us against 10 us",
-        1.0,
-        later.map(|(later, sooner)| later / sooner),
-    ));
-    bars
+    let told = |measured: &Measured, name: &str| measured.median(name, COST).filter(|&cost| cost > 0.0);
+    let timer = |every: &str| told(&measured, &format!("bpf_timer, {every}"));
+    let beside = told(&pairs, SOFT).zip(timer("null, 20 us")).map(|(soft, timer)| soft / timer);
+    let later = timer("50 lines, 20 us").zip(timer("50 lines, 10 us")).map(|(later, sooner)| later / sooner);
+    let figure = "an event's cost, null, 20 us: soft, three sources, against bpf_timer";
+    tables[1].bar(Bar::at_most(figure, 1.0, beside));
+    tables[1].bar(Bar::at_least("bpf_timer, 50 lines: an event's cost at 20 us against 10 us", 1.0, later));
+    if let Err(why) = counters(bench.server.number() as u32) {
+        tables[1].note(format!("misses of the caches are not counted: {why}"));
+    }
+    Ok(tables.into())
 }
 
-/// Of each row with a deadline of 1 ms, whatever its events do.
-fn by_backup(name: &str, came: &Came) -> Bar {
-    let percent = came.by_backup().map(|share| share * 100.0);
-    Bar::at_most(format!("%, fired by the backup of 1 ms: {name}"), 0.1, percent)
-}
-
-const COLUMNS: [(&str, usize); 11] = [
-    ("windows", 0),
-    ("requests kept", 3),
-    ("events/s", 0),
-    ("µs an event costs", 2),
-    ("past the deadline %", 3),
-    ("by the backup %", 3),
-    ("backups/s", 0),
-    ("mean lateness µs", 1),
-    ("misses a request: l1d", 1),
-    ("l1i", 1),
-    ("itlb", 1),
-];
-
-fn cells(came: &Came) -> [Cell; COLUMNS.len()] {
-    let percent = |share: Option<f64>| Cell::from(share.map(|share| share * 100.0));
-    let missed = came.missed();
-    let missed = |cache: usize| Cell::from(missed.map(|missed| missed[cache]));
-    [
-        (came.windows() as f64).into(),
-        came.kept().into(),
-        came.events_per_second().into(),
-        came.cost().into(),
-        percent(came.expired()),
-        percent(came.by_backup()),
-        came.backups_per_second().into(),
-        came.late_mean().into(),
-        missed(0),
-        missed(1),
-        missed(2),
-    ]
+/// The table of these rows and the server alone; of soft events with a deadline of 1 ms, few are to be the backup's.
+fn table(key: &str, rows: &[Row], measured: &Measured) -> Table {
+    let names = std::iter::once(ALONE).chain(rows.iter().map(|(name, _)| name.as_str()));
+    let mut table = Table::of(key, measured, names, &COLUMNS);
+    for (name, beside) in rows {
+        let deadline = Some(Duration::from_millis(1));
+        if matches!(beside, Beside::Events(_, events) if events.slack == deadline) {
+            let figure = format!("%, fired by the backup of 1 ms: {name}");
+            table.bar(Bar::at_most(figure, 0.1, measured.estimate(name, BY_BACKUP)));
+        }
+    }
+    table
 }
 
 /// Events 10 µs after the one before, with a deadline so long after they are due.
 pub(crate) fn deadlines(bench: &Bench) -> Done<Vec<Table>> {
-    let Some(server) = Server::start(bench, 1)? else {
-        return Ok(vec![skipped("deadlines", "this needs nginx and wrk")]);
+    let (server, mut programs) = setting(bench)?;
+    let name = |sources: &str, deadline: Option<u64>| {
+        let deadline = deadline.map_or("none".to_owned(), |deadline| format!("{deadline} us"));
+        format!("{sources}, deadline {deadline}")
     };
-    let mut rows = vec![];
-    for (sources, which) in [("three sources", BY_THREE), ("all sources", BY_ALL)] {
-        for deadline in DEADLINES.map(Some).into_iter().chain([None]) {
-            let name = deadline.map_or("none".to_owned(), |deadline| format!("{deadline} us"));
-            rows.push((sources, name, Beside::Events(which, events(bench, 10, deadline, false))));
-        }
-    }
-    let besides: Vec<&Beside> = rows.iter().map(|(_, _, beside)| beside).collect();
-    let (came, _) = contest(bench, &server, &mut programs()?, bench.rounds, &besides)?;
-    let mut table = Table::new("deadlines", &[&[("sources", 0), ("deadline", 0)], &COLUMNS[..]].concat());
-    for ((sources, name, _), came) in rows.iter().zip(&came) {
-        table.rows.push([(*sources).into(), name.as_str().into()].into_iter().chain(cells(came)).collect());
-        if name == "1000 us" {
-            table.bar(by_backup(&format!("deadlines, {sources}, 10 us"), came));
-        }
-    }
-    for (name, of) in
-        [("three", &came[..DEADLINES.len()]), ("all", &came[DEADLINES.len() + 1..][..DEADLINES.len()])]
-    {
-        let past: Vec<f64> = of.iter().filter_map(Came::expired).collect();
-        let last = past.last().copied().zip(past.first().copied()).map(|(last, first)| last / first);
-        let figure = format!("{name} sources: past a deadline of 1,000 us against 10 us");
-        table.bar(Bar::at_most(figure, 1.0, last));
+    let deadlines = || DEADLINES.map(Some).into_iter().chain([None]);
+    let rows: Vec<Row> = FACILITIES
+        .into_iter()
+        .flat_map(|(sources, which)| deadlines().map(move |deadline| (sources, which, deadline)))
+        .map(|(sources, which, deadline)| {
+            (name(sources, deadline), Beside::Events(which, events(bench, 10, deadline, false)))
+        })
+        .collect();
+    let measured = contest(bench, &server, &mut programs, bench.rounds, &rows)?;
+    let mut table = table("deadlines", &rows, &measured);
+    for (sources, _) in FACILITIES {
+        let past = measured.ratio(PAST, &name(sources, Some(1_000)), &name(sources, Some(10)));
+        table.bar(Bar::at_most(format!("{sources}: past a deadline of 1,000 us against 10 us"), 1.0, past));
     }
     Ok(vec![table])
 }

@@ -1,6 +1,8 @@
 //! The columns of Table IV and what else is told of a workload's intervals: of the samples themselves, so all of it is exact.
 
 use softtimers_bpf::{Sample, Source, Windows};
+use softtimers_measure::distribution::Moments;
+use softtimers_measure::estimate::quantile;
 use softtimers_measure::result::{Cell, Table};
 
 /// Intervals between trigger states of a processor, in order.
@@ -9,6 +11,7 @@ pub(crate) struct Intervals {
     samples: Vec<Sample>,
     /// Those that were not idle, ascending.
     sorted: Vec<u32>,
+    moments: Moments,
 }
 
 impl Intervals {
@@ -16,7 +19,9 @@ impl Intervals {
         let busy = samples.iter().filter(|sample| sample.ended_by.is_some());
         let mut sorted: Vec<u32> = busy.map(|sample| sample.gap_ns).collect();
         sorted.sort_unstable();
-        Intervals { samples, sorted }
+        let mut moments = Moments::default();
+        sorted.iter().for_each(|&gap| moments.record(gap.into()));
+        Intervals { samples, sorted, moments }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -25,8 +30,7 @@ impl Intervals {
 
     /// In microseconds; NaN of none.
     pub(crate) fn quantile(&self, of: f64) -> f64 {
-        let at = ((self.sorted.len() as f64 * of) as usize).min(self.sorted.len().saturating_sub(1));
-        self.sorted.get(at).map_or(f64::NAN, |&gap| f64::from(gap) / 1e3)
+        quantile(&self.sorted, of).map_or(f64::NAN, |gap| f64::from(gap) / 1e3)
     }
 
     pub(crate) fn median(&self) -> f64 {
@@ -34,13 +38,7 @@ impl Intervals {
     }
 
     pub(crate) fn mean(&self) -> f64 {
-        self.sorted.iter().map(|&gap| f64::from(gap)).sum::<f64>() / self.sorted.len() as f64 / 1e3
-    }
-
-    fn stddev(&self) -> f64 {
-        let mean = self.mean();
-        let squares: f64 = self.sorted.iter().map(|&gap| (f64::from(gap) / 1e3 - mean).powi(2)).sum();
-        (squares / self.sorted.len() as f64).sqrt()
+        self.moments.mean().map_or(f64::NAN, |mean| mean / 1e3)
     }
 
     /// The share that is longer, in percent.
@@ -67,7 +65,7 @@ impl Intervals {
             self.quantile(1.0),
             self.mean(),
             self.median(),
-            self.stddev(),
+            self.moments.stddev().map_or(f64::NAN, |stddev| stddev / 1e3),
             self.over(100),
             self.over(150),
         ]

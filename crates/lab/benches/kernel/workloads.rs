@@ -17,12 +17,13 @@ use std::fs;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use rustix::event::{Timespec, poll};
 use softtimers::{Clock, Monotonic};
 use softtimers_bpf::{Probe, ProbeConfig, Sample, Source};
 use softtimers_lab::bench::Done;
+use softtimers_lab::command::pause;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::estimate::Estimate;
+use softtimers_measure::machine::Host;
 use softtimers_measure::result::{Cell, Table};
 
 use crate::Bench;
@@ -48,6 +49,7 @@ const KEPT: u32 = 2 * SAMPLES;
 
 /// Table IV and figure 2, then V and 4, then 3; times in microseconds.
 pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
+    let host = Host::watch();
     let head = [&[("workload", 0)], &COLUMNS[..], &[("the paper's", 0)]].concat();
     let mut table = Table::new("workloads", &head);
     let mut found = vec![];
@@ -61,9 +63,6 @@ pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
             Err(why) => table.note(format!("{name} is skipped: {why}")),
         }
     }
-    if !there("nginx") || !there("wrk") {
-        table.note("without nginx and wrk, ST-Apache is a server of threads and clients of our own");
-    }
     if analogues::disk_is_memory() {
         table.note(format!(
             "{} is in memory: the file server of ST-nfs waits for no disk",
@@ -71,6 +70,8 @@ pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
         ));
     }
     let of = |wanted: &str| found.iter().find(|(name, _)| *name == wanted).map(|(_, intervals)| intervals);
+    // Other programs are the experiment.
+    table.inconclusive = host.so_far().inconclusive();
     let (over_time, ratio) = over_time(of("ST-Apache-compute"));
     let medians = [of("ST-Apache"), of("ST-Apache-compute")].map(|of| of.map(Intervals::median));
     let apart = medians[0].zip(medians[1]).map(|(without, with)| (with / without - 1.0).abs());
@@ -149,52 +150,40 @@ fn over_time(intervals: Option<&Intervals>) -> (Table, Option<f64>) {
 type Measured = Result<Intervals, String>;
 
 fn measured(bench: &Bench, name: &str) -> Done<Measured> {
-    if let Some(missing) = ["setpriv", "chrt", "nice"].into_iter().find(|program| !there(program)) {
-        return Ok(Err(format!("this needs {missing}")));
-    }
-    let mut beside = vec![];
-    let (mut running, server);
-    match name {
-        "ST-Apache" | "ST-Apache-compute" => {
-            if name == "ST-Apache-compute" {
-                beside.push(computing(bench)?);
-            }
-            server = Server::start(bench, 8)?;
-            running = match &server {
-                Some(server) => vec![server.load(bench, Connections::Each)?],
-                None => served(bench, "web", "web-client")?,
+    let here = |under: &[&str], name| Running::analogue(bench.server, under, [name, ""]);
+    let mut running = vec![];
+    let server = match name {
+        "ST-Apache" | "ST-Apache-compute" => Some((8, Connections::Each)),
+        "ST-Flash" => Some((1, Connections::Kept)),
+        _ => None,
+    };
+    let server = match server {
+        None => None,
+        Some((workers, connections)) => {
+            let Some(server) = Server::start(bench, workers)? else {
+                return Ok(Err("this needs nginx and wrk".to_owned()));
             };
+            running.push(server.load(bench, connections)?);
+            Some(server)
         }
-        "ST-Flash" => {
-            server = Server::start(bench, 1)?;
-            let Some(server) = &server else { return Ok(Err("this needs nginx and wrk".to_owned())) };
-            running = vec![server.load(bench, Connections::Kept)?];
-        }
-        "ST-real-audio" => running = vec![Running::analogue(bench.server, "player", "")?],
-        "ST-nfs" => running = served(bench, "files", "files-client")?,
-        "ST-nfs, spin-idle" => {
-            beside.push(Running::when_idle(bench.server, "spin")?);
-            running = served(bench, "files", "files-client")?;
-        }
-        _ => return build(bench),
+    };
+    match name {
+        // As little in the way as its nice value makes it.
+        "ST-Apache-compute" => running.push(here(&["nice", "-n", "19"], "compute")?),
+        "ST-real-audio" => running.push(here(&[], "player")?),
+        "ST-nfs, spin-idle" => running.push(here(&["chrt", "--idle", "0"], "spin")?),
+        "ST-kernel-build" => return build(bench),
+        _ => {}
+    }
+    if name.starts_with("ST-nfs") {
+        let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
+        running.push(Running::analogue(bench.server, &[], ["files", &port])?);
+        running.push(Running::analogue(bench.client, &[], ["files-client", &port])?);
     }
     let sampled = sampled(bench)?;
-    let ended = running.iter_mut().chain(&mut beside).any(Running::has_ended);
+    let ended = running.iter_mut().any(Running::has_ended);
+    drop(server);
     Ok(if ended { Err("it ended early".to_owned()) } else { sampled })
-}
-
-/// What computes in the background, as little in the way as its nice value makes it.
-fn computing(bench: &Bench) -> Done<Running> {
-    let mut command = std::process::Command::new("nice");
-    command.args(["-n", "19", "setpriv", "--pdeathsig", "KILL"]).arg(std::env::current_exe()?);
-    Ok(Running::start(bench.server, command.args(["--analogue", "compute", ""]))?)
-}
-
-/// A server of our own and its client; the client ends first.
-fn served(bench: &Bench, server: &str, client: &str) -> Done<Vec<Running>> {
-    let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
-    let server = Running::analogue(bench.server, server, &port)?;
-    Ok(vec![Running::analogue(bench.client, client, &port)?, server])
 }
 
 fn build(bench: &Bench) -> Done<Measured> {
@@ -203,7 +192,7 @@ fn build(bench: &Bench) -> Done<Measured> {
     }
     let directory = std::env::temp_dir().join(format!("softtimers-build-{}", std::process::id()));
     fs::create_dir_all(&directory)?;
-    let mut building = Running::analogue(bench.server, "build", &directory.to_string_lossy())?;
+    let mut building = Running::analogue(bench.server, &[], ["build", &directory.to_string_lossy()])?;
     let sampled = sampled(bench);
     let ended = building.has_ended();
     drop(building);
@@ -214,14 +203,14 @@ fn build(bench: &Bench) -> Done<Measured> {
 
 /// The intervals of the server's processor, until there are as many as in the paper or the time is over.
 fn sampled(bench: &Bench) -> Done<Measured> {
-    wait(Duration::from_millis(500));
+    pause(Duration::from_millis(500));
     let cpu = bench.server.number() as u32;
     let config = ProbeConfig { processors: Some(vec![cpu]), samples: KEPT, ..ProbeConfig::default() };
     let mut probe = Probe::start(&config)?;
     probe.restart()?;
     let begun = Monotonic.now();
     loop {
-        wait(Duration::from_millis(50));
+        pause(Duration::from_millis(50));
         let passed = Monotonic.now().saturating_duration_since(begun);
         let samples: Vec<Sample> = if passed >= bench.longest || full(&probe, cpu)? {
             probe.samples(cpu)?
@@ -241,10 +230,4 @@ fn full(probe: &Probe, cpu: u32) -> Done<bool> {
         let busy = processor.busy().count;
         busy >= SAMPLES.into() || busy + processor.idle.count >= KEPT.into()
     }))
-}
-
-/// Lets the others go on.
-pub(crate) fn wait(time: Duration) {
-    // A signal that ends it early does no harm.
-    let _ = poll(&mut [], Timespec::try_from(time).ok().as_ref());
 }

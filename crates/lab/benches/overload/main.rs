@@ -24,22 +24,14 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
 use softtimers_forward::overload::Bench;
 use softtimers_forward::overload::Offer;
 use softtimers_forward::overload::Point;
 use softtimers_forward::overload::Receiver;
 use softtimers_forward::{Looking, Mode};
-use softtimers_lab::bench::{self, Asked, Section};
+use softtimers_lab::bench::{self, Section};
 use softtimers_lab::command::Program;
 use softtimers_measure::paired::Paired;
-
-#[derive(Parser, Debug)]
-#[command(about = "receiving under overload", disable_version_flag = true)]
-struct Arguments {
-    #[command(flatten)]
-    asked: Asked,
-}
 
 const SECTIONS: [Section<Effort>; 7] = [
     ("curve", curve::measure),
@@ -59,10 +51,9 @@ struct Effort {
 }
 
 fn main() -> ExitCode {
-    bench::main("overload", |given| {
-        let Arguments { asked } = bench::parse("overload", given, &SECTIONS);
+    bench::main("overload", &SECTIONS, |asked| {
         let trial = Duration::from_millis(if asked.quick { 100 } else { 500 });
-        asked.run("overload", "", &SECTIONS, &Effort { rounds: Paired::new(asked.rounds(5)), trial })
+        Ok(Effort { rounds: Paired::new(asked.rounds()), trial })
     })
 }
 

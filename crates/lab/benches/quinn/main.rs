@@ -23,8 +23,7 @@ mod run;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
-use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::bench::{self, Done, Section};
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Paired;
 use softtimers_measure::result::Table;
@@ -40,32 +39,18 @@ const RUNS: [(Line, Load, u32); 5] = [
     (Line { mbit: 100, packets: 20 }, Load::Idle, 4),
 ];
 
-#[derive(Parser, Debug)]
-#[command(about = "quinn as it is beside quinn behind the gate", disable_version_flag = true)]
-struct Arguments {
-    #[command(flatten)]
-    asked: Asked,
-    /// Of each run
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
-    seconds: u64,
-}
-
-const SECTIONS: [Section<Arguments>; 1] = [("quinn", measure)];
+const SECTIONS: [Section<(usize, Duration)>; 1] = [("quinn", measure)];
 
 fn main() -> ExitCode {
-    bench::main("quinn", |given| {
-        let arguments: Arguments = bench::parse("quinn", given, &SECTIONS);
-        arguments.asked.run("quinn", "", &SECTIONS, &arguments)
-    })
+    bench::main("quinn", &SECTIONS, |asked| Ok((asked.rounds(), asked.seconds(1))))
 }
 
 /// A table for each path and load.
-fn measure(arguments: &Arguments) -> Done<Vec<Table>> {
-    let time = Duration::from_secs(if arguments.asked.quick { 1 } else { arguments.seconds });
+fn measure(&(rounds, time): &(usize, Duration)) -> Done<Vec<Table>> {
     RUNS.into_iter()
         .map(|(line, load, connections)| {
             let title = format!("{line}, {load}, {connections} connections");
-            let paired = Paired::new(arguments.asked.rounds(5));
+            let paired = Paired::new(rounds);
             let measured = paired.contest(&[()], &mut Kind::ALL.clone(), |(), kind, round| {
                 run(*kind, line, load, connections, time, |name, figure| round.put(kind.name(), name, figure))
             });

@@ -14,6 +14,7 @@ use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt};
 use rcgen::{CertificateParams, KeyPair};
 use softtimers_lab::cpu;
+use softtimers_measure::estimate::quantile;
 use softtimers_measure::processor::Processor;
 use softtimers_quinn::gate::GateConfig;
 use softtimers_quinn::{SmoothRuntime, transport};
@@ -122,13 +123,12 @@ pub(crate) fn run(
     server.join().map_err(|_| "the server has panicked")??;
     let Seen { counters, mut bursts } = path.finish()?;
     bursts.sort_unstable();
-    let burst = |share: usize| f64::from(*bursts.get(bursts.len() * share / 1_000).unwrap_or(&0));
+    let burst = |share: f64| f64::from(quantile(&bursts, share).unwrap_or(0));
     let (goodput, cpu) = (bytes as f64 * 8e-6 / time.as_secs_f64(), used.as_secs_f64() / time.as_secs_f64());
-    let longest = f64::from(*bursts.last().unwrap_or(&0));
     let loss = counters.queue_drops as f64 / counters.offered.max(1) as f64;
     // Times that congestion control cut the window, of a connection.
     let cuts = events as f64 / f64::from(connections);
-    let told = [goodput, 100.0 * loss, cuts, burst(999), longest, 100.0 * cpu, cpu * 8e6 / goodput];
+    let told = [goodput, 100.0 * loss, cuts, burst(0.999), burst(1.0), 100.0 * cpu, cpu * 8e6 / goodput];
     COLUMNS.iter().zip(told).for_each(|((name, _), figure)| tell(name, figure));
     Ok(())
 }

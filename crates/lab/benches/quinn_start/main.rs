@@ -1,21 +1,14 @@
 //! Tables X and XI of the soft timers paper with quinn: `cargo bench -p softtimers-lab --bench quinn_start
-//! [-- --packets 100000]`, up to so many packets. See [`softtimers_lab::start`]. The kernel's TCP
-//! beside it, where namespaces may be made, in real time and up to 10,000 packets.
+//! [-- --packets 100000]`, up to so many packets. See [`softtimers_lab::start`].
 #![forbid(unsafe_code)]
-
-mod tcp;
 
 use std::error::Error;
 use std::process::ExitCode;
 
-use clap::Parser;
-use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::bench::{self, Done, Section};
 use softtimers_lab::start::{Path, Way, restart, time};
 use softtimers_measure::result::{Cell, Table};
 
-/// Of the kernel's TCP.
-const CONTROLS: [&str; 2] = ["cubic", "bbr"];
-const MOST_REAL: u64 = 10_000;
 const SIZES: [u64; 6] = [5, 10, 100, 1_000, 10_000, 100_000];
 
 const COLUMNS: [(&str, usize); 7] = [
@@ -28,28 +21,16 @@ const COLUMNS: [(&str, usize); 7] = [
     ("from 10%, after idle", 0),
 ];
 
-#[derive(Parser, Debug)]
-#[command(about = "a transfer by slow start, and at the known capacity", disable_version_flag = true)]
-struct Arguments {
-    #[command(flatten)]
-    asked: Asked,
-    /// The longest transfer
-    #[arg(long, default_value_t = 100_000)]
-    packets: u64,
-}
-
-const SECTIONS: [Section<u64>; 2] = [("quinn", virtual_time), ("tcp", real_time)];
+const SECTIONS: [Section<u64>; 1] = [("quinn", measure)];
 
 fn main() -> ExitCode {
-    bench::main("quinn_start", |given| {
-        let Arguments { asked, packets } = bench::parse("quinn_start", given, &SECTIONS);
-        let line = "; seconds until the last byte; in brackets how much less than from two packets";
-        asked.run("quinn_start", line, &SECTIONS, &if asked.quick { packets.min(100) } else { packets })
+    bench::main("quinn_start", &SECTIONS, |asked| {
+        Ok(if asked.quick { 100 } else { asked.number("packets").into() })
     })
 }
 
 /// Transfers in virtual time, on a connection that is there and with its set-up.
-fn virtual_time(most: &u64) -> Done<Vec<Table>> {
+fn measure(most: &u64) -> Done<Vec<Table>> {
     let mut tables = Vec::new();
     for mbit in [50, 100] {
         for set_up in [false, true] {
@@ -62,31 +43,6 @@ fn virtual_time(most: &u64) -> Done<Vec<Table>> {
         }
     }
     Ok(tables)
-}
-
-/// The kernel's TCP over the same path; a kernel may lack one of its controls.
-fn real_time(most: &u64) -> Done<Vec<Table>> {
-    let sizes: Vec<u64> = SIZES.into_iter().filter(|packets| packets <= most.min(&MOST_REAL)).collect();
-    let heads =
-        sizes.iter().flat_map(|packets| [format!("{packets} packets"), format!("{packets}, with set-up")]);
-    let heads: Vec<String> = heads.collect();
-    let columns = heads.iter().map(|head| (head.as_str(), 3));
-    let mut table =
-        Table::new("tcp", &[("Mbit/s", 0), ("control", 0)].into_iter().chain(columns).collect::<Vec<_>>());
-    for mbit in [50, 100] {
-        for control in CONTROLS {
-            match tcp::times(Path { mbit }, control, &sizes) {
-                Ok(times) => {
-                    let names = [Cell::from(mbit as f64), control.into()];
-                    table
-                        .rows
-                        .push(names.into_iter().chain(times.into_iter().flatten().map(Cell::from)).collect());
-                }
-                Err(reason) => table.note(format!("{mbit} Mbit/s, {control}: not possible here: {reason}")),
-            }
-        }
-    }
-    Ok(vec![table])
 }
 
 fn row(path: Path, packets: u64, set_up: bool) -> Result<Vec<Cell>, Box<dyn Error>> {

@@ -1,12 +1,22 @@
-//! A server in another process on its processor: [`Contender`], [`Running`].
+//! A server in another process on its processor, under load: [`Contender`].
 
-use std::error::Error;
-use std::net::SocketAddr;
-use std::process::{Command, Stdio};
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::process::Stdio;
+use std::time::Duration;
 
-use softtimers_lab::command::{Killed, announced};
-use softtimers_lab::server::engine::ServerStats;
-use softtimers_measure::processor::Processor;
+use softtimers_lab::bench::Done;
+use softtimers_lab::command::announced;
+use softtimers_lab::server::FILE;
+use softtimers_lab::server::client::Answered;
+use softtimers_lab::server::engine::{Engine, Looking, ServerStats};
+use softtimers_lab::server::processes::{self, Processes};
+use softtimers_lab::server::request::Site;
+use softtimers_measure::child;
+use softtimers_measure::paired::Round;
+use softtimers_measure::ticks::Ticks;
+
+use super::Effort;
 
 /// Who serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +30,12 @@ pub(crate) enum Contender {
     Processes,
 }
 
+/// Connections, and microseconds of work for each answer.
+pub(crate) type Load = (usize, u64);
+
+pub(crate) const RATE: &str = "kreq/s";
+pub(crate) const BUSY: &str = "busy";
+
 impl Contender {
     pub(crate) fn name(self) -> String {
         match self {
@@ -30,46 +46,81 @@ impl Contender {
         }
     }
 
-    /// Starts it on `processor` for so many connections and with so many microseconds of work for each answer, at `ports`
-    /// ports of as many addresses.
-    pub(crate) fn start(
+    /// One trial, whose figures are noted in this row: the server at so many ports of as many addresses, and what `clients`
+    /// make of it meanwhile. Processes do not say what they did.
+    pub(crate) fn trial(
         self,
-        processor: Processor,
+        effort: &Effort,
         ports: u8,
-        (connections, work): (usize, u64),
-    ) -> Result<Running, Box<dyn Error>> {
+        (connections, work): Load,
+        (round, row): (&mut Round, &str),
+        clients: impl FnOnce(&[SocketAddr]) -> io::Result<Answered>,
+    ) -> Done<(Answered, Option<ServerStats>)> {
+        let [here, there] = effort.processors;
         let addresses: Vec<String> = (1..=ports).map(|number| format!("127.0.0.{number}:0")).collect();
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["--parent", &std::process::id().to_string(), "--serve", &addresses.join(",")]);
-        command.args(["--work", &work.to_string()]);
-        match self {
-            Contender::Epoll => {}
-            Contender::Spin => _ = command.arg("--spin"),
-            Contender::Polled(quota) => _ = command.args(["--quota", &quota.to_string()]),
-            Contender::Processes => _ = command.args(["--processes", &connections.to_string()]),
-        }
-        let kept = processor.keep()?;
-        let started = announced(command.stdin(Stdio::piped()));
+        let (kind, number) = match self {
+            Contender::Epoll => ("epoll", 0),
+            Contender::Spin => ("spin", 0),
+            Contender::Polled(quota) => ("polled", quota as usize),
+            Contender::Processes => ("processes", connections),
+        };
+        let words = [kind, &number.to_string(), &work.to_string(), &addresses.join(",")];
+        let kept = here.keep()?;
+        let (mut server, line) = announced(child::command()?.args(words).stdin(Stdio::piped()))?;
         drop(kept);
-        let (child, line) = started?;
-        let listed = line.strip_prefix("listening on ");
-        let listed = listed.ok_or_else(|| format!("{}: {line:?}", self.name()))?;
-        Ok(Running { child, addresses: listed.split(',').map(str::parse).collect::<Result<_, _>>()? })
+        let addresses =
+            line.strip_prefix("listening on ").ok_or_else(|| format!("{}: {line:?}", self.name()))?;
+        let addresses: Vec<SocketAddr> = addresses.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        let kept = there.keep()?;
+        let before = Ticks::now(Some(here.number()));
+        let answered = clients(&addresses)?;
+        let after = Ticks::now(Some(here.number()));
+        drop(kept);
+        let busy = before.zip(after).and_then(|(before, after)| {
+            // Whatever runs there: programs, the kernel, interrupts; and the host, in whose time nothing could.
+            let passed = after.since(before);
+            passed.share(passed.all() - passed.idle)
+        });
+        let micros = |q| answered.latency.quantile(q).map(|nanos| nanos as f64 / 1e3);
+        round.put(row, RATE, answered.rate() / 1e3);
+        round.put(row, "p50 µs", micros(0.5));
+        round.put(row, "p99 µs", micros(0.99));
+        round.put(row, BUSY, busy);
+        round.put(row, "errors", answered.errors as f64);
+        // It ends with its stdin.
+        drop(server.child()?.stdin.take());
+        let told = server.output()?;
+        let stats = if told.trim_ascii().is_empty() { None } else { Some(serde_json::from_slice(&told)?) };
+        Ok((answered, stats))
     }
 }
 
-/// A server that ends when this does.
-#[derive(Debug)]
-pub(crate) struct Running {
-    child: Killed,
-    pub(crate) addresses: Vec<SocketAddr>,
-}
-
-impl Running {
-    /// Ends it, and says what it did; processes do not.
-    pub(crate) fn end(mut self) -> Result<Option<ServerStats>, Box<dyn Error>> {
-        drop(self.child.child()?.stdin.take());
-        let text = self.child.output()?;
-        if text.trim_ascii().is_empty() { Ok(None) } else { Ok(Some(serde_json::from_slice(&text)?)) }
-    }
+/// The server: until stdin ends it serves at these addresses, and then says what it did.
+pub(crate) fn serve(words: &[&str]) -> Done {
+    let site = |work: &str| Done::Ok(Site::of(&FILE).with_work(Duration::from_micros(work.parse()?)));
+    let (kind, number, work, addresses) = match *words {
+        ["one", work] => return Ok(processes::serve(&site(work)?)?),
+        [kind, number, work, addresses] => (kind, number, work, addresses),
+        _ => return Err("what is to be served?".into()),
+    };
+    let listeners: Vec<TcpListener> =
+        addresses.split(',').map(TcpListener::bind).collect::<Result<_, _>>()?;
+    let addresses = listeners.iter().map(|listener| Ok(listener.local_addr()?.to_string()));
+    let addresses = addresses.collect::<io::Result<Vec<_>>>()?.join(",");
+    let looking = match kind {
+        "spin" => Looking::Spin,
+        "polled" => Looking::Polled(number.parse()?),
+        "processes" => {
+            let _processes = Processes::start(number.parse()?, &listeners[0], &["one", work])?;
+            eprintln!("listening on {addresses}");
+            io::stdin().read_to_end(&mut Vec::new())?;
+            return Ok(());
+        }
+        _ => Looking::Epoll,
+    };
+    let site = site(work)?;
+    let engine = Engine::new(&site, &listeners, Some(&io::stdin()))?;
+    eprintln!("listening on {addresses}");
+    println!("{}", serde_json::to_string(&engine.run(looking)?)?);
+    Ok(())
 }

@@ -1,14 +1,13 @@
 //! The table: requests/s by who serves, with connections that are kept and with one for each request.
 
 use softtimers_lab::bench::Done;
+use softtimers_lab::server::client;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::{Measured, Round};
 use softtimers_measure::result::Table;
-use softtimers_measure::ticks::Ticks;
 
 use super::Effort;
-use super::contender::Contender;
-use super::load::Outcome;
+use super::contender::{BUSY, Contender, Load, RATE};
 
 /// Table XII's quotas, between the plain server and the slower one.
 const CONTENDERS: [Contender; 8] = [
@@ -53,14 +52,14 @@ fn tables(effort: &Effort, keep_alive: bool) -> Done<Vec<Table>> {
     Ok(tables)
 }
 
-fn said((connections, work): (usize, u64)) -> String {
+fn said((connections, work): Load) -> String {
     format!("{connections} connections, {work} µs of work an answer")
 }
 
 /// All contenders, another one first each round.
-fn rounds(effort: &Effort, keep_alive: bool, load: (usize, u64)) -> Done<Measured> {
+fn rounds(effort: &Effort, keep_alive: bool, load: Load) -> Done<Measured> {
     effort.rounds.contest(&[()], &mut CONTENDERS.clone(), |(), contender, round| {
-        trial(*contender, effort, keep_alive, load, round).map(drop)
+        trial(*contender, effort, keep_alive, load, round)
     })
 }
 
@@ -99,10 +98,10 @@ fn best(measured: &Measured) -> Contender {
 }
 
 /// Measures the best one anew: the largest of several figures that scatter is too large, by chance.
-fn confirmed(best: Contender, effort: &Effort, keep_alive: bool, load: (usize, u64)) -> Done<Table> {
+fn confirmed(best: Contender, effort: &Effort, keep_alive: bool, load: Load) -> Done<Table> {
     let kind = if keep_alive { "kept" } else { "closed" };
     let measured = effort.rounds.contest(&[()], &mut [Contender::Epoll, best], |(), contender, round| {
-        trial(*contender, effort, keep_alive, load, round).map(drop)
+        trial(*contender, effort, keep_alive, load, round)
     })?;
     let key = format!("{kind}, in pairs of their own");
     let mut table = Table::of(&key, &measured, [EPOLL.to_owned(), best.name()], &[(RATE, 1)]);
@@ -112,10 +111,9 @@ fn confirmed(best: Contender, effort: &Effort, keep_alive: bool, load: (usize, u
 }
 
 /// The least load with which the plain server is busy; the one with which it was the busiest if none is enough.
-fn saturating(effort: &Effort, keep_alive: bool) -> Done<((usize, u64), f64)> {
-    let tried = effort.load.map_or(LOADS.to_vec(), |load| vec![load]);
-    let mut reached = (tried[0], 0.0);
-    for load in tried {
+fn saturating(effort: &Effort, keep_alive: bool) -> Done<(Load, f64)> {
+    let mut reached = (LOADS[0], 0.0);
+    for load in LOADS {
         let mut round = Round::default();
         trial(Contender::Epoll, effort, keep_alive, load, &mut round)?;
         let busy = round.figure(EPOLL, BUSY).unwrap_or(f64::NAN);
@@ -130,35 +128,12 @@ fn saturating(effort: &Effort, keep_alive: bool) -> Done<((usize, u64), f64)> {
 }
 
 /// One contender under load.
-fn trial(
-    contender: Contender,
-    effort: &Effort,
-    keep_alive: bool,
-    load: (usize, u64),
-    round: &mut Round,
-) -> Done<Outcome> {
-    let [here, there] = effort.processors;
-    let running = contender.start(here, 1, load)?;
-    let kept = there.keep()?;
-    let overflows = listen_overflows();
-    let before = Ticks::now(Some(here.number()));
-    let outcome = effort.tool.load(running.addresses[0], load.0, keep_alive, effort.trial)?;
-    let after = Ticks::now(Some(here.number()));
-    drop(kept);
-    let stats = running.end()?;
-    let name = contender.name();
-    let busy = before.zip(after).and_then(|(before, after)| {
-        // Whatever runs there: programs, the kernel, interrupts; and the host, in whose time nothing could.
-        let passed = after.since(before);
-        passed.share(passed.all() - passed.idle)
-    });
-    round.put(&name, RATE, outcome.rate / 1e3);
-    round.put(&name, "p50 µs", outcome.p50);
-    round.put(&name, "p99 µs", outcome.p99);
-    round.put(&name, BUSY, busy);
-    round.put(&name, "errors", outcome.errors);
-    let turned_away =
-        listen_overflows().zip(overflows).map(|(now, before)| now.saturating_sub(before) as f64);
+fn trial(contender: Contender, effort: &Effort, keep_alive: bool, load: Load, round: &mut Round) -> Done {
+    let (name, before) = (contender.name(), listen_overflows());
+    let (_, stats) = contender.trial(effort, 1, load, (round, &name), |addresses| {
+        client::Load { clients: vec![(addresses[0], load.0)], keep_alive, time: effort.trial }.run()
+    })?;
+    let turned_away = listen_overflows().zip(before).map(|(now, before)| now.saturating_sub(before) as f64);
     round.put(&name, OVERFLOWS, turned_away);
     if let Some(stats) = stats {
         let answered = stats.answered.iter().sum::<u64>().max(1) as f64;
@@ -166,7 +141,7 @@ fn trial(
         round.put(&name, "sleeps / 1000", 1e3 * stats.sleeps as f64 / answered);
         round.put(&name, COST, stats.cpu_ns as f64 / 1e3 / answered);
     }
-    Ok(outcome)
+    Ok(())
 }
 
 /// Connections that the kernel has turned away since it started, because a listener had no room for them.
@@ -179,8 +154,6 @@ fn listen_overflows() -> Option<u64> {
 }
 
 const EPOLL: &str = "epoll";
-const RATE: &str = "kreq/s";
-const BUSY: &str = "busy";
 const AGAINST: &str = "against epoll";
 const AGAINST_ONE: &str = "against quota 1";
 const COST: &str = "CPU µs a request";
@@ -201,4 +174,4 @@ const BUSY_ENOUGH: f64 = 0.95;
 /// Connections, and microseconds of work. From a few times the largest quota on: with fewer, there is never so much to
 /// be found. With one processor for all clients these may be the slower side, whatever their number; then the answers are
 /// made to cost more.
-const LOADS: [(usize, u64); 5] = [(64, 0), (128, 0), (256, 0), (64, 10), (64, 30)];
+const LOADS: [Load; 5] = [(64, 0), (128, 0), (256, 0), (64, 10), (64, 30)];

@@ -1,6 +1,6 @@
 //! The simulated clock of contenders that read one themselves, and the real one of the stopwatch.
 //!
-//! tokio and libuv ask `clock_gettime`. This program has one of its own, which the linker prefers to
+//! tokio asks `clock_gettime`. This program has one of its own, which the linker prefers to
 //! the C library's; the price of a read is then a load, for nobody's disadvantage. The stopwatch asks the
 //! kernel, past the C library (rustix).
 

@@ -6,8 +6,6 @@ pub(crate) trait Contender {
     type Handle;
     /// Whether it can say when the next is due.
     const TELLS_NEXT: bool = true;
-    /// Whether its timers fire.
-    const FIRES: bool = true;
 
     /// An empty one. It may take `expected` as a hint, where its interface asks for one.
     fn new(expected: usize) -> Self;

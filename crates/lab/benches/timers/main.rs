@@ -1,5 +1,5 @@
 //! Timer structures beside each other in one run: `cargo bench -p softtimers-lab --bench timers
-//! [-- --workload W3 --contender softtimers --rounds 3 --quick --json FILE]`.
+//! [-- W3 --rounds 3 --quick --json FILE]`.
 //!
 //! Each pair of a contender and a workload is a process of its own, so that nobody inherits another's
 //! heap; the contenders take turns, and the median of the rounds is shown. What is counted is the
@@ -18,90 +18,85 @@
 //!
 //! Pages are of 4 KiB: huge ones are switched off in the processes that measure.
 
+mod bars;
 mod clock;
 mod contender;
 mod contenders;
-mod family;
-mod report;
 mod stalls;
 mod workloads;
 
-use std::process::{Command, ExitCode};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
 
-use clap::Parser;
-use softtimers_lab::bench::{self, Asked, Done, Section};
-use softtimers_measure::paired::Paired;
+use softtimers_lab::bench::{self, Done, Section};
+use softtimers_lab::command::output;
+use softtimers_measure::child;
+use softtimers_measure::paired::{Paired, Round};
 use softtimers_measure::result::Table;
 
-use contenders::Contest;
-use report::Figures;
+/// Figures of one contender on one workload, by name.
+type Figures = BTreeMap<String, f64>;
 
-#[derive(Parser, Debug)]
-#[command(about = "softtimers beside other timer structures, in one run", disable_version_flag = true)]
-struct Arguments {
-    /// Only these workloads, with or without their size: W1, W4/64, stalls
-    #[arg(long = "workload", value_name = "NAME")]
-    workloads: Vec<String>,
-    /// Only these contenders
-    #[arg(long = "contender", value_name = "NAME")]
-    contenders: Vec<String>,
-    #[command(flatten)]
-    asked: Asked,
-    /// Measure this one here, and print its figures as JSON: what the bench starts for each pair
-    #[arg(long, hide = true, num_args = 2, value_names = ["CONTENDER", "WORKLOAD"])]
-    one: Option<Vec<String>>,
+const MILLION: usize = 1_000_000;
+
+/// Each with its sizes.
+const SECTIONS: [Section<Effort>; 7] = [
+    ("W1", |effort| measure(effort, "W1", &[0, 200, 1_000, 10_000, 100_000, MILLION])),
+    ("W1R", |effort| measure(effort, "W1R", &[100_000, MILLION])),
+    ("W2", |effort| measure(effort, "W2", &[MILLION])),
+    ("W3", |effort| measure(effort, "W3", &[MILLION])),
+    ("W4", |effort| measure(effort, "W4", &[1, 8, 64, 1_000, 10_000, 100_000])),
+    ("W5", |effort| measure(effort, "W5", &[1_000, MILLION])),
+    ("stalls", |effort| measure(effort, "stalls", &[MILLION])),
+];
+
+struct Effort {
+    rounds: usize,
+    /// By how much the timers and operations are fewer.
+    shrink: usize,
 }
 
-const SECTIONS: [Section<Arguments>; 1] = [("timers", measure_all)];
-
 fn main() -> ExitCode {
-    bench::main("timers", |given| {
-        let arguments: Arguments = bench::parse("timers", given, &SECTIONS);
-        match &arguments.one {
-            Some(pair) => measure_one(&pair[0], &pair[1], arguments.asked.quick),
-            None => arguments.asked.run("timers", "", &SECTIONS, &arguments),
-        }
+    bench::child(measure_one).unwrap_or_else(|| {
+        bench::main("timers", &SECTIONS, |asked| {
+            Ok(Effort { rounds: asked.rounds(), shrink: if asked.quick { 10 } else { 1 } })
+        })
     })
 }
 
-/// The child: one contender, one workload, its figures on stdout. Shortly means a tenth of the timers and operations.
-fn measure_one(contender: &str, workload: &str, quick: bool) -> Done {
+/// The child: one contender, one workload, its figures on stdout.
+fn measure_one(words: &[&str]) -> Done {
+    let &[contender, workload, timers, shrink] = words else { return Err("four words are wanted".into()) };
     clock::small_pages();
-    let workload = workload.parse()?;
-    let contest = Contest { workload, shrink: if quick { 10 } else { 1 } };
-    let figures = contenders::run(contender, &contest)?;
+    let figures = contenders::run(contender, workload, timers.parse()?, shrink.parse()?)?;
     println!("{}", serde_json::to_string(&figures)?);
     Ok(())
 }
 
-/// A table for each workload.
-fn measure_all(arguments: &Arguments) -> Done<Vec<Table>> {
-    let workloads = workloads::named(&arguments.workloads)?;
-    let names = contenders::named(&arguments.contenders)?;
+/// A table for each size: the contenders, and all figures that there are.
+fn measure(effort: &Effort, workload: &str, sizes: &[usize]) -> Done<Vec<Table>> {
+    let names = contenders::ALL.map(|(name, _)| name);
     let mut tables = Vec::new();
-    for (which, workload) in workloads.iter().enumerate() {
-        eprintln!("{workload} ({} of {})", which + 1, workloads.len());
-        let workload = workload.to_string();
-        let paired = Paired::new(arguments.asked.rounds(3));
-        let measured = paired.contest(&[()], &mut names.clone(), |(), contender, round| {
-            let figures = in_a_process(contender, &workload, arguments.asked.quick)?;
-            figures.into_iter().for_each(|(name, figure)| round.put(contender, &name, figure));
-            Done::Ok(())
-        })?;
-        tables.push(report::table(&workload, &names, &measured));
+    for size in sizes {
+        eprintln!("{workload}/{size}");
+        let [timers, shrink] = [*size, effort.shrink].map(|number| number.to_string());
+        let mut figures = BTreeMap::new();
+        let measured = Paired::new(effort.rounds).contest(
+            &[()],
+            &mut names.clone(),
+            |(), contender, round: &mut Round| {
+                let told = output(child::command()?.args([*contender, workload, &timers, &shrink]))?;
+                let told: Figures = serde_json::from_str(&told)?;
+                told.iter().for_each(|(name, figure)| round.put(contender, name, *figure));
+                figures.extend(told);
+                Done::Ok(())
+            },
+        )?;
+        let columns: Vec<(&str, usize)> = figures.keys().map(|name| (name.as_str(), 1)).collect();
+        let key = format!("{workload}/{size}");
+        let mut table = Table::of(&key, &measured, names, &columns);
+        bars::of(&key, &measured).for_each(|bar| table.bar(bar));
+        tables.push(table);
     }
     Ok(tables)
-}
-
-fn in_a_process(contender: &str, workload: &str, quick: bool) -> Done<Figures> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--one", contender, workload]).args(quick.then_some("--quick"));
-    let output = command.output()?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{contender} on {workload}: {} {}", output.status, said.trim()).into());
-    }
-    // Why it did not take part, if so.
-    eprint!("{}", String::from_utf8_lossy(&output.stderr));
-    Ok(serde_json::from_slice(&output.stdout)?)
 }

@@ -7,42 +7,11 @@ use softtimers_measure::estimate::median;
 
 use crate::clock;
 use crate::contender::Contender;
-use crate::family::{Family, Workload};
-use crate::report::Figures;
 
-const MILLION: usize = 1_000_000;
 const SECOND: u64 = 1_000_000;
 
-/// All workloads, in the order of the report.
-const ALL: [(Family, &[usize]); 7] = [
-    (Family::W1, &[0, 200, 1_000, 10_000, 100_000, MILLION]),
-    (Family::W1R, &[100_000, MILLION]),
-    (Family::W2, &[MILLION]),
-    (Family::W3, &[MILLION]),
-    (Family::W4, &[1, 8, 64, 1_000, 10_000, 100_000]),
-    (Family::W5, &[1_000, MILLION]),
-    (Family::Stalls, &[MILLION]),
-];
-
-/// The workloads of these names, or all.
-pub(crate) fn named(names: &[String]) -> Result<Vec<Workload>, String> {
-    let all =
-        ALL.iter().flat_map(|&(family, sizes)| sizes.iter().map(move |&timers| Workload { family, timers }));
-    let all: Vec<Workload> = all.collect();
-    for name in names {
-        if !all.iter().any(|workload| is_called(workload, name)) {
-            let known: Vec<_> = all.iter().map(ToString::to_string).collect();
-            return Err(format!("no workload {name:?}; there are {}", known.join(", ")));
-        }
-    }
-    let wanted = |workload: &Workload| names.is_empty() || names.iter().any(|name| is_called(workload, name));
-    Ok(all.into_iter().filter(wanted).collect())
-}
-
-fn is_called(workload: &Workload, name: &str) -> bool {
-    let full = workload.to_string();
-    full == name || full.split('/').next() == Some(name)
-}
+/// Figures by name.
+pub(crate) type Named = Vec<(&'static str, f64)>;
 
 /// Of three measurements the median, for each of `operations`.
 fn median_of_three(operations: usize, mut measured: impl FnMut()) -> f64 {
@@ -59,7 +28,7 @@ fn far_timers<C: Contender>(contender: &mut C, timers: usize, random: &mut Rando
     (0..timers).map(|number| Some(contender.set(due(random), number as u32))).collect()
 }
 
-pub(crate) fn w1<C: Contender>(timers: usize, operations: usize) -> Figures {
+pub(crate) fn w1<C: Contender>(timers: usize, operations: usize) -> Named {
     let (mut contender, mut random) = (C::new(timers + 8), Random::new());
     let handles = far_timers(&mut contender, timers, &mut random);
     let pair = median_of_three(operations, || {
@@ -69,10 +38,10 @@ pub(crate) fn w1<C: Contender>(timers: usize, operations: usize) -> Figures {
         }
     });
     std::mem::forget((handles, contender));
-    [("set_cancel_ns".to_owned(), pair)].into()
+    vec![("set_cancel_ns", pair)]
 }
 
-pub(crate) fn w1r<C: Contender>(timers: usize, operations: usize) -> Figures {
+pub(crate) fn w1r<C: Contender>(timers: usize, operations: usize) -> Named {
     let (mut contender, mut random) = (C::new(timers + 8), Random::new());
     let mut handles = far_timers(&mut contender, timers, &mut random);
     let rearm = median_of_three(operations, || {
@@ -85,7 +54,7 @@ pub(crate) fn w1r<C: Contender>(timers: usize, operations: usize) -> Figures {
         }
     });
     std::mem::forget((handles, contender));
-    [("rearm_ns".to_owned(), rearm)].into()
+    vec![("rearm_ns", rearm)]
 }
 
 /// Gives back the handles of what fired.
@@ -97,7 +66,7 @@ fn release<C: Contender>(contender: &mut C, handles: &mut [Option<C::Handle>], f
     }
 }
 
-pub(crate) fn w2<C: Contender>(timers: usize) -> Figures {
+pub(crate) fn w2<C: Contender>(timers: usize) -> Named {
     let mut random = Random::new();
     let dues: Vec<u32> = (0..timers).map(|_| 1 + random.below(SECOND) as u32).collect();
     // The bench's own memory is touched before the contender's is counted.
@@ -123,9 +92,9 @@ pub(crate) fn w2<C: Contender>(timers: usize) -> Figures {
         }
     }
     let expire = (clock::spent() - start) as f64 / timers as f64;
-    assert!(count == timers || !C::FIRES, "{count} of {timers} timers fired");
+    assert!(count == timers, "{count} of {timers} timers fired");
     std::mem::forget((handles, contender));
-    [("insert_ns".to_owned(), insert), ("expire_ns".to_owned(), expire), ("bytes".to_owned(), bytes)].into()
+    vec![("insert_ns", insert), ("expire_ns", expire), ("bytes", bytes)]
 }
 
 /// Connections with a time-out each, of which one is re-armed each microsecond.
@@ -198,11 +167,11 @@ impl<C: Contender> Connections<C> {
     }
 }
 
-pub(crate) fn w3<C: Contender>(timers: usize, operations: usize) -> Figures {
+pub(crate) fn w3<C: Contender>(timers: usize, operations: usize) -> Named {
     let mut connections = Connections::<C>::warm(timers, 5 * SECOND);
     let step = median_of_three(operations, || connections.run(operations));
     std::mem::forget(connections);
-    [("step_ns".to_owned(), step)].into()
+    vec![("step_ns", step)]
 }
 
 /// Flows that are paced. `leap`: time goes from one due time to the next.
@@ -233,15 +202,15 @@ fn paced<C: Contender>(flows: usize, events: u64, leap: bool) -> f64 {
     run(events / 4);
     let start = clock::spent();
     let done = run(events);
-    let cost = (clock::spent() - start) as f64 / if C::FIRES { done } else { 2 * events } as f64;
+    let cost = (clock::spent() - start) as f64 / done as f64;
     std::mem::forget((handles, contender));
     cost
 }
 
-pub(crate) fn w4<C: Contender>(flows: usize, events: u64) -> Figures {
-    let mut measured = Figures::from([("step_ns".to_owned(), paced::<C>(flows, events, false))]);
+pub(crate) fn w4<C: Contender>(flows: usize, events: u64) -> Named {
+    let mut measured = vec![("step_ns", paced::<C>(flows, events, false))];
     if C::TELLS_NEXT {
-        measured.insert("leap_ns".to_owned(), paced::<C>(flows, events, true));
+        measured.push(("leap_ns", paced::<C>(flows, events, true)));
     }
     measured
 }
@@ -259,7 +228,7 @@ fn cost_of_poll_at<C: Contender>(contender: &mut C, operations: usize) -> f64 {
     (clock::spent() - start) as f64 / asked as f64
 }
 
-pub(crate) fn w5<C: Contender>(timers: usize, operations: usize) -> Figures {
+pub(crate) fn w5<C: Contender>(timers: usize, operations: usize) -> Named {
     let (mut contender, mut random) = (C::new(timers + 8), Random::new());
     let handles = far_timers(&mut contender, timers, &mut random);
     let (mut fired, mut now) = (Vec::with_capacity(64), 5);
@@ -275,9 +244,9 @@ pub(crate) fn w5<C: Contender>(timers: usize, operations: usize) -> Figures {
             black_box(&mut contender).advance(black_box(now), &mut fired);
         }
     });
-    let mut measured = Figures::from([("same_ns".to_owned(), same), ("moving_ns".to_owned(), moving)]);
+    let mut measured = vec![("same_ns", same), ("moving_ns", moving)];
     if C::TELLS_NEXT {
-        measured.insert("poll_at_ns".to_owned(), cost_of_poll_at(&mut contender, operations));
+        measured.push(("poll_at_ns", cost_of_poll_at(&mut contender, operations)));
     }
     assert!(fired.is_empty(), "a timer 60 s away fired");
     std::mem::forget((handles, contender));

@@ -21,18 +21,10 @@ mod resets;
 use std::future::Future;
 use std::process::ExitCode;
 
-use clap::Parser;
-use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::bench::{self, Done, Section};
 use softtimers_measure::paired::{Measured, Paired, Round};
 use softtimers_measure::result::Table;
 use tokio::runtime::Builder;
-
-#[derive(Parser, Debug)]
-#[command(about = "softtimers-tokio beside tokio's own timers", disable_version_flag = true)]
-struct Arguments {
-    #[command(flatten)]
-    asked: Asked,
-}
 
 const SECTIONS: [Section<usize>; 6] = [
     ("idle", lateness::idle),
@@ -44,10 +36,7 @@ const SECTIONS: [Section<usize>; 6] = [
 ];
 
 fn main() -> ExitCode {
-    bench::main("tokio_timers", |given| {
-        let Arguments { asked } = bench::parse("tokio_timers", given, &SECTIONS);
-        asked.run("tokio_timers", "", &SECTIONS, &if asked.quick { 2 } else { asked.rounds(15) })
-    })
+    bench::main("tokio_timers", &SECTIONS, |asked| Ok(asked.rounds()))
 }
 
 /// Whose timers.

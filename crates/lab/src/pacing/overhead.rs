@@ -9,15 +9,13 @@ use std::time::Duration;
 
 use softtimers::{PaceConfig, Rate, Strategy};
 use softtimers_load::turns::Contender;
-use softtimers_load::work::Work;
 use softtimers_measure::bar::Bar;
-use softtimers_measure::estimate::Estimate;
 use softtimers_measure::result::Table;
 
 use super::Quick;
 use crate::bench::Done;
-use crate::events::{cost, lost};
-use crate::turns::{self, Contest, TURN, engine};
+use crate::events::{Contests, PLAIN};
+use crate::turns::{TURN, engine};
 
 /// The paper's 10 and 20 µs, and two at which a signal of today keeps up, so that the means match.
 const INTERVALS: [u64; 4] = [10, 20, 50, 100];
@@ -25,7 +23,6 @@ const INTERVALS: [u64; 4] = [10, 20, 50, 100];
 const EVERY_TRIGGER_AT: u64 = 20;
 
 const CONTENDERS: usize = 6;
-const PLAIN: usize = 0;
 const EVERY_TRIGGER: usize = 2;
 const SOFT: usize = 3;
 const ONE_SHOT: usize = 4;
@@ -37,15 +34,6 @@ const EVENTS: [(usize, &str, usize); 4] = [
     (ONE_SHOT, "one-shot signal", PLAIN),
     (PERIODIC, "periodic signal", PLAIN),
 ];
-const COLUMNS: [(&str, usize); 7] = [
-    ("asked for, µs", 0),
-    ("by", 0),
-    ("mean interval µs", 1),
-    ("server's work lost %", 1),
-    ("in total, ns/event", 0),
-    ("base, ns/event", 0),
-    ("pollution, ns/event", 0),
-];
 const PAPER: &str = "The paper: a periodic timer (8253) at 20 µs cost 28% (Apache) and 36% (Flash) of the throughput, 22% of it base; a \
     one-shot one (APIC) at a comparable interval 13% and 22%; soft timers at every trigger state 2% and 6%.";
 
@@ -55,16 +43,8 @@ pub(super) fn run(quick: &Quick) -> Done<Vec<Table>> {
     let mut tables = Vec::new();
     for interval in INTERVALS {
         let rate = Rate::every(Duration::from_micros(interval))?;
-        let contest = |work| turns::contest(rate, work, contenders(rate), TURN, time);
-        let server = contest(Work::Echo { batch: 4 })?;
-        if server.interrupted {
-            break;
-        }
-        let compute = contest(Work::Compute)?;
-        tables.push(told(interval, &server, &compute));
-        if compute.interrupted {
-            break;
-        }
+        let Some(both) = Contests::of(rate, contenders(rate), time)? else { break };
+        tables.push(told(interval, &both));
     }
     if let Some(last) = tables.last_mut() {
         last.note(PAPER);
@@ -72,26 +52,19 @@ pub(super) fn run(quick: &Quick) -> Done<Vec<Table>> {
     Ok(tables)
 }
 
-fn told(interval: u64, server: &Contest<CONTENDERS>, compute: &Contest<CONTENDERS>) -> Table {
-    let mut table = server.table(&format!("{interval} µs"), &COLUMNS);
-    table.inconclusive = server.disturbed.clone().or_else(|| compute.disturbed.clone());
+fn told(interval: u64, both: &Contests<CONTENDERS>) -> Table {
+    let columns = [("asked for, µs", 0), ("by", 0), ("mean interval µs", 1)];
+    let mut table = both.table(&format!("{interval} µs"), &columns);
     let (mut totals, mut kept) = ([None; CONTENDERS], [None; CONTENDERS]);
     for (who, name, without) in EVENTS {
         if who == EVERY_TRIGGER && interval != EVERY_TRIGGER_AT {
             continue;
         }
-        let figures = Figures::of(server, compute, who, without);
-        totals[who] = figures.total.map(|total| total.median);
-        kept[who] = figures.lost.map(|lost| 1.0 - lost.median);
-        table.row([
-            (interval as f64).into(),
-            name.into(),
-            figures.interval.into(),
-            figures.lost.map(|lost| lost.times(100.0)).into(),
-            figures.total.into(),
-            figures.base.into(),
-            figures.pollution().into(),
-        ]);
+        let cost = both.cost(who, without);
+        totals[who] = cost.total.map(|total| total.median);
+        kept[who] = cost.lost.map(|lost| 1.0 - lost.median);
+        let mean = both.server.over(|round| Some(1e6 / round[who].event_rate));
+        table.rows.push(cost.row([(interval as f64).into(), name.into(), mean.into()]));
     }
     bars(interval, &totals, &kept).into_iter().for_each(|bar| table.bar(bar));
     table
@@ -128,36 +101,10 @@ fn contenders(rate: Rate) -> [Contender; CONTENDERS] {
     ]
 }
 
-/// What the rounds say of one contender.
-struct Figures {
-    /// The mean time between its events, in microseconds.
-    interval: Option<Estimate>,
-    /// The share of a plain loop's work that is not done.
-    lost: Option<Estimate>,
-    /// Nanoseconds for each event, on the server and where there is nothing in the caches to lose.
-    total: Option<Estimate>,
-    base: Option<Estimate>,
-}
-
-impl Figures {
-    fn of(server: &Contest<CONTENDERS>, compute: &Contest<CONTENDERS>, who: usize, without: usize) -> Self {
-        Figures {
-            interval: server.over(|round| Some(1e6 / round[who].event_rate)),
-            lost: server.over(|round| Some(lost(round, who, PLAIN))),
-            total: server.over(|round| cost(round, who, without)),
-            base: compute.over(|round| cost(round, who, without)),
-        }
-    }
-
-    /// What the server loses beyond the event itself.
-    fn pollution(&self) -> Option<f64> {
-        self.total.zip(self.base).map(|(total, base)| total.median - base.median)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::turns::Contest;
     use softtimers_load::turns::Share;
     use softtimers_measure::bar::Verdict;
 
@@ -176,11 +123,12 @@ mod tests {
         let server = contest([1_000.0, 980.0, 960.0, 970.0, 300.0, 400.0]);
         let compute = contest([1_000.0, 990.0, 980.0, 985.0, 400.0, 500.0]);
         // 60% of a second for 40,000 signals: 15 µs each; 12.5 µs of it base.
-        let shown = told(20, &server, &compute).to_string();
+        let both = Contests { server, compute };
+        let shown = told(20, &both).to_string();
         let row = "| 20 | periodic signal | 25.0 | 60.0 | 15000 | 12500 | 2500 |";
         assert!(shown.lines().any(|line| line == row), "{shown}");
         // softtimers' events are compared with its own loop: 10 of 980 for 50,000.
-        let soft = Figures::of(&server, &compute, SOFT, 1).total.unwrap();
+        let soft = both.cost(SOFT, 1).total.unwrap();
         assert!((soft.median - 204.0).abs() < 0.1, "{soft:?}");
     }
 

@@ -9,6 +9,9 @@
 //!
 //! Its rate is that by the processor time of the process, so that what other programs take does not count; the woken
 //! thread's time and its switches do.
+//!
+//! The ways take turns on the same device, another one first each round, for a virtual machine's speed drifts. Turns are
+//! short, and a ring full is a fifth of the packets of one: what came while nobody looked is thrown away, and no part of a turn.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,34 +20,100 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::setpriority_process;
+use serde_json::{Value, json};
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_forward::Mode;
 use softtimers_forward::overload::Filter;
-use softtimers_net::poller::{Device, FrameInfo};
+use softtimers_measure::distribution::Recorder;
+use softtimers_measure::estimate::median;
+use softtimers_measure::paired::in_turn;
+use softtimers_net::poller::{Device, FrameInfo, Packet, Poller};
+use softtimers_poll::{AnyPolicy, SourceConfig, SourceId};
 
-use super::turns::{Heard, Ways, with_poller};
+use super::{How, With, came, looking, open};
 use crate::cpu;
 
+#[derive(clap::Args, Debug, Clone)]
+pub struct Arguments {
+    interface: String,
+    #[command(flatten)]
+    how: How,
+    /// Turns of each way
+    #[arg(long, default_value_t = 8)]
+    rounds: usize,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> io::Result<Value> {
+    let _kept = arguments.how.keep()?;
+    open(&arguments.how, &[&arguments.interface], Turns(arguments.rounds))
+}
+
 /// By itself, polling at its trigger states by two policies, and beside a thread that is woken up.
-pub(crate) struct Computation;
+const WAYS: [&str; 4] = ["alone", "poll", "hybrid", "wake-up"];
 
-impl Ways for Computation {
-    const NAMES: [&'static str; 4] = ["alone", "poll", "hybrid", "wake-up"];
+/// So many rounds of them.
+struct Turns(usize);
 
-    fn turn<D: Device<Address = FrameInfo> + AsFd>(
-        way: usize,
-        device: D,
-        heard: &mut Heard,
-    ) -> io::Result<D> {
-        match way {
-            0 => {
-                heard.rates.push(work(TURN, || Ok(None))?);
-                Ok(device)
+impl With for Turns {
+    fn with<D: Device<Address = FrameInfo> + AsFd>(self, devices: Vec<D>) -> io::Result<Value> {
+        let mut device = devices.into_iter().next().ok_or_else(gone)?;
+        let mut all = WAYS.map(|_| Heard::default());
+        for round in 0..self.0 {
+            for way in in_turn(round, all.len()) {
+                discard(&mut device)?;
+                let heard = &mut all[way];
+                heard.begun = Monotonic.now();
+                device = turn(way, device, heard)?;
+                heard.time += Monotonic.now().saturating_duration_since(heard.begun);
             }
-            1 => polled(device, Mode::POLL, heard),
-            2 => polled(device, Mode::HYBRID, heard),
-            _ => woken(device, heard),
         }
+        let found = WAYS.iter().zip(&all);
+        Ok(found.map(|(name, heard)| ((*name).to_owned(), heard.found(&all[0].rates))).collect())
+    }
+}
+
+/// A turn of this way; the device is for the next one.
+fn turn<D: Device<Address = FrameInfo> + AsFd>(way: usize, device: D, heard: &mut Heard) -> io::Result<D> {
+    match way {
+        0 => {
+            heard.rates.push(work(TURN, || Ok(None))?);
+            Ok(device)
+        }
+        1 => polled(device, Mode::POLL, heard),
+        2 => polled(device, Mode::HYBRID, heard),
+        _ => woken(device, heard),
+    }
+}
+
+/// What a way has heard and done in its turns.
+#[derive(Default)]
+struct Heard {
+    /// When this turn began.
+    begun: Timestamp,
+    /// How long all took.
+    time: Duration,
+    received: u64,
+    latency: Recorder,
+    /// Pieces of work a second, a number a turn.
+    rates: Vec<f64>,
+}
+
+impl Heard {
+    /// Counts a packet, and notes how long it waited, if it came in this turn.
+    fn note(&mut self, packet: &Packet<'_, FrameInfo>) {
+        if let Some(came) = came(packet).filter(|&came| came > self.begun) {
+            self.received += 1;
+            self.latency.record_duration(Monotonic.now().saturating_duration_since(came));
+        }
+    }
+
+    /// `alone` is what the first way did in the same rounds.
+    fn found(&self, alone: &[f64]) -> Value {
+        json!({
+            "kept": median(self.rates.iter().zip(alone).map(|(rate, alone)| rate / alone)),
+            "received_pps": self.received as f64 / self.time.as_secs_f64(),
+            "latency_ns": self.latency.distribution(),
+        })
     }
 }
 
@@ -103,6 +172,37 @@ fn woken<D: Device<Address = FrameInfo> + AsFd>(device: D, heard: &mut Heard) ->
     })
 }
 
+/// Has a poller drive the device meanwhile.
+fn with_poller<D: Device<Address = FrameInfo> + AsFd>(
+    device: D,
+    mode: Mode,
+    drive: impl FnOnce(&mut Poller<D, AnyPolicy>, SourceId) -> io::Result<()>,
+) -> io::Result<D> {
+    let looking = looking(mode, QUOTA);
+    let mut poller: Poller<D, AnyPolicy> = Poller::new()?;
+    let source = poller.add(device, SourceConfig::new(looking.policy()).with_quota(looking.ring_quota()))?;
+    drive(&mut poller, source)?;
+    poller.remove(source).ok_or_else(gone)
+}
+
+/// Takes what waits in the ring, as many turns' worth as it has room for.
+fn discard<D: Device<Address = FrameInfo>>(device: &mut D) -> io::Result<()> {
+    for _ in 0..MOST_TURNS {
+        if !device.poll_rx(QUOTA as usize, |_, _| {})?.more {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn gone() -> io::Error {
+    io::Error::other("the device is gone")
+}
+
+/// Packets of a turn of the device.
+const QUOTA: u32 = 64;
+/// Of frames that wait: more than rings have room for.
+const MOST_TURNS: usize = 256;
 const TURN: Duration = Duration::from_millis(50);
 /// Rules: about a microsecond's worth.
 const PIECE: usize = 1_000;

@@ -7,20 +7,17 @@ use softtimers_measure::estimate::Estimate;
 use softtimers_measure::paired::{Measured, Paired};
 use softtimers_measure::result::Table;
 
-use super::plot;
 use super::trial::{Amount, Offer, Rig};
 use crate::bench::Done;
 
-/// A contender: its letter in the plot, its name, and its flags.
-type Contender = (char, &'static str, &'static str);
-
-const CONTENDERS: [Contender; 6] = [
-    ('h', "completion, hybrid", "--kind completion --mode hybrid"),
-    ('f', "feedback", "--kind feedback --mode hybrid"),
-    ('n', "naive", "--kind naive"),
-    ('p', "completion, poll", "--kind completion --mode poll"),
-    ('i', "completion, interrupt", "--kind completion --mode interrupt"),
-    ('x', "completion, hip", "--kind completion --mode hip"),
+/// Names and flags; those with a bar first.
+const CONTENDERS: [(&str, &str); 6] = [
+    ("completion, hybrid", "--kind completion --mode hybrid"),
+    ("feedback", "--kind feedback --mode hybrid"),
+    ("naive", "--kind naive"),
+    ("completion, poll", "--kind completion --mode poll"),
+    ("completion, interrupt", "--kind completion --mode interrupt"),
+    ("completion, hip", "--kind completion --mode hip"),
 ];
 
 /// What one trial has come to.
@@ -68,18 +65,18 @@ impl Setting<'_> {
     /// Trials of some time: the sweeps, and of those with a bar the rate of the peak and the highest in pairs.
     fn steady(&self) -> Result<[Table; 2]> {
         let Setting { rig, driver, burst, .. } = *self;
-        let (mut curves, mut table) = (Vec::new(), self.table(""));
+        let mut table = self.table("");
         let mut kept = Table::new(
             &format!("{driver}, bursts of {burst}, of the peak"),
             &[("", 0), ("at x capacity", 1), ("of the peak", 2)],
         );
-        for &(letter, name, flags) in &CONTENDERS[..rig.of(6, 3)] {
-            let is_judged = CONTENDERS[..2].iter().any(|of| of.0 == letter);
+        for (at, (name, flags)) in CONTENDERS.into_iter().take(rig.of(6, 3)).enumerate() {
+            let is_judged = at < 2;
             // Those with bars are repeated: a shared machine's speed drifts.
-            let rounds = if rig.quick || !is_judged { 1 } else { 3 };
+            let rounds = if is_judged { rig.rounds(3) } else { 1 };
             let sweeps = (0..rounds).map(|_| self.sweep(flags, |multiple| self.offer(multiple)));
             let points = middle(&sweeps.collect::<Result<Vec<_>>>()?);
-            rows(&mut table, letter, name, &points);
+            rows(&mut table, name, &points);
             if is_judged {
                 let most = reached(&points);
                 let share = self.kept(flags, &points)?;
@@ -91,10 +88,7 @@ impl Setting<'_> {
                 let quiet = share.is_some_and(|share| share.inconclusive().is_none());
                 kept.bar(Bar::at_least(figure, 0.92, of_peak).unless(!quiet));
             }
-            curves.push((letter, shape(&points)));
         }
-        let drawn: Vec<_> = curves.iter().map(|(letter, points)| (*letter, &points[..])).collect();
-        println!("```text\n{}```\n", plot::text(&drawn));
         table.note(OTHERS);
         Ok([table, kept])
     }
@@ -103,13 +97,13 @@ impl Setting<'_> {
     fn short(&self) -> Result<Table> {
         let Setting { capacity, burst, .. } = *self;
         let mut table = self.table(", 10,000 packets");
-        for &(letter, name, flags) in &CONTENDERS[..3] {
+        for (name, flags) in CONTENDERS.into_iter().take(3) {
             let offer = |multiple: f64| Offer {
                 burst,
                 amount: Amount::Packets(10_000),
                 ..Offer::steady(multiple * capacity, 0)
             };
-            rows(&mut table, letter, name, &self.sweep(flags, offer)?);
+            rows(&mut table, name, &self.sweep(flags, offer)?);
         }
         Ok(table)
     }
@@ -128,7 +122,7 @@ impl Setting<'_> {
     /// other, which a machine whose speed drifts does not tell apart. Pairs beside which others ran do not count.
     fn kept(&self, flags: &str, points: &[Point]) -> Result<Option<Measured>> {
         let Some((best, last)) = ends(points) else { return Ok(None) };
-        let paired = Paired::new(self.rig.of(7, 3)).repeating(3).beside_others();
+        let paired = Paired::new(self.rig.rounds(7)).repeating(3).beside_others();
         let measured = paired.rounds(|_, round| {
             let one = |multiple| trial(self.rig, self.driver, flags, multiple, self.offer(multiple));
             let (best, last) = (one(best)?, one(last)?);
@@ -156,9 +150,9 @@ impl Point {
 /// What leaves while twice as much comes as ever will: the reference of the multiples.
 pub(super) fn capacity(rig: &Rig, driver: &str) -> Result<f64> {
     let words = |rate| Offer::steady(rate, 400);
-    let first = trial(rig, driver, CONTENDERS[0].2, 1.0, words(400_000.0))?;
+    let first = trial(rig, driver, CONTENDERS[0].1, 1.0, words(400_000.0))?;
     // Of a slower machine that was more than enough; of a faster one it was not.
-    let again = trial(rig, driver, CONTENDERS[0].2, 1.0, words((2.0 * first.delivered).max(1_000.0)))?;
+    let again = trial(rig, driver, CONTENDERS[0].1, 1.0, words((2.0 * first.delivered).max(1_000.0)))?;
     Ok(again.delivered.max(first.delivered).max(1_000.0))
 }
 
@@ -179,10 +173,6 @@ fn trial(rig: &Rig, driver: &str, flags: &str, multiple: f64, offer: Offer) -> R
     let (found, offered) = rig.received(&words, &[(0, offer)])?;
     let delivered = found["delivered_pps"].as_f64().unwrap_or(0.0);
     Ok(Point { multiple, offered: offered[0].pps, delivered, found })
-}
-
-fn shape(points: &[Point]) -> Vec<(f64, f64)> {
-    points.iter().map(|point| (point.offered, point.delivered)).collect()
 }
 
 /// The multiple below the highest that delivered the most, and the highest; nothing is known where the generator was much
@@ -216,13 +206,13 @@ const COLUMNS: [(&str, usize); 14] = [
     ("asleep", 0),
 ];
 
-fn rows(table: &mut Table, letter: char, name: &str, points: &[Point]) {
+fn rows(table: &mut Table, name: &str, points: &[Point]) {
     for Point { multiple, offered, delivered, found } in points {
         let dropped = |key: &str| found["dropped"][key].as_f64().unwrap_or(0.0);
         let micros = |key: &str| found["latency_ns"][key].as_f64().map(|nanos| nanos / 1e3);
         let share = |key: &str| found[key].as_f64().unwrap_or(0.0);
         table.row([
-            format!("{letter} {name}").into(),
+            name.into(),
             (*multiple).into(),
             (offered / 1e3).into(),
             (delivered / 1e3).into(),

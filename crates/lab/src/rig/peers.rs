@@ -47,7 +47,7 @@ impl Peer {
     /// The peaks of ours and of it, in turn.
     fn compare(&self, rig: &Rig) -> Result<Table> {
         let Peer { driver, name, command } = self;
-        let paired = Paired::new(rig.of(7, 3)).beside_others();
+        let paired = Paired::new(rig.rounds(7)).beside_others();
         let measured = paired.contest(&[()], &mut [OURS, *name], |(), who, round| {
             let forwarder = match *who {
                 OURS => rig.forward(&format!("--driver {driver} --mode hybrid"))?,
@@ -75,7 +75,7 @@ const PEAK: &str = "peak kpps";
 /// If one does not begin or forwards nothing, or the generator ends badly.
 pub(super) fn compare(rig: &Rig) -> Result<Vec<Table>> {
     let bridge = Peer { driver: "packet", name: "the example bridge", command: rig.bridge() };
-    std::iter::once(&bridge).chain(&rig.peers).map(|peer| peer.compare(rig)).collect()
+    std::iter::once(&bridge).chain(&rig.arguments.peers).map(|peer| peer.compare(rig)).collect()
 }
 
 /// The most that it forwards.

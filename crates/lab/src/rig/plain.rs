@@ -6,13 +6,12 @@ use serde_json::Value;
 use softtimers_measure::result::{Cell, Table};
 
 use super::hosts::ip;
+use super::peers;
 use super::trial::{DESTINATION, Offer, Rig};
-use super::{peers, plot};
 use crate::bench::Done;
 
 struct Curve {
     name: String,
-    letter: char,
     /// Multiples of 100,000 a second; offered, delivered.
     points: Vec<(f64, f64)>,
     report: Value,
@@ -20,24 +19,22 @@ struct Curve {
 
 pub(super) fn forward(rig: &Rig) -> Done<Vec<Table>> {
     let rates: &[f64] = rig.of(&[100e3, 300e3, 600e3, 1e6, 1.5e6, 2.5e6, 4e6], &[300e3, 3e6]);
-    let modes = [('h', "hybrid"), ('n', "naive"), ('p', "poll"), ('i', "interrupt"), ('x', "hip")];
+    let modes = ["hybrid", "naive", "poll", "interrupt", "hip"];
     let mut curves = Vec::new();
     for driver in ["packet", "xdp"] {
-        for (letter, mode) in &modes[..rig.of(5, 2)] {
+        for mode in &modes[..rig.of(5, 2)] {
             let forwarder = rig.forward(&format!("--driver {driver} --mode {mode}"))?;
             let points = loaded(rig, rates)?;
             let report = forwarder.ended()?;
-            let letter = if driver == "xdp" { letter.to_ascii_uppercase() } else { *letter };
-            curves.push(Curve { name: format!("forward, {driver}, {mode}"), letter, points, report });
+            curves.push(Curve { name: format!("forward, {driver}, {mode}"), points, report });
         }
     }
-    let peer =
-        |name: &str, letter, points| Curve { name: name.to_owned(), letter, points, report: Value::Null };
+    let peer = |name: &str, points| Curve { name: name.to_owned(), points, report: Value::Null };
     let bridge = rig.forward_by(&rig.bridge())?;
-    curves.push(peer("example bridge, packet", 'b', loaded(rig, rates)?));
+    curves.push(peer("example bridge, packet", loaded(rig, rates)?));
     // It prints no object.
     let _ = bridge.ended();
-    curves.push(peer("kernel, ip_forward", 'k', with_ip_forward(rig, || loaded(rig, rates))?));
+    curves.push(peer("kernel, ip_forward", with_ip_forward(rig, || loaded(rig, rates))?));
     let mut tables = vec![told(&curves)];
     tables.extend(peers::compare(rig)?);
     Ok(tables)
@@ -89,12 +86,12 @@ fn told(curves: &[Curve]) -> Table {
     ];
     let mut table = Table::new("forward", &columns);
     let peak = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
-    for Curve { name, letter, points, report } in curves {
+    for Curve { name, points, report } in curves {
         let pairs: Vec<_> = points.iter().map(|(o, d)| format!("{:.0} ▸ {:.0}", o / 1e3, d / 1e3)).collect();
         let micros = |key: &str| Cell::from(report["latency_ns"][key].as_f64().map(|nanos| nanos / 1e3));
         let last = points.last().map_or(0.0, |point| point.1) / peak(points).max(1.0);
         table.row([
-            format!("{letter} {name}").into(),
+            name.as_str().into(),
             pairs.join(", ").into(),
             (peak(points) / 1e3).into(),
             last.into(),
@@ -115,7 +112,5 @@ fn told(curves: &[Curve]) -> Table {
             table.note(format!("{driver}: peak {:.2} of ip_forward's", own / kernel));
         }
     }
-    let drawn: Vec<_> = curves.iter().map(|curve| (curve.letter, &curve.points[..])).collect();
-    println!("```text\n{}```\n", plot::text(&drawn));
     table
 }

@@ -1,4 +1,4 @@
-//! What others get: sources beside a flooded one, programs beside a limited forwarder, the first packet of a burst.
+//! What others get: a computation beside packets, sources beside a flooded one, programs beside a limited forwarder, the first packet of a burst.
 
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Paired;
@@ -7,6 +7,49 @@ use softtimers_measure::result::Table;
 use super::curve::{RULES, capacity};
 use super::trial::{Amount, Offer, Rig};
 use crate::bench::Done;
+
+/// Polling beside a computation, up to 100,000 packets a second, five wanted in a poll; and being woken up.
+pub(super) fn compute(rig: &Rig) -> Done<Vec<Table>> {
+    let columns = [
+        ("driver", 0),
+        ("packets/s", 0),
+        ("by", 0),
+        ("work kept %", 1),
+        ("received/s", 0),
+        ("p50 µs", 1),
+        ("p99 µs", 1),
+        ("deviation µs", 1),
+    ];
+    let mut table = Table::new("compute", &columns);
+    let rounds = rig.rounds(60);
+    for driver in ["packet", "xdp"] {
+        for rate in [1_000.0, 20_000.0, 100_000.0] {
+            // Four turns of 50 ms a round, and some time to begin and to end.
+            let offer = Offer::steady(rate, 200 * rounds as u64 + 600);
+            let words = format!("compute r0 --driver {driver} --rounds {rounds}");
+            let (found, _) = rig.received(&words, &[(0, offer)])?;
+            for by in ["poll", "hybrid", "wake-up"] {
+                let of = &found[by];
+                let micros = |key: &str| of["latency_ns"][key].as_f64().map(|nanos| nanos / 1e3);
+                table.row([
+                    driver.into(),
+                    rate.into(),
+                    by.into(),
+                    of["kept"].as_f64().map(|kept| 100.0 * kept).into(),
+                    of["received_pps"].as_f64().into(),
+                    micros("p50").into(),
+                    micros("p99").into(),
+                    micros("stddev").into(),
+                ]);
+            }
+            if rate == 100_000.0 {
+                let figure = format!("computation beside 100,000 packets/s, {driver}, polled: work kept");
+                table.bar(Bar::at_least(figure, 0.95, found["poll"]["kept"].as_f64()));
+            }
+        }
+    }
+    Ok(vec![table])
+}
 
 /// One of four is flooded with twice what all could do; the others have little, and lose none of it.
 pub(super) fn sources(rig: &Rig) -> Done<Vec<Table>> {
@@ -102,7 +145,7 @@ pub(super) fn bursts(rig: &Rig) -> Done<Vec<Table>> {
     let sizes: &[u32] = rig.of(&[1, 4, 16, 64], &[1, 16]);
     let mut kinds = ["naive", POLLED, "completion --mode interrupt --quota 1"];
     let row = |kind: &str, burst: u32| format!("{kind}, bursts of {burst}");
-    let paired = Paired::new(rig.of(9, 1)).beside_others();
+    let paired = Paired::new(rig.rounds(9)).beside_others();
     let measured = paired.contest(sizes, &mut kinds, |&burst, kind, round| {
         let offer = Offer { burst, ..Offer::steady(RATE, 2_000) };
         let words = format!(

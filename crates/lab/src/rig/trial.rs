@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+use softtimers_measure::ticks::Ticks;
 
+use super::Arguments;
 use super::hosts::{Hosts, station};
-use super::peers::Peer;
 use crate::command::{self, Killed, Program, pause, signal};
 
 /// What is measured, as it was built.
@@ -35,9 +36,7 @@ pub(super) fn build() -> Result<Programs> {
 pub struct Rig {
     programs: Programs,
     pub(super) hosts: Hosts,
-    /// Forwarders of the reader's.
-    pub(super) peers: Vec<Peer>,
-    pub(super) quick: bool,
+    pub(super) arguments: Arguments,
     /// A process of the router's, whose `/proc` has the router's counters.
     holder: Killed,
 }
@@ -95,20 +94,19 @@ impl Offer {
 impl Rig {
     /// # Errors
     /// If the router cannot be entered.
-    pub(super) fn new(programs: Programs, hosts: Hosts, peers: Vec<Peer>, quick: bool) -> Result<Self> {
+    pub(super) fn new(programs: Programs, hosts: Hosts, arguments: Arguments) -> Result<Self> {
         let holder = hosts.command("middle", &["sleep", "3600"]).spawn().context("ip netns exec")?;
-        Ok(Rig { programs, hosts, peers, quick, holder: holder.into() })
+        Ok(Rig { programs, hosts, arguments, holder: holder.into() })
     }
 
     /// One of two, by the thoroughness.
     pub(super) fn of<T>(&self, usual: T, quick: T) -> T {
-        if self.quick { quick } else { usual }
+        if self.arguments.asked.quick { quick } else { usual }
     }
 
-    /// How busy the machine was when it began.
-    pub(super) fn busy(&self) -> String {
-        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        format!("; load {} when it began", load.split(' ').next().unwrap_or("unknown"))
+    /// How many rounds, where so many are usual.
+    pub(super) fn rounds(&self, usual: u32) -> usize {
+        self.of(self.arguments.rounds.unwrap_or(usual), 1) as usize
     }
 
     /// A receiver of [`receivers`](crate::receivers) under `offers` (by interface), and what it found.
@@ -251,58 +249,37 @@ impl Rig {
     }
 }
 
-/// What the receiver's processor has done so far, in ticks.
+/// What the receiver's processor has done so far, and of that the receiver and the kernel's thread for packets that are too
+/// many for an interrupt, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Shares {
-    all: f64,
-    busy: f64,
-    /// Of that, in interrupts.
-    interrupts: f64,
-    steal: f64,
-    /// By the receiver, and by the kernel's thread for packets that are too many for an interrupt.
-    own: f64,
+    all: Ticks,
+    own: u64,
 }
 
 impl Shares {
     fn read(process: u32) -> Option<Self> {
         let read = |path: &str| std::fs::read_to_string(path).ok();
         let stat = |process: &str| read(&format!("/proc/{process}/stat"));
-        let shares = Shares::of(&read("/proc/stat")?, &stat(&process.to_string())?)?;
-        let names = std::fs::read_dir("/proc")
-            .ok()?
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok());
+        let names = std::fs::read_dir("/proc").ok()?.flatten();
+        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut numbers = names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
         let kernel =
-            names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).find_map(|process| {
-                stat(&process).filter(|stat| stat.contains(" (ksoftirqd/1) ")).and_then(|stat| ticks(&stat))
-            });
-        Some(Shares { own: shares.own + kernel.unwrap_or(0) as f64, ..shares })
-    }
-
-    fn of(machine: &str, process: &str) -> Option<Self> {
-        let line = machine.lines().find_map(|line| line.strip_prefix("cpu1 "))?;
-        let spent: Vec<f64> = line.split(' ').take(8).map_while(|word| word.parse().ok()).collect();
-        let &[user, nice, system, idle, waiting, irq, softirq, steal] = &spent[..] else { return None };
-        let interrupts = irq + softirq;
-        let busy = user + nice + system + interrupts;
-        // Whom an interrupt has found there is charged for it, too: to leave interrupts out would hide as much of others. One
-        // that has found the processor idle is charged to nobody, and the kernel does not say how many there were: they are
-        // taken for others, so that a trial may be called disturbed that was not, and never the other way round.
-        Some(Shares {
-            all: busy + idle + waiting + steal,
-            busy,
-            interrupts,
-            steal,
-            own: ticks(process)? as f64,
-        })
+            numbers.find_map(|process| stat(&process).filter(|stat| stat.contains(" (ksoftirqd/1) ")));
+        let kernel = kernel.and_then(|stat| ticks(&stat)).unwrap_or(0);
+        Some(Shares { all: Ticks::now(Some(1))?, own: ticks(&stat(&process.to_string())?)? + kernel })
     }
 
     /// The shares of the processor since: of others, at most; of interrupts, whomever they found; of the host.
     fn since(&self, before: &Self) -> Option<[f64; 3]> {
-        let all = self.all - before.all;
-        let others = (self.busy - before.busy) - (self.own - before.own);
-        let interrupts = self.interrupts - before.interrupts;
-        (all > 0.0).then(|| [others.max(0.0), interrupts, self.steal - before.steal].map(|ticks| ticks / all))
+        let passed = self.all.since(before.all);
+        // Whom an interrupt has found there is charged for it, too: to leave interrupts out would hide as much of others. One
+        // that has found the processor idle is charged to nobody, and the kernel does not say how many there were: they are
+        // taken for others, so that a trial may be called disturbed that was not, and never the other way round.
+        let others = (passed.programs + passed.interrupts).saturating_sub(self.own - before.own);
+        let [others, interrupts, steal] =
+            [others, passed.interrupts, passed.steal].map(|ticks| passed.share(ticks));
+        Some([others?, interrupts?, steal?])
     }
 }
 
@@ -449,17 +426,16 @@ mod tests {
 
     #[test]
     fn others_have_what_is_busy_and_not_the_receivers() {
-        let at = |machine: &str, own: &str| {
-            let machine = format!("cpu  9 9 9 9 9 9 9 9\ncpu0 9 9 9 9 9 9 9 9\ncpu1 {machine} 0 0\n");
-            Shares::of(&machine, &format!("77 (a (b) c) R 1 2 3 4 5 6 7 8 9 10 {own} 0 0")).unwrap()
+        let at = |machine: &str, own| {
+            let all = Ticks::parse(&format!("cpu0 9 9 9 9 9 9 9 9\ncpu1 {machine} 0 0\n"), Some(1)).unwrap();
+            Shares { all, own }
         };
-        let before = at("100 0 100 50 0 0 0 0", "90 80");
-        let after = at("120 10 120 90 0 0 5 5", "110 90");
+        let before = at("100 0 100 50 0 0 0 0", 170);
+        let after = at("120 10 120 90 0 0 5 5", 200);
         assert_eq!(after.since(&before), Some([0.25, 0.05, 0.05]));
         // One that finds it idle: of nobody, so perhaps of others.
-        let idle = at("100 0 100 140 0 4 6 0", "90 80");
+        let idle = at("100 0 100 140 0 4 6 0", 170);
         assert_eq!(idle.since(&before), Some([0.1, 0.1, 0.0]));
         assert_eq!(before.since(&before), None);
-        assert_eq!(Shares::of("", ""), None);
     }
 }

@@ -52,8 +52,6 @@ pub struct ServerStats {
     pub answered: Vec<u64>,
     /// Connections accepted.
     pub accepted: u64,
-    /// Connections closed at once, beyond what it takes on.
-    pub refused: u64,
     /// Looks at the network that found something.
     pub looks: u64,
     /// Connections that these found ready or new.
@@ -232,11 +230,6 @@ impl<'a> Engine<'a> {
                     // Of a client that has given up meanwhile.
                     Err(_) => continue,
                 };
-            let connections = self.places.len() - self.free.len();
-            if connections >= MOST_CONNECTIONS {
-                self.stats.refused += 1;
-                continue;
-            }
             self.stats.accepted += 1;
             found += 1;
             let place = Place {
@@ -314,8 +307,6 @@ const END: u64 = u64::MAX;
 const MOST_PORTS: usize = 64;
 /// Of one port at a look; the others are there at the next.
 const MOST_ACCEPTED: usize = 64;
-/// Below what a process may have open by default.
-const MOST_CONNECTIONS: usize = 512;
 /// Without a find for the longest interval between two looks, nobody asks any more. It is what being woken up costs, many
 /// times over, and nothing beside a pause of people.
 const PATIENCE: Duration = Duration::from_millis(1);
@@ -330,6 +321,7 @@ mod tests {
     use crate::server::FILE;
     use crate::server::client::paced::Paced;
     use crate::server::client::{Answered, Load};
+    use crate::server::request::Answer;
 
     /// What clients see of a server with so many ports, and what it says of itself.
     fn served<T: Send>(
@@ -419,7 +411,7 @@ mod tests {
             stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
             for _ in 0..PAUSES {
                 stream.write_all(b"GET /file HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-                let mut answer = vec![0; Site::of(&FILE).bytes(OK).len()];
+                let mut answer = vec![0; Site::of(&FILE).bytes(Answer::Kept).len()];
                 stream.read_exact(&mut answer).unwrap();
                 // Asleep for longer than it polls.
                 let nothing = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -433,12 +425,6 @@ mod tests {
     }
 
     const PAUSES: u64 = 10;
-
-    const OK: super::super::request::Answer = super::super::request::Answer {
-        status: super::super::request::Status::Ok,
-        head_only: false,
-        close: false,
-    };
 
     #[test]
     fn hostile_clients_get_their_answer_and_the_others_theirs() {
@@ -468,11 +454,10 @@ mod tests {
             let codes = texts.each_ref().map(|text| {
                 text.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect::<Vec<_>>().join(" ")
             });
-            assert_eq!(codes[0], "400");
-            assert_eq!(codes[1], "404");
             // The rest of what was sent may have made the kernel forget the answer.
-            assert!(codes[2] == "431" || codes[2].is_empty(), "{codes:?}");
-            assert_eq!((&*codes[3], &*codes[4]), ("200 200", "413"));
+            let refused = |codes: &str| codes == "400" || codes.is_empty();
+            assert!([0, 1, 2, 4].iter().all(|&at| refused(&codes[at])), "{codes:?}");
+            assert_eq!(codes[3], "200 200");
             assert!(stats.answered[0] >= 6, "{stats:?}");
         }
     }
@@ -496,7 +481,7 @@ mod tests {
                 let mut stream = TcpStream::connect(addresses[0]).unwrap();
                 stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
                 let mut sent = stream.try_clone().unwrap();
-                let mut answers = vec![0; 1_024 * Site::of(&FILE).bytes(OK).len()];
+                let mut answers = vec![0; 1_024 * Site::of(&FILE).bytes(Answer::Kept).len()];
                 std::thread::scope(|scope| {
                     scope.spawn(move || {
                         sent.write_all(&b"GET /file HTTP/1.1\r\nHost: hh\r\n\r\n".repeat(1_024))

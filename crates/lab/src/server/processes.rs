@@ -12,7 +12,9 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
+
+use softtimers_measure::child;
 
 use super::connection::{Connection, Step, scratch};
 use super::request::Site;
@@ -22,17 +24,17 @@ use super::request::Site;
 pub struct Processes(Vec<Child>);
 
 impl Processes {
-    /// Starts so many of this program with these arguments, each of which is to call [`serve`], and waits until all are
+    /// Starts so many of this program with these words, each of which is to call [`serve`], and waits until all are
     /// ready: a load that came sooner would be measured beside their start.
     ///
     /// # Errors
     /// If the system refuses, or one of them ends.
-    pub fn start(number: usize, listener: &TcpListener, arguments: &[String]) -> io::Result<Self> {
+    pub fn start(number: usize, listener: &TcpListener, words: &[&str]) -> io::Result<Self> {
         let mut processes = Processes(Vec::with_capacity(number));
         for _ in 0..number {
             let inherited: OwnedFd = listener.as_fd().try_clone_to_owned()?;
-            let mut command = Command::new(std::env::current_exe()?);
-            command.args(arguments).stdin(Stdio::from(inherited)).stdout(Stdio::piped());
+            let mut command = child::command()?;
+            command.args(words).stdin(Stdio::from(inherited)).stdout(Stdio::piped());
             processes.0.push(command.spawn()?);
         }
         for child in &mut processes.0 {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use softtimers_core::Random;
 use softtimers_measure::distribution::{Distribution, Quantile, Recorder};
+use softtimers_measure::estimate::quantile;
 use softtimers_measure::units::show_duration;
 use softtimers_sim::noise::{self, undelayed, wanted};
 
@@ -106,7 +107,7 @@ impl ClassReport {
             threshold_ns: threshold,
             p_delayed: Some(p_delayed),
             survival: TIMES.map(|times| Slower { times, share: phases.share_above(beyond(times)) }).to_vec(),
-            cdf: SHARES.map(|share| Quantile { share, ns: at(&sorted, share) }).to_vec(),
+            cdf: SHARES.map(|share| Quantile { share, ns: quantile(&sorted, share).unwrap_or(0) }).to_vec(),
             explained: (delayed > 0).then(|| 1.0 - unexplained as f64 / delayed as f64),
             causes,
             interrupts: measured.interrupted(threshold),
@@ -193,11 +194,6 @@ fn slowdown(phases: &noise::Phases, nodes: u32, threshold: u64, seed: u64) -> Sl
     }
 }
 
-fn at(sorted: &[u64], share: f64) -> u64 {
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted[rank.saturating_sub(1).min(sorted.len() - 1)]
-}
-
 /// Columns of a share on a logarithmic scale on which one phase of all has one, and all have thirty.
 fn bar(share: f64, phases: u64) -> usize {
     let least = 1.0 / phases.max(2) as f64;
@@ -222,10 +218,5 @@ mod tests {
     #[test]
     fn one_phase_has_one_column_and_all_have_thirty() {
         assert_eq!([0.0, 1e-4, 1e-2, 1.0].map(|share| bar(share, 10_000)), [0, 1, 16, 30]);
-    }
-
-    #[test]
-    fn ranks_are_found_at_both_ends() {
-        assert_eq!([0.0, 0.5, 0.51, 1.0].map(|share| at(&[1, 2, 3, 4], share)), [1, 2, 3, 4]);
     }
 }

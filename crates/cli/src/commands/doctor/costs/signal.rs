@@ -16,6 +16,7 @@ use std::time::Duration;
 use softtimers::late::cpu_time;
 use softtimers::{Clock, Monotonic};
 use softtimers_linux::signal_timer::SignalTimer;
+use softtimers_measure::estimate::median;
 
 /// CPU time that one expiry takes from the work, in nanoseconds, at 10,000 expiries a second.
 pub(super) fn cpu_taken() -> io::Result<f64> {
@@ -33,10 +34,8 @@ pub(super) fn cpu_taken() -> io::Result<f64> {
             taken.push((with.as_nanos() as f64 - without.as_nanos() as f64) / signals as f64);
         }
     }
-    taken.sort_by(f64::total_cmp);
     // On a machine that did something else meanwhile it may even be negative, which no price is.
-    taken
-        .get(taken.len() / 2)
+    median(taken)
         .map(|median| median.max(0.0))
         .ok_or_else(|| io::Error::other("a timer of 100 us did not interrupt 10 ms of work"))
 }

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
+use softtimers_measure::estimate::quantile;
 use softtimers_measure::processor::Processor;
 
 /// For how long a thread keeps the processor that another one wants, in nanoseconds; `None` if it
@@ -65,7 +66,7 @@ fn runs() -> Vec<u64> {
 /// its time, and nothing makes one longer: so the long ones tell.
 fn whole(mut runs: Vec<u64>) -> Option<f64> {
     runs.sort_unstable();
-    (runs.len() >= FEWEST).then(|| runs[runs.len() * 9 / 10] as f64)
+    quantile(&runs, 0.9).filter(|_| runs.len() >= FEWEST).map(|run| run as f64)
 }
 
 const WATCHED: Duration = Duration::from_millis(300);
