@@ -90,7 +90,7 @@ fn in_tokio(wait: impl AsyncFn(tokio::time::Instant), idle: Option<Idle>) -> Vec
     let runtime = softtimers_tokio::trigger_at_park(&mut builder).enable_all().build().expect("a runtime");
     runtime.block_on(async {
         if let Some(idle) = idle {
-            Driver::start(idle).expect("the first driver of its runtime");
+            Driver::builder().idle(idle).start().expect("the first driver of its runtime");
         }
         let mut late = Vec::with_capacity(WAITS);
         for _ in 0..WAITS {

@@ -176,17 +176,41 @@ impl<E> Shared<E> {
     /// # Errors
     /// None that a working kernel gives; that of a remote's arming, if it had one.
     pub fn arm(&mut self, now: Timestamp) -> io::Result<()> {
-        self.common.arm(now, Duration::ZERO)
+        self.common.arm(now, Duration::ZERO).map(|_| ())
     }
 
     /// As [`arm`](Self::arm), but the descriptor becomes readable `lead` before the earliest deadline, whoever sets
     /// that until the next call: for an owner that polls away what a wake-up may take
-    /// ([`Idle`](crate::idle::Idle)).
+    /// ([`Idle`](crate::idle::Idle)). Returns when that is as things stand.
     ///
     /// # Errors
     /// As [`arm`](Self::arm).
-    pub fn arm_ahead(&mut self, now: Timestamp, lead: Duration) -> io::Result<()> {
+    pub fn arm_ahead(&mut self, now: Timestamp, lead: Duration) -> io::Result<Option<Timestamp>> {
         self.common.arm(now, lead)
+    }
+
+    /// From now on two wake-ups of a sleeping owner are `apart` or more: fewer of them, for events that are up to so much late
+    /// beyond their slack. Zero, unless set. Within the slack wake-ups are coalesced anyway: one serves all events whose
+    /// slack it falls into.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use softtimers::shared::Shared;
+    /// use softtimers::{Clock, Config, Monotonic, Slack};
+    ///
+    /// let mut timers = Shared::new(Config::default())?;
+    /// timers.coalesce(Duration::from_millis(2));
+    /// let start = Monotonic.now();
+    /// timers.schedule(start, Duration::ZERO, Slack::EXACT, "first");
+    /// let first = timers.arm_ahead(start, Duration::ZERO)?.unwrap();
+    /// timers.wait(Duration::from_secs(1))?;
+    /// timers.schedule(start, Duration::from_micros(10), Slack::EXACT, "second");
+    /// let second = timers.arm_ahead(Monotonic.now(), Duration::ZERO)?.unwrap();
+    /// assert_eq!(second, first + Duration::from_millis(2));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn coalesce(&mut self, apart: Duration) {
+        self.common.coalesce(apart);
     }
 
     /// Call this when the descriptor was reported readable, as [`Backup::expired`]. [`wait`](Self::wait) does so

@@ -72,6 +72,73 @@ pub struct Driver {
     timers: Option<Arc<Timers>>,
 }
 
+/// How a runtime's [`Driver`] waits: [`Driver::builder`].
+///
+/// ```
+/// use std::time::Duration;
+/// use softtimers_tokio::{Driver, Idle};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// Driver::builder().idle(Idle::hybrid()).start()?;
+/// softtimers_tokio::sleep(Duration::from_micros(40)).await;
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing changes before `start`"]
+pub struct DriverBuilder {
+    pub(crate) idle: Idle,
+    pub(crate) coalesce: Duration,
+}
+
+impl DriverBuilder {
+    const fn new() -> Self {
+        DriverBuilder { idle: Idle::park(), coalesce: Duration::ZERO }
+    }
+
+    /// Sets the idle policy; [`Idle::park`] unless set: the driver wakes up before the earliest deadline by what a wake-up
+    /// takes at the least, and polls the rest.
+    ///
+    /// With [`Idle::hybrid`] it is by what a wake-up takes at the most, and [`Idle::spin`] polls while anything is pending.
+    /// The driver's task polls by yielding, so one worker is busy and the others and the runtime's I/O go on; of all
+    /// drivers and loops of a process one at a time spins, within its [`PollBudget`](softtimers_core::PollBudget).
+    pub const fn idle(mut self, idle: Idle) -> Self {
+        self.idle = idle;
+        self
+    }
+
+    /// Keeps two wake-ups of the driver `apart` at the least; zero unless set. For many dense timers: a timer may be late by
+    /// so much beyond its slack where no trigger state meets it, and a wake-up serves all that came due.
+    ///
+    /// With slack this is not needed: within it one wake-up serves all neighbours anyway.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use softtimers_tokio::Driver;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// Driver::builder().coalesce(Duration::from_micros(200)).start()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub const fn coalesce(mut self, apart: Duration) -> Self {
+        self.coalesce = apart;
+        self
+    }
+
+    /// Starts the driver of this runtime, before its first timer.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the runtime has had a timer; whatever the kernel says about another descriptor.
+    ///
+    /// # Panics
+    /// Outside of a runtime, and in one built without `enable_io`.
+    #[track_caller]
+    pub fn start(self) -> io::Result<Driver> {
+        Ok(Driver { timers: registry::start(&self)? })
+    }
+}
+
 /// Counters of a [`Driver`] since its beginning; all zero where tokio's timers serve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -108,32 +175,9 @@ impl Driver {
         Driver { timers: registry::current() }
     }
 
-    /// Starts the driver of this runtime with an idle policy, before its first timer.
-    ///
-    /// Without this it is [`Idle::park`]: the driver wakes up before the earliest deadline by what a wake-up takes at the
-    /// least, and polls the rest. With [`Idle::hybrid`] it is by what a wake-up takes at the most, and [`Idle::spin`] polls
-    /// while anything is pending. The driver's task polls by
-    /// yielding, so one worker is busy and the others and the runtime's I/O go on; of all drivers and loops of a
-    /// process one at a time spins, within its [`PollBudget`](softtimers_core::PollBudget).
-    ///
-    /// ```
-    /// use softtimers_tokio::{Driver, Idle};
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// Driver::start(Idle::hybrid())?;
-    /// softtimers_tokio::sleep(std::time::Duration::from_micros(40)).await;
-    /// # Ok::<(), std::io::Error>(())
-    /// # }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    /// `AlreadyExists` if the runtime has had a timer; whatever the kernel says about another descriptor.
-    ///
-    /// # Panics
-    /// Outside of a runtime, and in one built without `enable_io`.
-    #[track_caller]
-    pub fn start(idle: Idle) -> io::Result<Driver> {
-        Ok(Driver { timers: registry::start(idle)? })
+    /// How the driver of this runtime is to wait, to be said before its first timer.
+    pub const fn builder() -> DriverBuilder {
+        DriverBuilder::new()
     }
 
     /// The driver of this thread's runtime if it has started: for places that every thread passes.

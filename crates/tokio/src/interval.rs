@@ -8,7 +8,7 @@ use softtimers_core::Slack;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::clock;
-use crate::missed_tick::{TOLERANCE, next_tick};
+use crate::missed_tick::{next_tick, tolerance_of};
 use crate::timer::Timer;
 
 /// Ticks every `period`, for the first time at once.
@@ -46,7 +46,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
         scheduled: start,
         period,
         missed_tick_behavior: MissedTickBehavior::default(),
-        tolerance: TOLERANCE,
+        tolerance: tolerance_of(period),
     }
 }
 
@@ -111,15 +111,15 @@ impl Interval {
         self.missed_tick_behavior
     }
 
-    /// Sets what is done about missed ticks; the meaning is exactly tokio's.
+    /// Sets what is done about missed ticks; the meaning is tokio's, but for the tolerance of periods below 5 ms.
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
     }
 
-    /// How late a tick may be and still count as on time, whatever the behaviour; 5 ms, as with tokio, unless set.
+    /// Sets how late a tick may be and still count as on time: 5 ms as with tokio, and never more than the period, unless set.
     ///
-    /// With a period below that, `Skip` and `Delay` let a stall of up to so much be followed by a burst. Zero makes
-    /// them do what they are called at any period.
+    /// With tokio's 5 ms a shorter period would let a stall of up to so much be followed by a burst, whatever the behaviour.
+    /// With zero each tick that is late at all counts as missed.
     pub fn set_missed_tick_tolerance(&mut self, tolerance: Duration) {
         self.tolerance = tolerance;
     }

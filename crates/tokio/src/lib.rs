@@ -35,7 +35,7 @@
 //!   a task that was [`wrap`](fn@wrap)ped, each park and unpark of a thread with [`trigger_at_park`], and each call of
 //!   [`trigger`](fn@trigger).
 //! - **One timerfd** for a runtime, however many timers; one task waits for it ([`driver`]). What is pending costs
-//!   nothing. [`Driver::start`] makes that task poll for a while before a deadline, or spin.
+//!   nothing. [`Driver::builder`] makes that task poll for a while before a deadline, or spin, or wake up less often.
 //! - **Departures at a rate** that does not burst after a stall: [`Pacer`].
 //!
 //! Off Linux, and where tokio's clock is paused, tokio's own timers serve; the API is the same.
@@ -63,7 +63,7 @@ pub mod wrap;
 pub use softtimers_core::{CatchUp, Idle, PaceConfig, PollBudget, Rate, RateClock, Slack, TriggerState};
 pub use tokio::time::{Instant, MissedTickBehavior};
 
-pub use driver::{Driver, DriverStats, trigger};
+pub use driver::{Driver, DriverBuilder, DriverStats, trigger};
 pub use hooks::trigger_at_park;
 #[cfg(tokio_unstable)]
 pub use hooks::trigger_at_polls;

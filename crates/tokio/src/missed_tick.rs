@@ -10,9 +10,8 @@
 //! ```
 //!
 //! A tick counts as missed when it is late by more than a tolerance. tokio's is 5 ms, for its timers may be late by
-//! more than one without anybody's fault; where a period is shorter than that, `Delay` and `Skip` make up what a
-//! short stall delayed as `Burst` does, and a program that minds sets
-//! [another](crate::Interval::set_missed_tick_tolerance).
+//! more than one without anybody's fault. Here it is the period where that is shorter: else `Delay` and `Skip` would make up what a
+//! short stall delayed as `Burst` does. A program that minds sets [another](crate::Interval::set_missed_tick_tolerance).
 
 use std::time::Duration;
 
@@ -48,8 +47,13 @@ fn remainder(late: Duration, period: Duration) -> Duration {
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
+/// How late a tick of this period may be and still count as on time.
+pub(crate) fn tolerance_of(period: Duration) -> Duration {
+    TOLERANCE.min(period)
+}
+
 /// What tokio takes for on time.
-pub(crate) const TOLERANCE: Duration = Duration::from_millis(5);
+const TOLERANCE: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
 mod tests {
@@ -138,6 +142,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A stall of 4 ms, and a period of 250 µs: one tick comes at once, and then the next place of the schedule.
+    #[test]
+    fn a_short_period_does_not_burst_after_a_short_stall() {
+        let (scheduled, period) = (Instant::now(), Duration::from_micros(250));
+        let next = |late: u64| {
+            let now = scheduled + Duration::from_micros(late);
+            next_tick(MissedTickBehavior::Skip, scheduled, now, period, tolerance_of(period)).unwrap()
+                - scheduled
+        };
+        assert_eq!(next(4_000 + 10), Duration::from_micros(4_250));
+        assert_eq!(next(250), period);
+        assert_eq!(tolerance_of(Duration::from_millis(40)), TOLERANCE);
     }
 
     /// A smaller tolerance than tokio's keeps what the behaviours promise for short periods.

@@ -123,6 +123,7 @@ impl Soft {
         let registration = self.registration.get_or_insert_with(Registration::new);
         if !registration.look(|before| before.is_some_and(|before| before.will_wake(waker))) {
             drop(self.timers.set(registration, now, self.due, self.slack, waker.clone()));
+            self.timers.check_clock(now);
         }
         // Also of one that is registered: what was woken by an end that came too early has to hear of it.
         self.timers.check();

@@ -43,6 +43,9 @@ pub(super) struct State<E> {
     backup: Backup,
     /// How long before the earliest deadline a sleeping owner wants to be woken.
     lead: Duration,
+    /// How far apart its wake-ups are at the least, and so the earliest time of the next.
+    apart: Duration,
+    not_before: Timestamp,
     /// What went wrong when a remote armed the backup: the owner is told.
     failed: Option<io::Error>,
     pub(super) watch: Option<Watch>,
@@ -62,9 +65,25 @@ pub(super) struct Watch {
     pub(super) stop: bool,
 }
 
+impl<E> State<E> {
+    /// When a sleeping owner is woken for `deadline`.
+    fn wake_for(&self, deadline: Timestamp) -> Timestamp {
+        deadline.saturating_sub(self.lead).max(self.not_before)
+    }
+}
+
 impl<E> Common<E> {
     pub(super) fn new(timers: Box<SoftTimers<E>>, backup: Backup) -> Self {
-        let state = State { timers, backup, lead: Duration::ZERO, failed: None, watch: None, helpers: 0 };
+        let state = State {
+            timers,
+            backup,
+            lead: Duration::ZERO,
+            apart: Duration::ZERO,
+            not_before: Timestamp::ZERO,
+            failed: None,
+            watch: None,
+            helpers: 0,
+        };
         Common {
             gate: AtomicU64::new(u64::MAX),
             asleep: AtomicBool::new(false),
@@ -105,10 +124,9 @@ impl<E> Common<E> {
         let mut wake_helper = false;
         if let Some(deadline) = state.timers.poll_at() {
             if self.asleep.load(Ordering::Relaxed) {
-                // Later too, where it would soon go off for nothing: what it was armed for may have been run at a
-                // remote's trigger state.
-                let wake = deadline.saturating_sub(state.lead);
-                if let Err(error) = state.backup.arm(now, Some(wake)) {
+                // Later too, if by much: what it was armed for may have been run at a remote's trigger state.
+                let wake = state.wake_for(deadline);
+                if let Err(error) = state.backup.arm_for_sleeper(now, Some(wake)) {
                     state.failed = Some(error);
                 }
             }
@@ -162,17 +180,29 @@ impl<E> Common<E> {
         Some(step)
     }
 
-    pub(super) fn arm(&self, now: Timestamp, lead: Duration) -> io::Result<()> {
+    /// Returns the time for which the backup is armed.
+    pub(super) fn arm(&self, now: Timestamp, lead: Duration) -> io::Result<Option<Timestamp>> {
         let mut state = self.lock();
         self.asleep.store(true, Ordering::Relaxed);
         state.lead = lead;
-        let wake = state.timers.poll_at().map(|deadline| deadline.saturating_sub(lead));
+        let wake = state.timers.poll_at().map(|deadline| state.wake_for(deadline));
         let armed = state.backup.arm(now, wake);
-        state.failed.take().map_or(armed, Err)
+        state.failed.take().map_or(armed, Err)?;
+        Ok(state.backup.armed())
+    }
+
+    pub(super) fn coalesce(&self, apart: Duration) {
+        self.lock().apart = apart;
     }
 
     pub(super) fn expired(&self) -> io::Result<u64> {
-        self.lock().backup.expired()
+        let mut state = self.lock();
+        let armed = state.backup.armed();
+        let expirations = state.backup.expired()?;
+        if let (Some(armed), 1..) = (armed, expirations) {
+            state.not_before = armed + state.apart;
+        }
+        Ok(expirations)
     }
 
     pub(super) fn poll_at(&self) -> Option<Timestamp> {

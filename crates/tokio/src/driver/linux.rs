@@ -166,6 +166,14 @@ impl Timers {
         }
     }
 
+    /// Ends the timers if tokio's clock, which said `now` before a timer was set, stands still: that timer would keep its
+    /// task waiting until the real clock is there, and then panic.
+    pub(crate) fn check_clock(&self, now: Timestamp) {
+        if clock::timestamp() == now && clock::was_paused() {
+            self.end(End::ClockPaused);
+        }
+    }
+
     pub(crate) fn stats(&self) -> DriverStats {
         let (stats, backup) = (self.remote.stats(), self.remote.backup_stats());
         DriverStats {

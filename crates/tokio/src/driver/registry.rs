@@ -6,9 +6,10 @@ use std::io;
 use std::sync::{Arc, Weak};
 
 use softtimers::shared::Shared;
-use softtimers_core::{Config, Idle};
+use softtimers_core::Config;
 use tokio::runtime::{Handle, Id};
 
+use super::DriverBuilder;
 use super::runtimes::{alive, runtimes};
 use super::task::Task;
 use super::timers::Timers;
@@ -23,16 +24,20 @@ thread_local! {
 #[track_caller]
 pub(super) fn current() -> Option<Arc<Timers>> {
     let handle = Handle::current();
-    remembered(handle.id()).or_else(|| match find_or_start(&handle, None) {
+    if let Some(timers) = remembered(handle.id()) {
+        return Some(timers);
+    }
+    // No closure: the line that a panic names is the caller's.
+    match find_or_start(&handle, &DriverBuilder::new()) {
         Ok(found) => found.map(|(timers, _)| timers),
         Err(error) => panic!("no timerfd for this runtime's timers: {error}"),
-    })
+    }
 }
 
 /// Starts the timers of the current runtime.
 #[track_caller]
-pub(super) fn start(idle: Idle) -> io::Result<Option<Arc<Timers>>> {
-    match find_or_start(&Handle::current(), Some(idle))? {
+pub(super) fn start(how: &DriverBuilder) -> io::Result<Option<Arc<Timers>>> {
+    match find_or_start(&Handle::current(), how)? {
         Some((_, Began::Before)) => {
             Err(io::Error::new(io::ErrorKind::AlreadyExists, "this runtime has had timers already"))
         }
@@ -47,7 +52,7 @@ enum Began {
 }
 
 #[track_caller]
-fn find_or_start(handle: &Handle, idle: Option<Idle>) -> io::Result<Option<(Arc<Timers>, Began)>> {
+fn find_or_start(handle: &Handle, how: &DriverBuilder) -> io::Result<Option<(Arc<Timers>, Began)>> {
     let runtime = handle.id();
     let (timers, task) = {
         let mut runtimes = runtimes();
@@ -56,8 +61,9 @@ fn find_or_start(handle: &Handle, idle: Option<Idle>) -> io::Result<Option<(Arc<
         } else if clock::was_paused() {
             return Ok(None);
         } else {
-            let shared = Shared::new(Config::default())?;
-            let timers = Arc::new(Timers::new(shared.remote(), runtime, idle.unwrap_or(Idle::park())));
+            let mut shared = Shared::new(Config::default())?;
+            shared.coalesce(how.coalesce);
+            let timers = Arc::new(Timers::new(shared.remote(), runtime, how.idle));
             let task = Task::new(timers.clone(), shared)?;
             runtimes.insert(runtime, Arc::downgrade(&timers));
             (timers, Some(task))

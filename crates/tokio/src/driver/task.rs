@@ -92,15 +92,15 @@ impl Task {
             _ => self.timers.governor().lead(),
         };
         // From here to the next trigger state, those who schedule see to the descriptor.
-        shared.arm_ahead(clock::timestamp(), lead)?;
+        let armed = shared.arm_ahead(clock::timestamp(), lead)?;
         let Ok(mut ready) = self.descriptor.readable_mut().await else { return Ok(false) };
         ready.clear_ready();
         let expirations = self.descriptor.get_mut().expired()?;
-        if let (Some(wake), 1..) = (wake, expirations) {
+        if let (Some(armed), 1..) = (armed, expirations) {
             let now = clock::timestamp();
             // Else somebody has set an earlier one meanwhile.
-            if now >= wake {
-                self.timers.governor().woke(wake, now);
+            if now >= armed {
+                self.timers.governor().woke(armed, now);
             }
         }
         Ok(true)

@@ -15,7 +15,7 @@ fn every_policy_keeps_the_contract() {
         for idle in [Idle::park(), Idle::hybrid(), Idle::spin(), Idle::spin().within(PollBudget::UNLIMITED)] {
             for runtime in [current_thread(), four_workers()] {
                 runtime.block_on(async {
-                    let driver = Driver::start(idle).unwrap();
+                    let driver = Driver::builder().idle(idle).start().unwrap();
                     for round in 0..100u64 {
                         let mut wait = sleep(micros(20 + round * 7 % 300)).with_slack(Slack::EXACT);
                         (&mut wait).await;
@@ -33,7 +33,7 @@ fn every_policy_keeps_the_contract() {
 fn nobody_polls_for_nothing() {
     bounded(|| {
         current_thread().block_on(async {
-            let driver = Driver::start(Idle::spin().within(PollBudget::UNLIMITED)).unwrap();
+            let driver = Driver::builder().idle(Idle::spin().within(PollBudget::UNLIMITED)).start().unwrap();
             // Until it has, unless another test's driver spins: what is due before anybody waits needs no polling.
             while driver.stats().polled.is_zero() && driver.held_back().is_none() {
                 sleep(micros(500)).await;
@@ -54,7 +54,8 @@ fn one_driver_of_a_process_spins() {
         let held_back = Arc::new(AtomicBool::new(false));
         let run = |barrier: Arc<Barrier>, held_back: Arc<AtomicBool>| {
             current_thread().block_on(async move {
-                let driver = Driver::start(Idle::spin().within(PollBudget::UNLIMITED)).unwrap();
+                let driver =
+                    Driver::builder().idle(Idle::spin().within(PollBudget::UNLIMITED)).start().unwrap();
                 barrier.wait();
                 // `bounded` ends it if neither ever is.
                 while !held_back.load(Ordering::SeqCst) {
@@ -78,8 +79,59 @@ fn a_policy_is_chosen_before_the_first_timer() {
     bounded(|| {
         current_thread().block_on(async {
             sleep(micros(10)).await;
-            let error = Driver::start(Idle::spin()).unwrap_err();
+            let error = Driver::builder().idle(Idle::spin()).start().unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists);
+        });
+    });
+}
+
+/// A runtime without I/O cannot wait for a descriptor: the panic names the caller's line and what to do.
+#[test]
+fn a_runtime_without_io_is_refused_where_the_timer_is_made() {
+    use std::sync::Mutex;
+
+    static PANIC: Mutex<Option<(String, u32, String)>> = Mutex::new(None);
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(|place| (place.file().to_owned(), place.line()));
+        match (place, panic.payload_as_str()) {
+            (Some((file, line)), Some(text)) if text.contains("enable_io") => {
+                *PANIC.lock().unwrap() = Some((file, line, text.to_owned()));
+            }
+            _ => before(panic),
+        }
+    }));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let line = line!() + 1;
+    let panicked = runtime.block_on(async { std::panic::catch_unwind(|| drop(sleep(micros(10)))) });
+    panicked.unwrap_err();
+    let (file, at, text) = PANIC.lock().unwrap().take().unwrap();
+    assert_eq!((file.ends_with("idle.rs"), at), (true, line), "{file}:{at}: {text}");
+}
+
+/// Dense timers whose wake-ups are kept apart: fewer of them than events, and none is early.
+#[test]
+fn wake_ups_are_kept_apart() {
+    bounded(|| {
+        current_thread().block_on(async {
+            let driver = Driver::builder().coalesce(Duration::from_millis(2)).start().unwrap();
+            let start = Instant::now();
+            let at = move |number: u32| start + micros(1_000) + micros(100) * number;
+            let tasks: Vec<_> = (0..200)
+                .map(|number| {
+                    tokio::spawn(async move {
+                        sleep_until(at(number)).with_slack(Slack::EXACT).await;
+                        assert!(Instant::now() >= at(number));
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+            let took = start.elapsed();
+            let stats = driver.stats();
+            assert_eq!(stats.fired, 200);
+            assert!(stats.wake_ups <= took.as_millis() as u64 / 2 + 2, "{stats:?} in {took:?}");
         });
     });
 }
