@@ -5,7 +5,7 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 
 use crate::Percent;
-use crate::time::NANOS_PER_SEC;
+use crate::time::{NANOS_PER_SEC, saturating_nanos};
 
 /// A rate of departures: one every `numerator / denominator` nanoseconds, exactly.
 ///
@@ -16,7 +16,10 @@ use crate::time::NANOS_PER_SEC;
 /// use core::time::Duration;
 /// use softtimers_core::Rate;
 ///
-/// assert_eq!(Rate::per_second(25_000)?.interval(), Duration::from_micros(40));
+/// const PACKETS: Rate = Rate::pps(25_000); // of a number that a program has written down
+/// assert_eq!(PACKETS.interval(), Duration::from_micros(40));
+/// assert_eq!(Rate::per_second(25_000)?, PACKETS); // of one that it was given
+/// assert_eq!(Rate::from(Duration::from_micros(40)), PACKETS);
 /// // Soft timers §2.1: full-sized frames at 100 Mbit/s and at 1 Gbit/s.
 /// assert_eq!(Rate::of_bits(100_000_000, 1_500)?.interval(), Duration::from_micros(120));
 /// assert_eq!(Rate::of_bits(1_000_000_000, 1_500)?.interval(), Duration::from_micros(12));
@@ -32,11 +35,28 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// This many departures a second, of a number that is known when the program is written.
+    ///
+    /// # Panics
+    /// If `packets` is zero or more than 10⁹; a `const` of such a rate does not compile. For numbers that
+    /// come from outside, [`per_second`](Self::per_second) returns an error instead.
+    ///
+    /// ```compile_fail
+    /// const NOTHING: softtimers_core::Rate = softtimers_core::Rate::pps(0);
+    /// println!("{NOTHING:?}");
+    /// ```
+    pub const fn pps(packets: u64) -> Self {
+        match Rate::per_second(packets) {
+            Ok(rate) => rate,
+            Err(_) => panic!("a rate is one to 1,000,000,000 departures a second"),
+        }
+    }
+
     /// This many departures a second.
     ///
     /// # Errors
     /// [`RateError`] for zero, or more than 10⁹ a second (one each nanosecond).
-    pub fn per_second(packets: u64) -> Result<Self, RateError> {
+    pub const fn per_second(packets: u64) -> Result<Self, RateError> {
         Rate::new(NANOS_PER_SEC, packets)
     }
 
@@ -44,18 +64,23 @@ impl Rate {
     ///
     /// # Errors
     /// [`RateError`] for zero, or more than 584 years.
-    pub fn every(interval: Duration) -> Result<Self, RateError> {
-        let nanos = u64::try_from(interval.as_nanos()).map_err(|_| RateError::TooSlow)?;
-        Rate::new(nanos, 1)
+    pub const fn every(interval: Duration) -> Result<Self, RateError> {
+        let nanos = interval.as_nanos();
+        if nanos > u64::MAX as u128 {
+            return Err(RateError::TooSlow);
+        }
+        Rate::new(nanos as u64, 1)
     }
 
     /// Departures of `bytes` each that together make `bits_per_second`.
     ///
     /// # Errors
     /// [`RateError`] for zero of either, more than one departure a nanosecond, or more than 2 GB each.
-    pub fn of_bits(bits_per_second: u64, bytes: u32) -> Result<Self, RateError> {
-        let bit_nanos = (u64::from(bytes) * 8).checked_mul(NANOS_PER_SEC).ok_or(RateError::TooSlow)?;
-        Rate::new(bit_nanos, bits_per_second)
+    pub const fn of_bits(bits_per_second: u64, bytes: u32) -> Result<Self, RateError> {
+        match (bytes as u64 * 8).checked_mul(NANOS_PER_SEC) {
+            Some(bit_nanos) => Rate::new(bit_nanos, bits_per_second),
+            None => Err(RateError::TooSlow),
+        }
     }
 
     /// This share of the rate: so many percent of the departures, in the same time.
@@ -74,21 +99,22 @@ impl Rate {
     ///
     /// # Errors
     /// [`RateError`] for zero.
-    pub fn bytes(bits_per_second: u64) -> Result<Self, RateError> {
+    pub const fn bytes(bits_per_second: u64) -> Result<Self, RateError> {
         Rate::fraction_of(8 * NANOS_PER_SEC, bits_per_second)
     }
 
-    pub(crate) fn new(numerator: u64, denominator: u64) -> Result<Self, RateError> {
+    pub(crate) const fn new(numerator: u64, denominator: u64) -> Result<Self, RateError> {
         if 0 < numerator && numerator < denominator {
             return Err(RateError::TooFast);
         }
         Rate::fraction_of(numerator, denominator)
     }
 
-    fn fraction_of(numerator: u64, denominator: u64) -> Result<Self, RateError> {
-        let denominator = NonZeroU64::new(denominator).ok_or(RateError::Zero)?;
-        let numerator = NonZeroU64::new(numerator).ok_or(RateError::Zero)?;
-        Ok(Rate::in_lowest_terms(numerator, denominator))
+    const fn fraction_of(numerator: u64, denominator: u64) -> Result<Self, RateError> {
+        match (NonZeroU64::new(numerator), NonZeroU64::new(denominator)) {
+            (Some(numerator), Some(denominator)) => Ok(Rate::in_lowest_terms(numerator, denominator)),
+            _ => Err(RateError::Zero),
+        }
     }
 
     /// `departures` in so many nanoseconds, or at one a nanosecond if they are fewer.
@@ -98,10 +124,12 @@ impl Rate {
     }
 
     /// So equal rates are equal, and those of whole nanoseconds need no division.
-    fn in_lowest_terms(numerator: NonZeroU64, denominator: NonZeroU64) -> Self {
+    const fn in_lowest_terms(numerator: NonZeroU64, denominator: NonZeroU64) -> Self {
         let common = common_divisor(numerator, denominator);
-        let lowest = |term: NonZeroU64| NonZeroU64::new(term.get() / common).unwrap_or(term);
-        Rate { numerator: lowest(numerator), denominator: lowest(denominator) }
+        match (NonZeroU64::new(numerator.get() / common), NonZeroU64::new(denominator.get() / common)) {
+            (Some(numerator), Some(denominator)) => Rate { numerator, denominator },
+            _ => Rate { numerator, denominator },
+        }
     }
 
     /// The time between departures in nanoseconds, as a fraction: numerator and denominator.
@@ -136,6 +164,15 @@ impl Rate {
     }
 }
 
+/// One departure each interval, which is taken as 1 ns if it is zero, and as 584 years if it is longer.
+/// [`Rate::every`] refuses both.
+impl From<Duration> for Rate {
+    fn from(interval: Duration) -> Self {
+        let nanos = NonZeroU64::new(saturating_nanos(interval)).unwrap_or(NonZeroU64::MIN);
+        Rate { numerator: nanos, denominator: NonZeroU64::MIN }
+    }
+}
+
 /// a · b / c, rounded down; saturates. A division of 128 bits costs several of 64, and is seldom needed.
 pub(crate) fn multiply_divide(a: u64, b: u64, c: u64) -> u64 {
     match a.checked_mul(b) {
@@ -145,7 +182,7 @@ pub(crate) fn multiply_divide(a: u64, b: u64, c: u64) -> u64 {
 }
 
 /// The greatest one, by Euclid's algorithm.
-fn common_divisor(a: NonZeroU64, b: NonZeroU64) -> u64 {
+const fn common_divisor(a: NonZeroU64, b: NonZeroU64) -> u64 {
     let (mut a, mut b) = (a.get(), b.get());
     while b != 0 {
         (a, b) = (b, a % b);
@@ -218,6 +255,22 @@ mod tests {
         assert_eq!(Rate::per_second(25_000), every(40));
         assert_eq!(Rate::of_bits(100_000_000, 1_500), every(120));
         assert_eq!(Rate::per_second(83_333).unwrap().fraction(), (1_000_000_000, 83_333));
+    }
+
+    #[test]
+    fn rates_of_literals_and_of_intervals_cannot_fail() {
+        const LITERAL: Rate = Rate::pps(83_333);
+        assert_eq!(Ok(LITERAL), Rate::per_second(83_333));
+        assert_eq!(Rate::pps(1_000_000_000).interval(), Duration::from_nanos(1));
+        assert_eq!(Ok(Rate::from(Duration::from_micros(40))), Rate::every(Duration::from_micros(40)));
+        assert_eq!(Rate::from(Duration::ZERO).interval(), Duration::from_nanos(1));
+        assert_eq!(Rate::from(Duration::MAX).interval(), Duration::from_nanos(u64::MAX));
+    }
+
+    #[test]
+    #[should_panic(expected = "one to 1,000,000,000")]
+    fn a_rate_of_nothing_panics() {
+        let _ = Rate::pps(core::hint::black_box(0));
     }
 
     #[test]

@@ -23,6 +23,14 @@ use core::time::Duration;
 /// assert_eq!(due.saturating_duration_since(sent), Duration::from_micros(40));
 /// assert_eq!(Timestamp::MAX + Duration::from_secs(1), Timestamp::MAX);
 /// ```
+///
+/// # `std::time::Instant`
+///
+/// On Linux an `Instant` is a reading of the same clock, but `std` keeps the number to itself. So the way from one to the
+/// other is the distance between two readings, and this crate reads no clock: there is no `From` here. The crate
+/// `softtimers` measures the distance once in a process, to tens of nanoseconds, and has both ways:
+/// `Monotonic::timestamp_of(instant)` and `Monotonic::instant_of(timestamp)`. There and back is exact, and so are order
+/// and differences. Its `Timers::at` takes either type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 

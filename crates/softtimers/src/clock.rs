@@ -18,6 +18,8 @@ mod line;
 mod realtime;
 mod tsc;
 
+use std::time::Instant;
+
 use softtimers_core::{Clock, Timestamp};
 
 pub use anchored::AnchorStats;
@@ -45,3 +47,31 @@ impl<C: LoopClock + ?Sized> LoopClock for &C {
 }
 
 impl LoopClock for Monotonic {}
+
+/// A time that [`Timers::at`](crate::Timers::at) takes: a [`Timestamp`], a [`std::time::Instant`], or a type of yours.
+///
+/// ```
+/// use softtimers::{IntoTimestamp, Monotonic};
+///
+/// # #[expect(clippy::disallowed_methods, reason = "an example")]
+/// let instant = std::time::Instant::now();
+/// let time = instant.into_timestamp();
+/// assert_eq!(Monotonic::instant_of(time), Some(instant)); // and back, exactly
+/// ```
+pub trait IntoTimestamp {
+    /// The same time on the clock of this crate. Of an `Instant` it is right to tens of nanoseconds, as
+    /// [`Monotonic::timestamp_of`] says.
+    fn into_timestamp(self) -> Timestamp;
+}
+
+impl IntoTimestamp for Timestamp {
+    fn into_timestamp(self) -> Timestamp {
+        self
+    }
+}
+
+impl IntoTimestamp for Instant {
+    fn into_timestamp(self) -> Timestamp {
+        Monotonic::timestamp_of(self)
+    }
+}

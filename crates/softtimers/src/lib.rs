@@ -1,23 +1,57 @@
 //! Microsecond timers, even packet pacing and honest deadlines for ordinary Linux programs: no busy
 //! core, no kernel module, no root.
 //!
-//! Your program passes points where looking at the clock is nearly free: after a system call, after a
-//! handler, before it sleeps. softtimers checks for due events there, and keeps one one-shot kernel
-//! timer only for the deadline of an event that no such point has met. The idea and its name are
-//! Aron and Druschel's (*Soft timers*, TOCS 18(3), 2000).
+//! ```
+//! use std::net::UdpSocket;
+//! use std::time::Duration;
 //!
-//! Three doors, widest first:
+//! use softtimers::Timers;
 //!
-//! - [`Waiter`]: plain `std` sockets, one call that returns a packet or a due event;
-//! - [`Backup`]: a file descriptor to register with the loop you have (mio, libuv, glib, your own);
-//! - [`EventLoop`]: the shortest way for a new program.
+//! #[derive(Clone)]
+//! enum Event {
+//!     Send,
+//!     Stop,
+//! }
 //!
-//! Beside them: [`shared`], timers of several threads; [`Tsc`], a faster clock; [`idle`], who may poll; [`Slice`] and [`TimerSlack`],
-//! what a thread can ask of the scheduler; [`late`], why something was late; [`bsd`], many interval timers behind one kernel
-//! timer. Datagrams in batches, frames of an interface and receiving that survives overload are in `softtimers-net`.
+//! let socket = UdpSocket::bind("127.0.0.1:0")?;
+//! let peer = socket.local_addr()?; // it talks to itself
+//! let mut timers = Timers::new()?; // clock, timers and kernel timer in one
+//! timers.every(Duration::from_micros(40), Event::Send);
+//! timers.after(Duration::from_millis(10), Event::Stop);
 //!
-//! The timers themselves, [`SoftTimers`], and [`RateClock`] for pacing are re-exported from
-//! `softtimers-core`, which reads no clock and does no I/O.
+//! let mut buffer = [0; 1500];
+//! loop {
+//!     match timers.wait_readable(&socket)? {
+//!         None => socket.recv(&mut buffer)?, // your work
+//!         Some(due) => match due.event {
+//!             Event::Send => socket.send_to(&[0; 1200], peer)?,
+//!             Event::Stop => break,
+//!         },
+//!     };
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! A busy program already has natural checkpoints (after a system call, after a handler, before it sleeps) where checking
+//! the clock costs about 20 ns. softtimers fires due timers at those checkpoints and arms one kernel timer as a fallback.
+//! The idea and its name are Aron and Druschel's (*Soft timers*, TOCS 18(3), 2000).
+//!
+//! [`Timers`] is all of that in one object. Where it waits is up to you: in its own
+//! [`wait_readable`](Timers::wait_readable) or [`wait`](Timers::wait), in your poll(2) or epoll, with the object as a
+//! descriptor, or nowhere: a program that is busy anyway calls [`next_due`](Timers::next_due) now and then.
+//!
+//! Its parts are public, for programs that need more of one of them:
+//!
+//! - [`SoftTimers`] and [`RateClock`]: the timers and the pacing of a flow, as state machines; re-exported from
+//!   `softtimers-core`, which reads no clock and does no I/O;
+//! - [`Waiter`]: a receive call of a `std` socket that returns a packet or a due event;
+//! - [`Backup`]: the kernel timer as a descriptor, with counters and a periodic mode;
+//! - [`EventLoop`]: an event loop for many sources.
+//!
+//! Beside them: [`shared`], timers of several threads; [`Tsc`], a faster clock; [`idle`], who may poll; [`Slice`] and
+//! [`TimerSlack`], what a thread can ask of the scheduler; [`late`], why something was late; [`bsd`], many interval timers
+//! behind one kernel timer. Datagrams in batches, frames of an interface and receiving that survives overload are in
+//! `softtimers-net`.
 //!
 //! # When not to use this
 //!
@@ -27,8 +61,8 @@
 //!
 //! # Off Linux
 //!
-//! What waits is Linux's: modules and types of this crate are there only. Elsewhere this is `softtimers-core` under its
-//! other name, so a program that brings its own clock and its own wait still builds.
+//! What waits is Linux's: modules and types of this crate, [`Timers`] among them, are there only. Elsewhere this is
+//! `softtimers-core` under its other name, so a program that brings its own clock and its own wait still builds.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
@@ -45,9 +79,13 @@ pub mod epoll;
 #[cfg(target_os = "linux")]
 pub mod event_loop;
 #[cfg(target_os = "linux")]
+mod front;
+#[cfg(target_os = "linux")]
 pub mod idle;
 #[cfg(target_os = "linux")]
 pub mod late;
+#[cfg(target_os = "linux")]
+pub mod prelude;
 #[cfg(target_os = "linux")]
 pub mod shared;
 #[cfg(all(test, target_os = "linux"))]
@@ -59,8 +97,9 @@ pub mod waiter;
 #[doc(inline)]
 pub use {
     backup::{Backup, BackupStats},
-    clock::{LoopClock, Monotonic, Tsc},
+    clock::{IntoTimestamp, LoopClock, Monotonic, Tsc},
     event_loop::{EventLoop, Happening, Interest, LoopConfig, LoopStats, Token},
+    front::{Due, TimerHandle, Timers},
     idle::HeldBack,
     softtimers_linux::{HeldSignals, RealTime, Slice, TimerSlack},
     waiter::{Ready, Waiter},

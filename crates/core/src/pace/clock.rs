@@ -11,16 +11,15 @@ use crate::{Rate, Timestamp};
 ///
 /// ```
 /// use core::time::Duration;
-/// use softtimers_core::{PaceConfig, Rate, RateClock, Timestamp};
+/// use softtimers_core::{Rate, RateClock, Timestamp};
 ///
-/// let mut clock = RateClock::new(PaceConfig::new(Rate::every(Duration::from_micros(40))?))?;
+/// let mut clock = RateClock::from(Rate::pps(25_000)); // RateClock::new takes all of a PaceConfig
 /// let at = Timestamp::from_micros;
 ///
 /// assert_eq!(clock.start(at(1_000)), at(1_000));
 /// assert_eq!(clock.departed(at(1_000)), at(1_040));
 /// assert_eq!(clock.departed(at(1_043)), at(1_080)); // a little late: the schedule stands
 /// assert_eq!(clock.departed(at(1_150)), at(1_172) + Duration::from_nanos(500)); // behind: 22.5 µs
-/// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 ///
 /// # Cost
@@ -94,15 +93,21 @@ impl RateClock {
     }
 
     fn along(schedule: Schedule, config: PaceConfig) -> Result<Self, PaceError> {
-        let PaceConfig { rate, catch_up, strategy, counts, .. } = config;
-        let (burst_interval, target) = (config.shortest_gap(), rate.interval());
+        let (burst_interval, target) = (config.shortest_gap(), config.rate.interval());
+        let counts = config.counts;
         if counts == Counts::Bytes && !schedule.is_even() {
             return Err(PaceError::BytesOfPackets);
         }
         if counts == Counts::Packets && burst_interval > target {
             return Err(PaceError::LongBurstInterval { burst_interval, target });
         }
-        Ok(RateClock {
+        Ok(RateClock::along_checked(schedule, config))
+    }
+
+    fn along_checked(schedule: Schedule, config: PaceConfig) -> Self {
+        let burst_interval = config.shortest_gap();
+        let PaceConfig { catch_up, strategy, counts, .. } = config;
+        RateClock {
             schedule,
             burst_interval: saturating_nanos(burst_interval),
             departures: 0,
@@ -117,7 +122,7 @@ impl RateClock {
                 most_behind: catch_up.packets,
                 forfeited: 0,
             },
-        })
+        }
     }
 
     /// Begins a train: the first packet is due at `now`, and nothing before counts. Call it at the
@@ -309,6 +314,14 @@ impl RateClock {
     /// The rate: the mean, or the rate while on.
     pub fn rate(&self) -> Rate {
         self.schedule.rate()
+    }
+}
+
+/// The defaults at this rate, which nothing can be wrong with.
+impl From<Rate> for RateClock {
+    fn from(rate: Rate) -> Self {
+        let config = PaceConfig::new(rate);
+        RateClock::along_checked(Schedule::new(rate, config.pattern, Timestamp::ZERO), config)
     }
 }
 

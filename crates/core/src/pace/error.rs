@@ -3,10 +3,14 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::RateError;
+
 /// Why a flow's parameters were refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PaceError {
+    /// There is no such rate. So one error type is enough for a flow and its rate.
+    Rate(RateError),
     /// The target could never be held.
     LongBurstInterval {
         /// The burst interval that was asked for.
@@ -27,6 +31,7 @@ pub enum PaceError {
 impl fmt::Display for PaceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            PaceError::Rate(error) => error.fmt(f),
             PaceError::LongBurstInterval { burst_interval, target } => {
                 write!(f, "burst interval {burst_interval:?}: at most the target interval, {target:?}")
             }
@@ -43,3 +48,9 @@ impl fmt::Display for PaceError {
 }
 
 impl core::error::Error for PaceError {}
+
+impl From<RateError> for PaceError {
+    fn from(error: RateError) -> Self {
+        PaceError::Rate(error)
+    }
+}
