@@ -9,12 +9,14 @@
 
 use std::process::ExitCode;
 
+use softtimers_core::bsd;
+use softtimers_core::{Config, Slack, SoftTimers, TimerId, Timestamp};
 use softtimers_lab::bench::{self, Done, Section};
-use softtimers_lab::callouts::{Callouts, DeltaList, Handles, Hashed};
 use softtimers_lab::cpu::of_thread;
 use softtimers_lab::random::Random;
 use softtimers_measure::paired::{Measured, Paired};
 use softtimers_measure::result::{Cell, Table};
+use softtimers_sim::callout::DeltaList;
 
 /// Those of the paper, then beyond.
 const OUTSTANDING: [usize; 9] = [0, 200, 400, 600, 800, 1_000, 10_000, 100_000, 1_000_000];
@@ -27,6 +29,73 @@ const FAR: [u64; 2] = [1 << 30, 1 << 31];
 const CANCELLED: usize = 1_000;
 /// What is timed.
 const OPERATIONS: [&str; 3] = ["set and cancel", "cancel: a hit", "cancel: a miss"];
+
+/// A function and its argument, as numbers: nobody calls them here.
+type Callout = [usize; 2];
+type Hashed = bsd::Callouts<Callout>;
+
+/// The three ways of keeping callouts that Costello and Varghese compare: the sorted list with differential times of older
+/// BSD kernels, timers found again by a hash of function and argument, and timers with handles.
+trait Callouts {
+    /// What finds a callout again.
+    type Name: Copy;
+
+    fn empty() -> Self;
+    /// Sets a callout so many ticks ahead.
+    fn insert(&mut self, ticks: u64, callout: Callout) -> Self::Name;
+    /// Cancels a callout: whether it was outstanding.
+    fn remove(&mut self, name: Self::Name) -> bool;
+}
+
+impl Callouts for DeltaList {
+    type Name = Callout;
+
+    fn empty() -> Self {
+        DeltaList::default()
+    }
+
+    fn insert(&mut self, ticks: u64, callout: Callout) -> Callout {
+        self.set(ticks, callout);
+        callout
+    }
+
+    fn remove(&mut self, name: Callout) -> bool {
+        self.cancel(name)
+    }
+}
+
+impl Callouts for Hashed {
+    type Name = Callout;
+
+    fn empty() -> Self {
+        bsd::Callouts::new(0)
+    }
+
+    fn insert(&mut self, ticks: u64, callout: Callout) -> Callout {
+        self.timeout(callout, ticks);
+        callout
+    }
+
+    fn remove(&mut self, name: Callout) -> bool {
+        self.untimeout(&name).is_some()
+    }
+}
+
+impl Callouts for SoftTimers<Callout> {
+    type Name = TimerId;
+
+    fn empty() -> Self {
+        SoftTimers::new(Config::default())
+    }
+
+    fn insert(&mut self, ticks: u64, callout: Callout) -> TimerId {
+        self.schedule_at(Timestamp::ZERO, Timestamp::from_micros(ticks), Slack::EXACT, callout)
+    }
+
+    fn remove(&mut self, name: TimerId) -> bool {
+        self.cancel(name).is_some()
+    }
+}
 
 const SECTIONS: [Section<[usize; 2]>; 1] = [("callouts", measure)];
 
@@ -41,7 +110,7 @@ fn measure(&[rounds, iterations]: &[usize; 2]) -> Done<Vec<Table>> {
     let mut table = Table::new("callouts", &columns);
     rows("old list", &costs::<DeltaList>(rounds, iterations, MOST_IN_A_LIST)?, &mut table);
     rows("hash", &costs::<Hashed>(rounds, iterations, usize::MAX)?, &mut table);
-    rows("handles", &costs::<Handles>(rounds, iterations, usize::MAX)?, &mut table);
+    rows("handles", &costs::<SoftTimers<Callout>>(rounds, iterations, usize::MAX)?, &mut table);
     Ok(vec![table])
 }
 
@@ -52,24 +121,24 @@ fn costs<C: Callouts>(rounds: usize, iterations: usize, most: usize) -> Done<Vec
 }
 
 fn cost<C: Callouts>(rounds: usize, outstanding: usize, iterations: usize) -> Done<Measured> {
-    let (mut callouts, mut random) = (C::default(), Random::new());
+    let (mut callouts, mut random) = (C::empty(), Random::new());
     let far = |random: &mut Random, which: usize| FAR[which] + random.below(FAR[0]);
     for number in 0..outstanding {
-        callouts.set(far(&mut random, 0), (1, number));
+        callouts.insert(far(&mut random, 0), [1, number]);
     }
     Paired::new(rounds).as_a_whole().rounds(|_, round| {
         let pair = timed(iterations, || {
             for _ in 0..iterations {
-                let name = callouts.set(far(&mut random, 1), (2, 0));
-                callouts.cancel(name);
+                let name = callouts.insert(far(&mut random, 1), [2, 0]);
+                callouts.remove(name);
             }
         });
         let names: Vec<C::Name> =
-            (0..CANCELLED).map(|number| callouts.set(far(&mut random, 1), (3, number))).collect();
+            (0..CANCELLED).map(|number| callouts.insert(far(&mut random, 1), [3, number])).collect();
         let mut cancel = |hits: bool| {
             timed(CANCELLED, || {
                 for &name in &names {
-                    assert!(callouts.cancel(name) == hits, "a callout was lost or kept");
+                    assert!(callouts.remove(name) == hits, "a callout was lost or kept");
                 }
             })
         };

@@ -119,7 +119,8 @@ pub fn child(child: impl FnOnce(&[&str]) -> Done) -> Option<ExitCode> {
     Some(exit("child", end_with(parent).map_err(Into::into).and_then(|()| child(words))))
 }
 
-fn exit(name: &str, done: Done) -> ExitCode {
+/// Says what broke off, or why nothing was measured; the code to end with.
+pub fn exit(name: &str, done: Done) -> ExitCode {
     let Err(error) = done else { return ExitCode::SUCCESS };
     if let Some(Skipped(reason)) = error.downcast_ref() {
         println!("skipped: {reason}");

@@ -1,12 +1,13 @@
 //! The command `softtimers` as it was built, and other programs beside it: [`Program`], [`Killed`].
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 /// The command under measurement.
@@ -62,20 +63,22 @@ impl Program {
     ) -> Result<Stream> {
         // If the sender never comes, somebody must notice.
         let mut receiver = self.command(&["recv", "127.0.0.1:0", "--once", "--json", "--duration", "30s"]);
-        let (receiver, line) = announced(&mut receiver)?;
-        let Some(address) = line.strip_prefix("listening on ") else {
-            bail!("the receiver did not start: {line}")
-        };
+        let (receiver, address) = announced(&mut receiver, "listening on ")?;
         let (path, this) = (self.path.to_string_lossy(), std::process::id().to_string());
         let mut words = wrapper.to_vec();
-        words.extend([&*path, "--with-parent", &this, "send", address, "--json"]);
+        words.extend([&*path, "--with-parent", &this, "send", &address, "--json"]);
         words.extend(flags.split(' '));
-        let mut sender = Command::new(words[0]);
-        let sender = sender.args(&words[1..]).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn()?;
-        let process = sender.id();
-        let sender = Killed::from(sender);
-        disturb(process)?;
+        let sender = start(Command::new(words[0]).args(&words[1..]))?;
+        disturb(sender.id())?;
         Ok(Stream { sent: sender.object()?, received: receiver.object()? })
+    }
+
+    /// The object that the command prints for these words.
+    ///
+    /// # Errors
+    /// If it ends badly, or prints none.
+    pub fn object(&self, words: &str) -> Result<Value> {
+        start(&mut self.command(&words.split(' ').collect::<Vec<_>>()))?.object()
     }
 }
 
@@ -88,48 +91,48 @@ impl Stream {
 
 /// A child that does not outlive its trial.
 #[derive(Debug)]
-pub struct Killed(Option<Child>);
-
-impl From<Child> for Killed {
-    fn from(child: Child) -> Self {
-        Killed(Some(child))
-    }
+pub struct Killed {
+    child: Child,
+    /// What it goes on to say on stderr, which is read so that it does not stop it.
+    talk: Option<JoinHandle<String>>,
 }
 
 impl Killed {
-    /// The child.
-    ///
-    /// # Errors
-    /// None: it is there until it is released.
-    pub fn child(&mut self) -> Result<&mut Child> {
-        self.0.as_mut().context("it is still there")
-    }
-
     /// The number of its process.
-    ///
-    /// # Errors
-    /// As [`child`](Self::child).
-    pub fn id(&self) -> Result<u32> {
-        Ok(self.0.as_ref().context("it is still there")?.id())
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
-    /// Waits for its end: what it wrote, and on stderr.
+    /// Whether it goes on.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn runs(&mut self) -> io::Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
+    /// Ends its stdin and waits for its end: what it wrote, and what it said on stderr.
     ///
     /// # Errors
     /// If it ended badly.
-    pub fn output(mut self) -> Result<Vec<u8>> {
-        let output = self.0.take().context("it is still there")?.wait_with_output()?;
-        let talk = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "a trial ended with {}: {}", output.status, talk.trim());
-        Ok(output.stdout)
+    pub fn output(mut self) -> Result<(Vec<u8>, String)> {
+        drop(self.child.stdin.take());
+        let mut output = Vec::new();
+        if let Some(mut stdout) = self.child.stdout.take() {
+            stdout.read_to_end(&mut output)?;
+        }
+        let status = self.child.wait()?;
+        let talk = self.talk.take().and_then(|talk| talk.join().ok()).unwrap_or_default();
+        ensure!(status.success(), "a trial ended with {status}: {}", talk.trim());
+        Ok((output, talk))
     }
 
-    /// The same, as an object.
+    /// Waits for its end, and its object.
     ///
     /// # Errors
     /// If it ended badly, or printed no object.
     pub fn object(self) -> Result<Value> {
-        serde_json::from_slice(&self.output()?).context("a trial printed no object")
+        serde_json::from_slice(&self.output()?.0).context("a trial printed no object")
     }
 
     /// Asks it to end, and waits for its object.
@@ -137,30 +140,47 @@ impl Killed {
     /// # Errors
     /// As [`object`](Self::object).
     pub fn ended(self) -> Result<Value> {
-        signal(self.id()?, "TERM")?;
+        signal(self.id(), "TERM")?;
         self.object()
     }
 }
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
-/// Starts a program, and waits for its first line on stderr.
+/// Starts a program.
 ///
 /// # Errors
 /// If it does not start.
-pub fn announced(command: &mut Command) -> Result<(Killed, String)> {
-    let mut child = Killed::from(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
-    let stderr = child.child()?.stderr.take().context("piped")?;
-    let mut line = String::new();
-    BufReader::new(stderr).read_line(&mut line)?;
-    Ok((child, line.trim().to_owned()))
+pub fn start(command: &mut Command) -> Result<Killed> {
+    Ok(announced(command, "")?.0)
+}
+
+/// Starts a program, and waits until it has said these words on stderr; with the rest of their line. If it need
+/// say nothing, it is not waited for.
+///
+/// # Errors
+/// If it does not start, or ends without them.
+pub fn announced(command: &mut Command, words: &str) -> Result<(Killed, String)> {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = Killed { child: child.with_context(|| format!("{command:?}"))?, talk: None };
+    let mut stderr = BufReader::new(child.child.stderr.take().context("piped")?);
+    let (mut line, mut all) = (String::new(), String::new());
+    while !line.contains(words) {
+        all += &std::mem::take(&mut line);
+        ensure!(stderr.read_line(&mut line)? > 0, "it did not begin: {}", all.trim());
+    }
+    let told = line.split_once(words).map_or("", |(_, rest)| rest).trim().to_owned();
+    child.talk = Some(std::thread::spawn(move || {
+        let mut rest = String::new();
+        let _ = stderr.read_to_string(&mut rest);
+        rest
+    }));
+    Ok((child, told))
 }
 
 /// A program that computes on the first CPU, until it is dropped; `None` where `taskset` is missing.
@@ -171,8 +191,7 @@ pub fn hog() -> Result<Option<Killed>> {
     if !works(Command::new("taskset").arg("--version")) {
         return Ok(None);
     }
-    let hog = Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]).spawn()?;
-    Ok(Some(hog.into()))
+    start(Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"])).map(Some)
 }
 
 /// Sends a signal.

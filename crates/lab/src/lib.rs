@@ -17,7 +17,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
-pub mod callouts;
 pub mod command;
 pub mod cpu;
 pub mod events;

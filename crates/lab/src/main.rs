@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use softtimers_lab::receivers::Question;
-use softtimers_lab::{measure, receivers, render, rig};
+use softtimers_lab::{bench, measure, receivers, render, rig};
 
 /// What softtimers is measured with.
 #[derive(Debug, Parser)]
@@ -60,13 +60,7 @@ fn main() -> ExitCode {
         Task::Render { check } => render::run(check).map_err(Into::into),
         Task::Receive { question } => receivers::run(&question).map_err(Into::into),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    bench::exit("cargo lab", done)
 }
 
 #[cfg(test)]

@@ -16,21 +16,20 @@
 //! A whole run takes a quarter of an hour. So each trial is told on stderr when it is over, the findings are in the file
 //! after each section, and a section that breaks off does not take the others with it.
 //!
-//! `--peer DRIVER=COMMAND` puts a forwarder of your own beside ours: `peers`.
+//! `--peer DRIVER=COMMAND` puts a forwarder of your own beside ours: `plain`.
 //!
 //! It needs root, and says what it has skipped without. Whatever ends it, nothing stays behind: `hosts`.
 
 mod capture;
 mod curve;
 mod hosts;
-mod peers;
 mod plain;
 mod shares;
 mod trial;
 
-use crate::bench::{Asked, Done, Section};
+use crate::bench::{Asked, Done, Section, Skipped};
 use hosts::Hosts;
-use peers::Peer;
+use plain::Peer;
 use trial::Rig;
 
 /// What it is asked.
@@ -73,17 +72,8 @@ pub fn run(arguments: &Arguments) -> Done {
         return Err("--peer: the section `forward` compares with it, and is not asked for".into());
     }
     if let Some(reason) = hosts::missing() {
-        println!("skipped: {reason}");
-        return Ok(());
+        return Err(Skipped(reason).into());
     }
-    let programs = trial::build()?;
-    let hosts = match Hosts::lay()? {
-        Ok(hosts) => hosts,
-        Err(reason) => {
-            println!("skipped: {reason}");
-            return Ok(());
-        }
-    };
-    let rig = Rig::new(programs, hosts, arguments.clone())?;
+    let rig = Rig::new(trial::build()?, Hosts::lay()?, arguments.clone())?;
     asked.run("cargo lab rig", &SECTIONS, &rig)
 }

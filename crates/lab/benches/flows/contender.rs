@@ -1,11 +1,10 @@
 //! One contender, one run: who sends, and what the receiver found.
 
 use std::net::SocketAddr;
-use std::process::Stdio;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use softtimers::{Clock, Monotonic};
-use softtimers_lab::command::{Killed, Program, announced};
+use softtimers_lab::command::{Program, announced};
 use softtimers_lab::cpu::of_thread;
 use softtimers_measure::processor::Processor;
 
@@ -68,17 +67,21 @@ impl How {
         mut tell: impl FnMut(&str, Option<f64>),
     ) -> Result<()> {
         let program = Program::build()?;
-        // If the sender never says goodbye, somebody must notice; the peers do not ask.
+        // If the sender never says goodbye, somebody must notice.
         let line = format!("recv 127.0.0.1:0 --any --once --json --duration {}s", load.time.as_secs() + 20);
         let mut command = program.command(&line.split(' ').collect::<Vec<_>>());
         command.args(processors.iter().flat_map(|[_, there]| ["--cpu".to_owned(), there.to_string()]));
-        let (receiver, line) = announced(&mut command)?;
-        let to = line.strip_prefix("listening on ").with_context(|| format!("the receiver: {line}"))?;
-        match self {
-            How::Command(timer) => send(&program, load, timer, to, processors, &mut tell)?,
-            How::Here(run) => here(load, to.parse()?, processors, run, &mut tell)?,
-        }
-        let received = receiver.object()?;
+        let (receiver, to) = announced(&mut command, "listening on ")?;
+        let received = match self {
+            How::Command(timer) => {
+                send(&program, load, timer, &to, processors, &mut tell)?;
+                receiver.object()?
+            }
+            How::Here(run) => {
+                here(load, to.parse()?, processors, run, &mut tell)?;
+                receiver.ended()?
+            }
+        };
         let over = &received["over_flows"];
         let rate = |key: &str| over["rate_pps"][key].as_f64();
         let percent = |rate: f64| 100.0 * rate / f64::from(load.packets_per_second);
@@ -110,8 +113,7 @@ fn send(
          --duration {}s --json",
         time.as_secs()
     );
-    let mut command = program.command(&line.split(' ').collect::<Vec<_>>());
-    let found = Killed::from(command.stdout(Stdio::piped()).spawn()?).object()?;
+    let found = program.object(&line)?;
     let lost = ["wakeup", "scheduler", "steal", "stopped"].iter();
     let lost: u64 = lost.filter_map(|cause| found["late"][cause]["count"].as_u64()).sum();
     tell(CPU, found["cpu_share"].as_f64().map(|share| 100.0 * share));
@@ -137,7 +139,6 @@ fn here(
     let lanes = run(load, lanes)?;
     let used = of_thread().saturating_sub(cpu).as_secs_f64();
     let took = Monotonic.now().saturating_duration_since(wall).as_secs_f64();
-    lanes.say_goodbye()?;
     tell(CPU, Some(100.0 * used / took));
     tell(COST, Some(used * 1e6 / lanes.sent() as f64));
     tell("left in a turn", lanes.per_turn());

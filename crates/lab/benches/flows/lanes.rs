@@ -4,11 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use rustix::event::{Timespec, poll};
 use softtimers::Timestamp;
 use softtimers_load::wire::Datagram;
 use softtimers_net::UdpSocket;
-use softtimers_net::udp::{SendBatch, is_about_an_earlier_datagram};
+use softtimers_net::udp::SendBatch;
 
 use crate::Load;
 
@@ -77,25 +76,6 @@ impl Lanes {
     /// Datagrams in a turn, in the mean; `None` if each leaves by itself.
     pub(crate) fn per_turn(&self) -> Option<f64> {
         (self.turns > 0).then(|| self.sent() as f64 / self.turns as f64)
-    }
-
-    /// As `send` says it: three times, a few at once.
-    pub(crate) fn say_goodbye(&self) -> Result<()> {
-        for _ in 0..3 {
-            for (flow, &sent) in self.numbered.iter().enumerate() {
-                let bye = Datagram::Bye { flow: flow as u32, sent, token: None }.encode();
-                match self.socket.send(&bye) {
-                    Ok(_) => {}
-                    // The receiver has heard all of them, and has gone.
-                    Err(error) if is_about_an_earlier_datagram(&error) => return Ok(()),
-                    Err(error) => return Err(error.into()),
-                }
-                if flow % IN_ONE_TURN == IN_ONE_TURN - 1 {
-                    poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 }))?;
-                }
-            }
-        }
-        Ok(())
     }
 }
 

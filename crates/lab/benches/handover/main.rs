@@ -35,7 +35,7 @@ use softtimers_measure::result::{Cell, Table};
 use softtimers_net::udp::RecvBatch;
 
 use ring::Ring;
-use ways::{Batched, Single, Way};
+use ways::Way;
 
 /// Datagrams handed over at a time.
 const AT_A_TIME: [usize; 5] = [1, 2, 4, 8, 64];
@@ -57,13 +57,14 @@ fn measure(rounds: &usize) -> Done<Vec<Table>> {
     let columns = AT_A_TIME.map(|count| format!("{count} at a time"));
     let mut tables = Vec::new();
     for receiver in [POLLS, NEVER_READS] {
-        let (_sink, line) = announced(child::command()?.arg(receiver).stdin(Stdio::piped()))?;
-        let mut ways = ways(line.parse()?)?;
+        let (_sink, address) =
+            announced(child::command()?.arg(receiver).stdin(Stdio::piped()), "receives at ")?;
+        let mut ways = ways(address.parse()?)?;
         let measured = Paired::new(*rounds).as_a_whole().contest(
             &AT_A_TIME,
             &mut ways,
             |&count, (name, way), round| {
-                round.put(name, &format!("{count} at a time"), turn(&mut **way, count)?);
+                round.put(name, &format!("{count} at a time"), turn(way, count)?);
                 io::Result::Ok(())
             },
         )?;
@@ -92,30 +93,30 @@ fn measure(rounds: &usize) -> Done<Vec<Table>> {
 }
 
 /// All that there are; a ring only where the kernel has it.
-fn ways(receiver: SocketAddr) -> io::Result<Vec<(&'static str, Box<dyn Way>)>> {
+fn ways(receiver: SocketAddr) -> io::Result<Vec<(&'static str, Way)>> {
     let connected = || -> io::Result<softtimers_net::UdpSocket> {
         let socket = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(receiver)?;
         Ok(socket)
     };
-    let mut ways: Vec<(&'static str, Box<dyn Way>)> = vec![
-        ("send", Box::new(Single::new(connected()?, SIZE))),
-        ("sendmmsg", Box::new(Batched::new(connected()?, SIZE, false))),
-        ("gso", Box::new(Batched::new(connected()?, SIZE, true))),
+    let mut ways: Vec<(&'static str, Way)> = vec![
+        ("send", ways::single(connected()?, SIZE)),
+        ("sendmmsg", ways::batched(connected()?, SIZE, false)),
+        ("gso", ways::batched(connected()?, SIZE, true)),
     ];
     for (name, copies) in [("io_uring", true), ("io_uring_zc", false)] {
         match Ring::new(connected()?, SIZE, copies) {
-            Ok(ring) => ways.push((name, Box::new(ring))),
+            Ok(mut ring) => ways.push((name, Box::new(move |count| ring.hand_over(count)))),
             Err(error) => println!("no {name}: {error}"),
         }
     }
     Ok(ways)
 }
 
-fn turn(way: &mut dyn Way, at_a_time: usize) -> io::Result<f64> {
+fn turn(way: &mut Way, at_a_time: usize) -> io::Result<f64> {
     let before = cpu::of_process();
     for _ in 0..TURN / at_a_time {
-        way.hand_over(at_a_time)?;
+        way(at_a_time)?;
     }
     Ok((cpu::of_process() - before).as_nanos() as f64 / TURN as f64)
 }
@@ -123,7 +124,7 @@ fn turn(way: &mut dyn Way, at_a_time: usize) -> io::Result<f64> {
 /// What the receiver does, until its parent ends.
 fn receive(polls: bool) -> io::Result<()> {
     let socket = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
-    eprintln!("{}", socket.local_addr()?);
+    eprintln!("receives at {}", socket.local_addr()?);
     if !polls {
         return io::copy(&mut io::stdin().lock(), &mut io::sink()).map(drop);
     }

@@ -7,8 +7,6 @@ use std::os::fd::AsRawFd;
 use io_uring::{IoUring, cqueue, opcode, types};
 use softtimers_net::UdpSocket;
 
-use crate::ways::Way;
-
 pub(crate) struct Ring {
     ring: IoUring,
     /// As many packets as are handed over at once, so that none is shared.
@@ -27,8 +25,8 @@ impl Ring {
     }
 }
 
-impl Way for Ring {
-    fn hand_over(&mut self, count: usize) -> io::Result<()> {
+impl Ring {
+    pub(crate) fn hand_over(&mut self, count: usize) -> io::Result<()> {
         let socket = types::Fixed(0);
         for packet in &self.packets[..count] {
             let (bytes, length) = (packet.as_ptr(), packet.len() as u32);

@@ -8,7 +8,7 @@ use softtimers_forward::overload::Bench;
 use softtimers_forward::overload::Receiver;
 use softtimers_lab::bench::Done;
 use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::{Round, in_turn};
+use softtimers_measure::paired::Round;
 use softtimers_measure::result::Table;
 
 use super::{Effort, WORK, bench_of, offered, receiver};
@@ -98,20 +98,15 @@ fn capacity(bench: &mut Bench, burst: u32, effort: &Effort) -> Result<f64, Box<d
 pub(crate) fn costs(effort: &Effort) -> Done<Vec<Table>> {
     let works =
         [("10,000 rules", 10_000), (WORK_ROW, WORK), ("40,000 rules", 40_000), ("80,000 rules", 80_000)];
-    let receivers = [(POLLED, Mode::HYBRID), (FIRST, Mode::NAIVE)];
     let mut contenders = Vec::new();
     for (row, work) in works {
-        let benches = receivers.map(|(name, mode)| Ok((name, bench_of(receiver(mode, work))?)));
-        contenders.push((row, benches.into_iter().collect::<Done<Vec<_>>>()?));
-    }
-    let measured = effort.rounds.rounds(|number, round| {
-        for (row, receivers) in &mut contenders {
-            for turn in in_turn(number, receivers.len()) {
-                let (name, bench) = &mut receivers[turn];
-                round.put(row, COST, bench.work_cost()?.as_secs_f64() * 1e6);
-                round.put(row, name, capacity(bench, 1, effort)? / 1e3);
-            }
+        for (name, mode) in [(POLLED, Mode::HYBRID), (FIRST, Mode::NAIVE)] {
+            contenders.push((row, name, bench_of(receiver(mode, work))?));
         }
+    }
+    let measured = effort.rounds.contest(&[()], &mut contenders, |(), (row, name, bench), round| {
+        round.put(row, COST, bench.work_cost()?.as_secs_f64() * 1e6);
+        round.put(row, name, capacity(bench, 1, effort)? / 1e3);
         Done::Ok(())
     })?;
     let rows = works.map(|(row, _)| row);

@@ -1,13 +1,12 @@
 //! Packets/s through a relay: `softtimers forward --udp` beside `socat`, each on the same processor.
 
-use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
 use softtimers_lab::bench::Done;
-use softtimers_lab::command::{Killed, Program, announced, pause};
+use softtimers_lab::command::{Killed, Program, announced, pause, start};
 use softtimers_measure::bar::Bar;
 use softtimers_measure::processor::Processor;
 use softtimers_measure::result::Table;
@@ -62,7 +61,12 @@ impl Relay {
         let (running, address) = self.start(sink.local_addr()?)?;
         drop(kept);
         let (warm, whole) = (Duration::from_millis(100), time + Duration::from_millis(300));
-        let sender = sender(address, here, whole)?;
+        let line = format!(
+            "send {address} --no-handshake --rate {FLOOD} --quantum 4 --size {BYTES} --timer spin --catch-up all --cpu {here} \
+             --json --duration {}ms",
+            whole.as_millis()
+        );
+        let sender = start(&mut Program::build()?.command(&line.split(' ').collect::<Vec<_>>()))?;
         pause(warm + Duration::from_millis(100));
         let (before, began) = (sink.drops()?, Monotonic.now());
         pause(time);
@@ -77,40 +81,22 @@ impl Relay {
     fn start(self, sink: SocketAddr) -> Done<(Killed, SocketAddr)> {
         match self {
             Relay::Forward => {
-                let words = ["forward", "--udp", "127.0.0.1:0", "--duration", "60s", "--json", "--to"];
-                let (relay, line) = announced(Program::build()?.command(&words).arg(sink.to_string()))?;
-                let address = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next());
-                Ok((relay, address.ok_or_else(|| format!("the relay: {line}"))?.parse()?))
+                let words = format!("forward --udp 127.0.0.1:0 --duration 60s --json --to {sink}");
+                let mut command = Program::build()?.command(&words.split(' ').collect::<Vec<_>>());
+                let (relay, line) = announced(&mut command, "listening on ")?;
+                Ok((relay, line.split(',').next().unwrap_or_default().parse()?))
             }
             Relay::Socat => {
                 // A port that was free a moment ago.
                 let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
-                let mut child = Command::new("socat")
-                    .args(["-d", "-d", "-u"])
-                    .arg(format!("UDP4-RECV:{port},bind=127.0.0.1"))
-                    .arg(format!("UDP4-SENDTO:{sink}"))
-                    .stdin(Stdio::null())
-                    .stderr(Stdio::piped())
-                    .spawn()?;
-                let log = child.stderr.take().map(BufReader::new);
-                let running = (child.into(), SocketAddr::from(([127, 0, 0, 1], port)));
-                // It says so when it is ready; it ends without if it is not.
-                let ready = log.is_some_and(|log| {
-                    log.lines().map_while(Result::ok).any(|line| line.contains("starting data transfer"))
-                });
-                if ready { Ok(running) } else { Err("it did not start".into()) }
+                let ends = [format!("UDP4-RECV:{port},bind=127.0.0.1"), format!("UDP4-SENDTO:{sink}")];
+                let mut command = Command::new("socat");
+                command.args(["-d", "-d", "-u"]).args(ends).stdin(Stdio::null());
+                let (relay, _) = announced(&mut command, "starting data transfer")?;
+                Ok((relay, SocketAddr::from(([127, 0, 0, 1], port))))
             }
         }
     }
-}
-
-fn sender(to: SocketAddr, cpu: usize, time: Duration) -> Done<Killed> {
-    let line = format!(
-        "send {to} --no-handshake --rate {FLOOD} --quantum 4 --size {BYTES} --timer spin --catch-up all --cpu {cpu} --json --duration {}ms",
-        time.as_millis()
-    );
-    let mut command = Program::build()?.command(&line.split(' ').collect::<Vec<_>>());
-    Ok(command.stdout(Stdio::piped()).spawn()?.into())
 }
 
 const RATE: &str = "kpps";

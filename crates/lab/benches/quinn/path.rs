@@ -1,6 +1,5 @@
 //! The path between the two, in a thread of its own, and how packets came to its link.
 
-use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -17,12 +16,6 @@ use softtimers_wan::{Bottleneck, Counters, PathConfig, Queue, Wan, Way};
 pub(crate) struct Line {
     pub(crate) mbit: u64,
     pub(crate) packets: u32,
-}
-
-impl fmt::Display for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} Mbit/s, {} packets", self.mbit, self.packets)
-    }
 }
 
 /// A path at work.

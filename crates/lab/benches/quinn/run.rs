@@ -1,11 +1,11 @@
 //! One run: a client that sends as much as it may, for so long.
 
 use std::error::Error;
-use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use quinn::rustls::RootCertStore;
@@ -23,6 +23,7 @@ use crate::path::{Line, Path, Seen};
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
+/// Who sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Stock,
@@ -33,19 +34,6 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Kind; 3] = [Kind::Stock, Kind::Pairs, Kind::Singles];
 
-    fn gate(self) -> Option<GateConfig> {
-        match self {
-            Kind::Stock => None,
-            Kind::Pairs => Some(GateConfig::default()),
-            Kind::Singles => {
-                let release_interval = Duration::from_nanos(1);
-                Some(GateConfig { least_segments: 1, release_interval, ..GateConfig::default() })
-            }
-        }
-    }
-}
-
-impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Stock => "stock",
@@ -53,18 +41,16 @@ impl Kind {
             Kind::Singles => "gate, singles",
         }
     }
-}
 
-/// What the client shares its processor with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Load {
-    Idle,
-    Hog,
-}
-
-impl fmt::Display for Load {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Load::Idle { "idle" } else { "CPU hog" })
+    fn gate(self) -> Option<GateConfig> {
+        let release_interval = Duration::from_nanos(1);
+        match self {
+            Kind::Stock => None,
+            Kind::Pairs => Some(GateConfig::default()),
+            Kind::Singles => {
+                Some(GateConfig { least_segments: 1, release_interval, ..GateConfig::default() })
+            }
+        }
     }
 }
 
@@ -81,47 +67,47 @@ pub(crate) const COLUMNS: [(&str, usize); 7] = [
     (COST, 0),
 ];
 
-/// One run, whose figures are told by name.
+/// One run, whose figures are told by name; `hog`: something else wants the client's processor.
 pub(crate) fn run(
     kind: Kind,
     line: Line,
-    load: Load,
+    hog: bool,
     connections: u32,
     time: Duration,
     mut tell: impl FnMut(&str, f64),
 ) -> Result<(), Failure> {
-    let (near, far) = processors();
+    // The client's and everybody else's, where there are two.
+    let of = |number| Processor::new(number).ok();
+    let (near, far) = Processor::two().map_or((None, None), |[far, near]| (of(near), of(far)));
     let (client_config, server_config) = configs()?;
-    let received = Arc::new(AtomicU64::new(0));
+    let (received, over) = (Arc::new(AtomicU64::new(0)), AtomicBool::new(false));
     let (say, hear) = mpsc::channel();
-    let server = std::thread::spawn({
-        let received = Arc::clone(&received);
-        move || {
+    let (client, seen) = thread::scope(|scope| {
+        let (received, over) = (&received, &over);
+        let server = scope.spawn(move || {
             let _kept = far.map(Processor::keep).transpose()?;
-            current_thread()?.block_on(serve(server_config, &received, |address| _ = say.send(address)))
+            current_thread()?.block_on(serve(server_config, received, |address| _ = say.send(address)))
+        });
+        let path = Path::start(line, hear.recv_timeout(Duration::from_secs(5))?, far)?;
+        if hog {
+            scope.spawn(move || {
+                let _kept = near.map(Processor::keep).transpose();
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
-    });
-    let path = Path::start(line, hear.recv_timeout(Duration::from_secs(5))?, far)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let hog = (load == Load::Hog).then(|| {
-        let stop = Arc::clone(&stop);
-        std::thread::spawn(move || {
-            let _kept = near.map(Processor::keep).transpose();
-            while !stop.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-        })
-    });
-    let address = path.address;
-    let client = std::thread::spawn(move || {
-        let _kept = near.map(Processor::keep).transpose()?;
-        current_thread()?.block_on(load_up(kind, client_config, address, connections, time, &received))
-    });
-    let (bytes, used, events) = client.join().map_err(|_| "the client has panicked")??;
-    stop.store(true, Ordering::Relaxed);
-    hog.map(std::thread::JoinHandle::join);
-    server.join().map_err(|_| "the server has panicked")??;
-    let Seen { counters, mut bursts } = path.finish()?;
+        let address = path.address;
+        let client = scope.spawn(move || {
+            let _kept = near.map(Processor::keep).transpose()?;
+            current_thread()?.block_on(load_up(kind, client_config, address, connections, time, received))
+        });
+        let client = client.join().map_err(|_| "the client has panicked");
+        over.store(true, Ordering::Relaxed);
+        server.join().map_err(|_| "the server has panicked")??;
+        Ok::<_, Failure>((client??, path.finish()?))
+    })?;
+    let ((bytes, used, events), Seen { counters, mut bursts }) = (client, seen);
     bursts.sort_unstable();
     let burst = |share: f64| f64::from(quantile(&bursts, share).unwrap_or(0));
     let (goodput, cpu) = (bytes as f64 * 8e-6 / time.as_secs_f64(), used.as_secs_f64() / time.as_secs_f64());
@@ -131,12 +117,6 @@ pub(crate) fn run(
     let told = [goodput, 100.0 * loss, cuts, burst(0.999), burst(1.0), 100.0 * cpu, cpu * 8e6 / goodput];
     COLUMNS.iter().zip(told).for_each(|((name, _), figure)| tell(name, figure));
     Ok(())
-}
-
-/// The client's and everybody else's, where there are two.
-fn processors() -> (Option<Processor>, Option<Processor>) {
-    let of = |number| Processor::new(number).ok();
-    Processor::two().map_or((None, None), |[far, near]| (of(near), of(far)))
 }
 
 fn current_thread() -> std::io::Result<tokio::runtime::Runtime> {

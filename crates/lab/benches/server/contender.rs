@@ -10,7 +10,7 @@ use softtimers_lab::command::announced;
 use softtimers_lab::server::FILE;
 use softtimers_lab::server::client::Answered;
 use softtimers_lab::server::engine::{Engine, Looking, ServerStats};
-use softtimers_lab::server::processes::{self, Processes};
+use softtimers_lab::server::processes;
 use softtimers_lab::server::request::Site;
 use softtimers_measure::child;
 use softtimers_measure::paired::Round;
@@ -66,10 +66,9 @@ impl Contender {
         };
         let words = [kind, &number.to_string(), &work.to_string(), &addresses.join(",")];
         let kept = here.keep()?;
-        let (mut server, line) = announced(child::command()?.args(words).stdin(Stdio::piped()))?;
+        let mut command = child::command()?;
+        let (server, addresses) = announced(command.args(words).stdin(Stdio::piped()), "listening on ")?;
         drop(kept);
-        let addresses =
-            line.strip_prefix("listening on ").ok_or_else(|| format!("{}: {line:?}", self.name()))?;
         let addresses: Vec<SocketAddr> = addresses.split(',').map(str::parse).collect::<Result<_, _>>()?;
         let kept = there.keep()?;
         let before = Ticks::now(Some(here.number()));
@@ -87,9 +86,7 @@ impl Contender {
         round.put(row, "p99 µs", micros(0.99));
         round.put(row, BUSY, busy);
         round.put(row, "errors", answered.errors as f64);
-        // It ends with its stdin.
-        drop(server.child()?.stdin.take());
-        let told = server.output()?;
+        let (told, _) = server.output()?;
         let stats = if told.trim_ascii().is_empty() { None } else { Some(serde_json::from_slice(&told)?) };
         Ok((answered, stats))
     }
@@ -111,7 +108,7 @@ pub(crate) fn serve(words: &[&str]) -> Done {
         "spin" => Looking::Spin,
         "polled" => Looking::Polled(number.parse()?),
         "processes" => {
-            let _processes = Processes::start(number.parse()?, &listeners[0], &["one", work])?;
+            let _processes = processes::start(number.parse()?, &listeners[0], &["one", work])?;
             eprintln!("listening on {addresses}");
             io::stdin().read_to_end(&mut Vec::new())?;
             return Ok(());

@@ -21,7 +21,7 @@ pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
             let (row, load) = (name(*contender, crowd), (clients.iter().sum(), WORK));
             let (answered, _) = contender.trial(effort, 4, load, (round, &row), |addresses| {
                 let clients = addresses.iter().copied().zip(*clients).collect();
-                Load { clients, keep_alive: true, time: effort.trial }.run()
+                Load { clients, keep_alive: true, interval: None, time: effort.trial }.run()
             })?;
             let all = answered.answers.iter().sum::<u64>().max(1) as f64;
             let shares = answered.answers.iter().map(|&one| one as f64 / all);

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use softtimers_lab::bench::Done;
-use softtimers_lab::server::client::paced::Paced;
+use softtimers_lab::server::client::Load;
 use softtimers_measure::result::Table;
 
 use super::Effort;
@@ -21,9 +21,10 @@ pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
     let name = |contender: Contender, rate: &str| format!("{rate}, {}", contender.name());
     let mut contenders = CONTENDERS;
     let measured = effort.rounds.contest(&RATES, &mut contenders, |&(rate, pps), contender, round| {
-        let (row, interval) = (name(*contender, rate), Duration::from_secs(1) / pps);
+        let (row, interval) = (name(*contender, rate), Some(Duration::from_secs(1) / pps));
         let trial = contender.trial(effort, 1, (CONNECTIONS, 0), (round, &row), |addresses| {
-            Paced { address: addresses[0], connections: CONNECTIONS, interval, time: effort.trial }.run()
+            let clients = vec![(addresses[0], CONNECTIONS)];
+            Load { clients, keep_alive: true, interval, time: effort.trial }.run()
         });
         trial.map(drop)
     })?;

@@ -131,7 +131,8 @@ fn saturating(effort: &Effort, keep_alive: bool) -> Done<(Load, f64)> {
 fn trial(contender: Contender, effort: &Effort, keep_alive: bool, load: Load, round: &mut Round) -> Done {
     let (name, before) = (contender.name(), listen_overflows());
     let (_, stats) = contender.trial(effort, 1, load, (round, &name), |addresses| {
-        client::Load { clients: vec![(addresses[0], load.0)], keep_alive, time: effort.trial }.run()
+        let clients = vec![(addresses[0], load.0)];
+        client::Load { clients, keep_alive, interval: None, time: effort.trial }.run()
     })?;
     let turned_away = listen_overflows().zip(before).map(|(now, before)| now.saturating_sub(before) as f64);
     round.put(&name, OVERFLOWS, turned_away);

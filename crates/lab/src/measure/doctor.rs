@@ -8,7 +8,7 @@ use softtimers_measure::result::Table;
 
 use super::Effort;
 use crate::bench::Done;
-use crate::command::{Killed, Program};
+use crate::command::Program;
 
 /// In the order of `doctor`.
 const METHODS: [&str; 8] = ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
@@ -37,11 +37,10 @@ const COLUMNS: [(&str, &str, usize, f64); 10] = [
 pub(super) fn beside_work(effort: &Effort, batch: usize) -> Done<Vec<Table>> {
     let program = Program::build()?;
     let measured = effort.paired.rounds(|number, round| {
-        let words = ["doctor", "--json", "--duration", "500ms", "--idle-interval", IDLE_INTERVAL];
-        let mut doctor = program.command(&words);
-        doctor.args(["--echo-batch", &batch.to_string(), "--rotate", &number.to_string()]);
-        let doctor = doctor.stdout(std::process::Stdio::piped()).spawn()?;
-        note(round, &Killed::from(doctor).object()?);
+        let words = format!(
+            "doctor --json --duration 500ms --idle-interval {IDLE_INTERVAL} --echo-batch {batch} --rotate {number}"
+        );
+        note(round, &program.object(&words)?);
         Ok::<(), anyhow::Error>(())
     })?;
     let rows = LOADS.iter().flat_map(|(_, load)| METHODS.map(|method| row(load, method)));

@@ -5,10 +5,9 @@
 //! ```
 
 use std::net::UdpSocket;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde_json::Value;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::estimate::Estimate;
@@ -16,7 +15,7 @@ use softtimers_measure::result::Table;
 
 use super::Effort;
 use crate::bench::Done;
-use crate::command::{Killed, Program, announced};
+use crate::command::{Program, announced};
 
 /// Round trips, the rate of a full link, and the limit.
 pub(super) fn wan(effort: &Effort) -> Done<Vec<Table>> {
@@ -26,10 +25,9 @@ pub(super) fn wan(effort: &Effort) -> Done<Vec<Table>> {
     let idle = around(&program, path, |address| ping(address, effort.of(100, 10), &mut trips))?;
     let full = around(&program, path, |address| {
         let flags = "--rate 120Mbit --size 1200 --duration 3s --catch-up all --json";
-        let words: Vec<&str> = ["send", address].into_iter().chain(flags.split(' ')).collect();
-        object(&program, &words).map(drop)
+        program.object(&format!("send {address} {flags}")).map(drop)
     })?;
-    let test = object(&program, &["wan", "--self-test", "--json"])?;
+    let test = program.object("wan --self-test --json")?;
     let millis = |nanos: &Value| nanos.as_f64().map(|nanos| nanos / 1e6);
     let late = |report: &Value| millis(&report["up"]["measured"]["lateness_ns"]["p99"]);
     // Of the network: 28 bytes of headers with each 1,200.
@@ -67,17 +65,10 @@ fn around(program: &Program, path: &str, body: impl FnOnce(&str) -> Result<()>) 
         }
     });
     let words = ["wan", "--listen", "127.0.0.1:0", "--to", &to, "--json", "--duration", "60s"];
-    let (child, line) = announced(program.command(&words).args(path.split(' ')))?;
-    let address = line.split([' ', ',']).nth(2).filter(|_| line.starts_with("listening on "));
-    let Some(address) = address else { bail!("the emulator did not start: {line}") };
+    let (child, line) = announced(program.command(&words).args(path.split(' ')), "listening on ")?;
+    let address = line.split([' ', ',']).next().unwrap_or_default();
     body(address)?;
     child.ended()
-}
-
-/// What the command prints.
-fn object(program: &Program, words: &[&str]) -> Result<Value> {
-    let child = program.command(words).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn()?;
-    Killed::from(child).object()
 }
 
 /// Short packets there and back, one after the other; nanoseconds of each.

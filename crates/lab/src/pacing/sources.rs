@@ -33,8 +33,6 @@ const CONTENDERS: usize = 4;
 /// Those that a loop can do without; the idle ones end its sleeps.
 const REMOVED: [TriggerState; CONTENDERS - 1] =
     [TriggerState::SyscallExit, TriggerState::Send, TriggerState::Readiness];
-/// Where the distributions are told, in microseconds: up to the paper's longest.
-const POINTS: [u64; 16] = [1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 500, 1_000];
 /// A group of requests has all the sources that the paper tells apart.
 const WORK: Work = Work::Echo { batch: 12 };
 const COLUMNS: [(&str, usize); 9] = [
@@ -65,8 +63,7 @@ pub(super) fn run(quick: &Quick) -> Done<Vec<Table>> {
         all.passed.total()
     ));
     bars(&all, &removals).into_iter().for_each(|bar| table.bar(bar));
-    let distributions = distributions(&all, &removals);
-    Ok(vec![table, distributions])
+    Ok(vec![table])
 }
 
 /// What one contender's loops met in all rounds.
@@ -121,31 +118,6 @@ impl Removal {
             self.gap.into(),
         ]
     }
-}
-
-/// Figure 4: the percentage of the intervals up to each point, all as they are and without each source.
-fn distributions(all: &Triggers, removals: &[Removal]) -> Table {
-    let mut curves = vec![("all".to_owned(), all.intervals.clone())];
-    for removal in removals {
-        let name = removal.source.name();
-        curves.push((format!("without {name} (calculated)"), removal.calculated.clone()));
-        if let Some(triggers) = &removal.live {
-            curves.push((format!("without {name} (live)"), triggers.intervals.clone()));
-        }
-    }
-    let columns: Vec<(&str, usize)> =
-        std::iter::once(("µs", 0)).chain(curves.iter().map(|(name, _)| (name.as_str(), 1))).collect();
-    let mut table = Table::new("% of the intervals up to so many µs", &columns);
-    for point in POINTS {
-        let shares = curves.iter().map(|(_, intervals)| within(intervals, point).into());
-        table.rows.push(std::iter::once(Cell::Number(point as f64)).chain(shares).collect());
-    }
-    table
-}
-
-/// The percentage of intervals of at most so many microseconds, to 3% of the interval.
-fn within(intervals: &Histogram, micros: u64) -> Option<f64> {
-    (intervals.count() > 0).then(|| 100.0 * (1.0 - intervals.share_above(micros * 1_000)))
 }
 
 /// That both ways agree which source matters most.
@@ -223,16 +195,10 @@ mod tests {
         for bar in bars(&all, &removals) {
             assert!(bar.figure.contains("`send`") && bar.verdict() == Verdict::Met, "{bar:?}");
         }
-        let table = distributions(&all, &removals);
-        // As they are, four by calculation, three live.
-        assert_eq!((table.rows.len(), table.columns.len()), (POINTS.len(), 1 + 8));
-        let send = table.columns.iter().position(|column| column == "without send (live)").unwrap();
-        assert!(matches!(table.rows[0][send], Cell::Number(share) if share < 100.0), "{table}");
     }
 
     #[test]
     fn nothing_met_has_no_distribution() {
-        assert_eq!(within(&Histogram::new(), 10), None);
         assert!(together(&[], 0).is_none());
     }
 }

@@ -121,6 +121,7 @@ struct Item {
 }
 
 /// What a last stage has done.
+#[derive(Default)]
 struct Done {
     latency: Recorder,
     /// Of the first packets of bursts.
@@ -132,16 +133,6 @@ struct Done {
 }
 
 impl Done {
-    fn new() -> Self {
-        Done {
-            latency: Recorder::new(),
-            first: Recorder::new(),
-            rejected: 0,
-            failed: 0,
-            used: Duration::ZERO,
-        }
-    }
-
     /// Since it arrived, or if that is not known since it was due.
     fn record(&mut self, now: Timestamp, frame: &[u8], arrived: Option<Timestamp>, burst: u64) {
         let Some((sequence, due)) = datagram(frame) else { return };
@@ -163,7 +154,7 @@ fn second(
 ) -> io::Result<Done> {
     // For this thread only: on Linux each has its own.
     let niced = setpriority_process(None, 19);
-    let (mut done, mut busy) = (Done::new(), Busy::default());
+    let (mut done, mut busy) = (Done::default(), Busy::default());
     while let Some(item) = queue.take() {
         let frame = &item.bytes[..item.length];
         let accepted = accepts(filter, frame);
@@ -205,7 +196,7 @@ impl First<'_> {
             let marks = FeedbackConfig::preset(Preset::Measured, ROOM).map_err(io::Error::other)?;
             poller.attach_queue(&queue.gauge, marks, &[from])?;
         }
-        let (mut done, mut busy, mut waiting) = (Done::new(), Busy::default(), Vec::<Item>::new());
+        let (mut done, mut busy, mut waiting) = (Done::default(), Busy::default(), Vec::<Item>::new());
         let (mut received, mut refused, mut seen) = (0u64, 0u64, 0);
         // A wait returns when the burst is through: when each packet left is what its turn of transmitting says.
         poller.log_stages(TURNS);

@@ -10,9 +10,9 @@ use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Paired;
 use softtimers_measure::result::Table;
 
-use super::trial::{Computation, DESTINATION_PORT, Offer, Rig, now};
+use super::trial::{DESTINATION_PORT, Offer, Rig, now, used};
 use crate::bench::Done;
-use crate::command::pause;
+use crate::command::{pause, signal};
 
 pub(super) fn capture(rig: &Rig) -> Done<Vec<Table>> {
     let trace = Trace::new()?;
@@ -142,24 +142,42 @@ impl Monitor {
         let file = trace.file.display();
         let _ = std::fs::remove_file(&trace.file);
         let monitor = match self {
-            Monitor::Ours(delay) => rig.capture(&format!(
-                "r0 -w {file} --snaplen 68 --filter-code {} --user root --max-delay {delay} --json",
-                trace.code.display()
-            ))?,
-            Monitor::Tcpdump(flags) => rig
-                .tcpdump(&format!("-i r0 -w {file} -s 68 -Z root {flags} udp dst port {DESTINATION_PORT}"))?,
+            Monitor::Ours(delay) => {
+                let words = rig.softtimers(&format!(
+                    "capture --duration 60s r0 -w {file} --snaplen 68 --filter-code {} --user root --max-delay {delay} --json",
+                    trace.code.display()
+                ));
+                rig.started(&words, "capturing on")?
+            }
+            Monitor::Tcpdump(flags) => rig.started(
+                &format!("tcpdump -i r0 -w {file} -s 68 -Z root {flags} udp dst port {DESTINATION_PORT}"),
+                "listening on",
+            )?,
         };
         // All accounts are taken at the same two moments, whoever captures.
         let accounts = || -> Result<[f64; 3]> {
-            Ok([now(), monitor.used()?, computation.as_ref().map_or(Ok(0.0), Computation::used)?])
+            Ok([now(), used(&monitor)?, computation.as_ref().map_or(Ok(0.0), used)?])
         };
         let before = accounts()?;
         let offered = rig.offered(offer)?;
         let after = accounts()?;
         let [seconds, used, others] = [0, 1, 2].map(|at| after[at] - before[at]);
         pause(self.last());
-        let report = monitor.ended()?;
-        let captured = report["captured"].as_f64().context("captured")?;
+        let (report, captured) = match self {
+            Monitor::Ours(_) => {
+                let report = monitor.ended()?;
+                let captured = report["captured"].as_f64();
+                (report, captured)
+            }
+            // It tells in words.
+            Monitor::Tcpdump(_) => {
+                signal(monitor.id(), "TERM")?;
+                let (_, talk) = monitor.output()?;
+                let number = |line: &str| line.trim().strip_suffix("packets captured")?.trim().parse().ok();
+                (Value::Null, talk.lines().find_map(number))
+            }
+        };
+        let captured = captured.context("captured")?;
         Ok(Caught {
             offered: offered.pps,
             lost: 1.0 - captured / (offered.sent as f64).max(1.0),

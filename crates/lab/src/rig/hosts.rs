@@ -8,7 +8,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+
+use crate::bench::{Done, Skipped};
+use crate::command::{output, works};
 
 /// Three namespaces, deleted when it is dropped.
 #[derive(Debug)]
@@ -27,17 +30,16 @@ pub(super) fn missing() -> Option<String> {
         return Some("the rig needs two processors: one sends, one forwards".to_owned());
     }
     let tools = [("ip", "-V"), ("ethtool", "--version"), ("taskset", "--version")];
-    let (tool, _) =
-        tools.into_iter().find(|(tool, flag)| !crate::command::works(Command::new(tool).arg(flag)))?;
+    let (tool, _) = tools.into_iter().find(|(tool, flag)| !works(Command::new(tool).arg(flag)))?;
     Some(format!("the rig needs `{tool}`"))
 }
 
 impl Hosts {
-    /// Lays the cables, or says why that is not possible here.
+    /// Lays the cables.
     ///
     /// # Errors
-    /// If what watches over them cannot be started.
-    pub(super) fn lay() -> Result<Result<Self, String>> {
+    /// [`Skipped`] if that is not possible here; if what watches over them cannot be started.
+    pub(super) fn lay() -> Done<Self> {
         sweep()?;
         let name = format!("{PREFIX}{}", std::process::id());
         // Processes first: what they have attached keeps a namespace alive.
@@ -49,10 +51,8 @@ impl Hosts {
         let mut sweeper = Command::new("sh");
         sweeper.args(["-c", script, &name]).stdin(Stdio::piped()).process_group(0);
         let hosts = Hosts { name, sweeper: sweeper.spawn().context("sh")? };
-        match hosts.connect() {
-            Ok(()) => Ok(Ok(hosts)),
-            Err(error) => Ok(Err(format!("no three hosts: {error:#}"))),
-        }
+        hosts.connect().map_err(|error| Skipped(format!("no three hosts: {error:#}")))?;
+        Ok(hosts)
     }
 
     fn connect(&self) -> Result<()> {
@@ -94,7 +94,7 @@ impl Hosts {
     /// # Errors
     /// If it fails.
     pub(super) fn at(&self, host: &str, words: &[&str]) -> Result<()> {
-        succeed(&mut self.command(host, words))
+        output(&mut self.command(host, words)).map(drop)
     }
 }
 
@@ -113,8 +113,8 @@ pub(super) fn station(interface: &str) -> String {
 
 /// Deletes what other runs have left whose process is no more.
 fn sweep() -> Result<()> {
-    let list = Command::new("ip").args(["netns", "list"]).output().context("ip netns list")?;
-    for name in String::from_utf8_lossy(&list.stdout).lines().filter_map(|line| line.split(' ').next()) {
+    let list = output(Command::new("ip").args(["netns", "list"]))?;
+    for name in list.lines().filter_map(|line| line.split(' ').next()) {
         let process = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
         if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
             ip(&["netns", "del", name])?;
@@ -125,15 +125,7 @@ fn sweep() -> Result<()> {
 
 /// `ip` with these words.
 pub(super) fn ip(words: &[&str]) -> Result<()> {
-    succeed(Command::new("ip").args(words))
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let shown = format!("{command:?}");
-    let output = command.output().with_context(|| shown.clone())?;
-    let talk = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{shown}: {}", talk.trim());
-    Ok(())
+    output(Command::new("ip").args(words)).map(drop)
 }
 
 /// Cables between the near host and the router.

@@ -1,51 +1,137 @@
-//! `forward`: plain forwarding, by `softtimers forward` in each mode, the library's example `bridge`, and the kernel's own
-//! `ip_forward` on the same processor.
+//! `forward`: plain forwarding, by `softtimers forward` in each mode, the library's example `bridge`, the kernel's own
+//! `ip_forward` on the same processor, and with `--peer DRIVER=COMMAND` a forwarder of the reader's.
+//!
+//! A peak says little without that of another program on the same driver, and from another half minute it says nothing on a
+//! machine whose speed drifts: the highest of seven figures, each measured once, was 1.11 of the bridge's in one run and 0.90 in the
+//! next. So all take the same loads in turns; and whoever has a forwarder (a sketch in C, the one in use today) names it. The
+//! command forwards from `r0` to `out` in the router, on processor 1, until SIGTERM.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::Value;
-use softtimers_measure::result::{Cell, Table};
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::Table;
 
 use super::hosts::ip;
-use super::peers;
 use super::trial::{DESTINATION, Offer, Rig};
 use crate::bench::Done;
 
-struct Curve {
-    name: String,
-    /// Multiples of 100,000 a second; offered, delivered.
-    points: Vec<(f64, f64)>,
-    report: Value,
+/// A program of the reader's, and the driver that it takes frames by.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Peer {
+    driver: &'static str,
+    command: String,
 }
+
+impl Peer {
+    /// # Errors
+    /// If it is not `packet=COMMAND` or `xdp=COMMAND`.
+    pub(super) fn of(words: &str) -> Result<Self> {
+        let (driver, command) = words.split_once('=').unwrap_or((words, ""));
+        let driver = DRIVERS.into_iter().find(|known| *known == driver);
+        ensure!(
+            driver.is_some() && !command.trim().is_empty(),
+            "--peer `{words}`: packet=COMMAND or xdp=COMMAND is wanted, a program that forwards from r0 to out"
+        );
+        Ok(Peer { driver: driver.unwrap_or_default(), command: command.trim().to_owned() })
+    }
+
+    fn name(&self) -> String {
+        format!("{}, {}", self.command, self.driver)
+    }
+}
+
+/// Who forwards.
+enum By {
+    /// The command with these flags.
+    Softtimers(String),
+    /// Another program.
+    Program(String),
+    /// Nobody but the kernel.
+    Kernel,
+}
+
+const DRIVERS: [&str; 2] = ["packet", "xdp"];
+const BRIDGE: &str = "example bridge, packet";
+const KERNEL: &str = "kernel, ip_forward";
+const PEAK: &str = "peak kpps";
+const MOST: &str = "offered at most kpps";
 
 pub(super) fn forward(rig: &Rig) -> Done<Vec<Table>> {
-    let rates: &[f64] = rig.of(&[100e3, 300e3, 600e3, 1e6, 1.5e6, 2.5e6, 4e6], &[300e3, 3e6]);
-    let modes = ["hybrid", "naive", "poll", "interrupt", "hip"];
-    let mut curves = Vec::new();
-    for driver in ["packet", "xdp"] {
-        for mode in &modes[..rig.of(5, 2)] {
-            let forwarder = rig.forward(&format!("--driver {driver} --mode {mode}"))?;
-            let points = loaded(rig, rates)?;
-            let report = forwarder.ended()?;
-            curves.push(Curve { name: format!("forward, {driver}, {mode}"), points, report });
+    let ours = |driver: &str, mode: &str| format!("forward, {driver}, {mode}");
+    let mut contenders = Vec::new();
+    for driver in DRIVERS {
+        for mode in &["hybrid", "naive", "poll", "interrupt", "hip"][..rig.of(5, 2)] {
+            let flags = format!("--driver {driver} --mode {mode}");
+            contenders.push((ours(driver, mode), By::Softtimers(flags)));
         }
     }
-    let peer = |name: &str, points| Curve { name: name.to_owned(), points, report: Value::Null };
-    let bridge = rig.forward_by(&rig.bridge())?;
-    curves.push(peer("example bridge, packet", loaded(rig, rates)?));
-    // It prints no object.
-    let _ = bridge.ended();
-    curves.push(peer("kernel, ip_forward", with_ip_forward(rig, || loaded(rig, rates))?));
-    let mut tables = vec![told(&curves)];
-    tables.extend(peers::compare(rig)?);
-    Ok(tables)
+    contenders.push((BRIDGE.to_owned(), By::Program(rig.bridge())));
+    contenders.push((KERNEL.to_owned(), By::Kernel));
+    let peers = &rig.arguments.peers;
+    contenders.extend(peers.iter().map(|peer| (peer.name(), By::Program(peer.command.clone()))));
+    let paired = Paired::new(rig.rounds(7)).beside_others();
+    let measured = paired.contest(&[()], &mut contenders, |(), (name, by), round| {
+        let (points, report) = by.loaded(rig)?;
+        let most = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).fold(0.0, f64::max);
+        let (peak, last) = (most(|point| point.1), points.last().map_or(0.0, |point| point.1));
+        ensure!(peak > 0.0, "{name} forwards nothing");
+        round.put(name, PEAK, peak / 1e3);
+        round.put(name, MOST, most(|point| point.0) / 1e3);
+        round.put(name, "at the highest, of the peak", last / peak);
+        for (figure, key) in [("p50 µs", "p50"), ("p99 µs", "p99")] {
+            round.put(name, figure, report["latency_ns"][key].as_f64().map(|nanos| nanos / 1e3));
+        }
+        round.put(name, "CPU %", report["cpu_share"].as_f64().map(|share| 100.0 * share));
+        Ok(())
+    })?;
+    let columns = [
+        (PEAK, 0),
+        (MOST, 0),
+        ("at the highest, of the peak", 2),
+        ("p50 µs", 0),
+        ("p99 µs", 0),
+        ("CPU %", 0),
+    ];
+    let mut table = Table::of("forward", &measured, contenders.iter().map(|(name, _)| name), &columns);
+    let bridge = (BRIDGE.to_owned(), DRIVERS[0]);
+    for (name, driver) in [bridge].into_iter().chain(peers.iter().map(|peer| (peer.name(), peer.driver))) {
+        let figure = format!("forward, {driver}, hybrid: peak, against that of {name}, in pairs");
+        table.bar(Bar::at_least(figure, 0.95, measured.ratio(PEAK, &ours(driver, "hybrid"), &name)));
+    }
+    for driver in DRIVERS {
+        if let Some(ratio) = measured.ratio(PEAK, &ours(driver, "hybrid"), KERNEL) {
+            table.note(format!("{driver}: peak {:.2} of ip_forward's", ratio.median));
+        }
+    }
+    Ok(vec![table])
 }
 
-fn loaded(rig: &Rig, rates: &[f64]) -> Result<Vec<(f64, f64)>> {
-    let load = |&rate: &f64| {
-        let (offered, delivered) = rig.load(&Offer::steady(rate, 400))?;
-        Ok((offered.pps, delivered))
-    };
-    rates.iter().map(load).collect()
+impl By {
+    /// What was offered and delivered at each load, and what the forwarder reports; only ours does.
+    fn loaded(&self, rig: &Rig) -> Result<(Vec<(f64, f64)>, Value)> {
+        let rates: &[f64] = rig.of(&[300e3, 600e3, 1e6, 2.5e6, 4e6], &[300e3, 3e6]);
+        let loads = || -> Result<Vec<(f64, f64)>> {
+            let load =
+                |&rate: &f64| rig.load(&Offer::steady(rate, 400)).map(|(offered, left)| (offered.pps, left));
+            rates.iter().map(load).collect()
+        };
+        match self {
+            By::Softtimers(flags) => {
+                let words = rig.softtimers(&format!("forward r0 out --json --duration 60s {flags}"));
+                let forwarder = rig.started(&words, "forwarding between")?;
+                Ok((loads()?, forwarder.ended()?))
+            }
+            By::Program(command) => {
+                let forwarder = rig.started(command, "")?;
+                let points = loads()?;
+                // It prints no object.
+                let _ = forwarder.ended();
+                Ok((points, Value::Null))
+            }
+            By::Kernel => Ok((with_ip_forward(rig, loads)?, Value::Null)),
+        }
+    }
 }
 
 /// The kernel routes meanwhile, on the forwarder's processor, to a station that it believes to be there (livelock §6.1).
@@ -74,43 +160,17 @@ fn with_ip_forward<T>(rig: &Rig, body: impl FnOnce() -> Result<T>) -> Result<T> 
     done
 }
 
-fn told(curves: &[Curve]) -> Table {
-    let columns = [
-        ("", 0),
-        ("offered ▸ delivered kpps", 0),
-        ("peak kpps", 0),
-        ("at the highest, of the peak", 2),
-        ("p50 µs", 0),
-        ("p99 µs", 0),
-        ("CPU %", 0),
-    ];
-    let mut table = Table::new("forward", &columns);
-    let peak = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
-    for Curve { name, points, report } in curves {
-        let pairs: Vec<_> = points.iter().map(|(o, d)| format!("{:.0} ▸ {:.0}", o / 1e3, d / 1e3)).collect();
-        let micros = |key: &str| Cell::from(report["latency_ns"][key].as_f64().map(|nanos| nanos / 1e3));
-        let last = points.last().map_or(0.0, |point| point.1) / peak(points).max(1.0);
-        table.row([
-            name.as_str().into(),
-            pairs.join(", ").into(),
-            (peak(points) / 1e3).into(),
-            last.into(),
-            micros("p50"),
-            micros("p99"),
-            report["cpu_share"].as_f64().map(|share| 100.0 * share).into(),
-        ]);
-    }
-    let highest = curves.iter().flat_map(|curve| &curve.points).map(|point| point.0).fold(0.0, f64::max);
-    let of = |name: &str| {
-        let curve = curves.iter().find(|curve| curve.name == name);
-        curve.map(|curve| peak(&curve.points)).filter(|&peak| peak > 0.0)
-    };
-    for driver in ["packet", "xdp"] {
-        let Some(own) = of(&format!("forward, {driver}, hybrid")) else { continue };
-        table.note(format!("{driver}: the generator reached {:.1} x the peak", highest / own));
-        if let Some(kernel) = of("kernel, ip_forward") {
-            table.note(format!("{driver}: peak {:.2} of ip_forward's", own / kernel));
+#[cfg(test)]
+mod tests {
+    use super::Peer;
+
+    #[test]
+    fn a_peer_has_a_driver_and_a_command() {
+        let peer = Peer::of("xdp=./sketch -m xsk -o a=b").unwrap();
+        assert_eq!((peer.driver, peer.command.as_str()), ("xdp", "./sketch -m xsk -o a=b"));
+        for bad in ["", "xdp", "xdp=", "packet= ", "udp=./sketch", "./sketch"] {
+            let error = Peer::of(bad).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{bad}`")) && error.contains("packet=COMMAND"), "{error}");
         }
     }
-    table
 }

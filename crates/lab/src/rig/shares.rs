@@ -21,7 +21,7 @@ pub(super) fn compute(rig: &Rig) -> Done<Vec<Table>> {
         ("deviation µs", 1),
     ];
     let mut table = Table::new("compute", &columns);
-    let rounds = rig.rounds(60);
+    let rounds = rig.of(rig.rounds(60), 20);
     for driver in ["packet", "xdp"] {
         for rate in [1_000.0, 20_000.0, 100_000.0] {
             // Four turns of 50 ms a round, and some time to begin and to end.

@@ -1,17 +1,16 @@
 //! One trial: something that forwards, and the generator that loads it. [`Rig`].
 
-use std::io::{BufRead, BufReader, Read as _};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use anyhow::{Context, Result};
+use serde_json::Value;
 use softtimers_measure::ticks::Ticks;
 
 use super::Arguments;
 use super::hosts::{Hosts, station};
-use crate::command::{self, Killed, Program, pause, signal};
+use crate::command::{self, Killed, Program, announced, pause, start};
 
 /// What is measured, as it was built.
 #[derive(Debug)]
@@ -95,8 +94,8 @@ impl Rig {
     /// # Errors
     /// If the router cannot be entered.
     pub(super) fn new(programs: Programs, hosts: Hosts, arguments: Arguments) -> Result<Self> {
-        let holder = hosts.command("middle", &["sleep", "3600"]).spawn().context("ip netns exec")?;
-        Ok(Rig { programs, hosts, arguments, holder: holder.into() })
+        let holder = start(&mut hosts.command("middle", &["sleep", "3600"]))?;
+        Ok(Rig { programs, hosts, arguments, holder })
     }
 
     /// One of two, by the thoroughness.
@@ -117,10 +116,8 @@ impl Rig {
         let path = self.programs.receivers.to_string_lossy().into_owned();
         let words: Vec<&str> =
             [&*path, "receive"].into_iter().chain(words.split(' ')).chain(["--cpu", "1"]).collect();
-        let mut command = self.hosts.command("middle", &words);
-        let mut child = piped(&mut command)?;
-        said(&mut child, "ready")?;
-        let receiver = child.id()?;
+        let (child, _) = announced(&mut self.hosts.command("middle", &words), "ready")?;
+        let receiver = child.id();
         let before = Shares::read(receiver);
         let generators = offers.iter().map(|(place, offer)| self.generator(*place, offer));
         let generators = generators.collect::<Result<Vec<_>>>()?;
@@ -140,66 +137,39 @@ impl Rig {
 
     /// The generator at a cable of the near host.
     fn generator(&self, place: usize, offer: &Offer) -> Result<Killed> {
-        let this = std::process::id();
         let (rate, burst, payload) = (offer.rate.round().max(1.0), offer.burst, offer.payload);
         let amount = match offer.amount {
             Amount::Packets(number) => format!("--count {number}"),
             Amount::Time(time) => format!("--duration {}us", time.as_micros()),
         };
-        let words = format!(
-            "--with-parent {this} send {DESTINATION}:{DESTINATION_PORT} --driver xdp --iface g{place} --to-mac {} --from {SENDER}:9 \
+        let words = self.softtimers(&format!(
+            "send {DESTINATION}:{DESTINATION_PORT} --driver xdp --iface g{place} --to-mac {} --from {SENDER}:9 \
              --rate {rate}pps --quantum {burst} --size {payload} --cpu 0 --json {amount}",
             station(&format!("r{place}"))
-        );
-        let path = self.programs.command.path().to_string_lossy().into_owned();
-        let words: Vec<&str> = std::iter::once(&*path).chain(words.split(' ')).collect();
-        piped(&mut self.hosts.command("near", &words))
+        ));
+        let words: Vec<&str> = words.split(' ').collect();
+        start(&mut self.hosts.command("near", &words))
     }
 
-    /// `forward` between the interfaces, until [`Killed::ended`].
-    pub(super) fn forward(&self, words: &str) -> Result<Killed> {
-        let path = self.programs.command.path().to_string_lossy().into_owned();
-        let this = std::process::id();
-        let words = format!("--with-parent {this} forward r0 out --json --duration 60s {words}");
-        Ok(self.started(&path, &words, "forwarding between")?.0)
+    /// A program on the router's second processor, once it has said these words on stderr; until [`Killed::ended`].
+    pub(super) fn started(&self, command: &str, ready: &str) -> Result<Killed> {
+        let words: Vec<&str> = "taskset -c 1".split(' ').chain(command.split_whitespace()).collect();
+        let (child, _) = announced(&mut self.hosts.command("middle", &words), ready)?;
+        if ready.is_empty() {
+            pause(Duration::from_millis(200));
+        }
+        Ok(child)
+    }
+
+    /// The command `softtimers` with these words.
+    pub(super) fn softtimers(&self, words: &str) -> String {
+        let path = self.programs.command.path().display();
+        format!("{path} --with-parent {} {words}", std::process::id())
     }
 
     /// The command of the library's example of a bridge.
     pub(super) fn bridge(&self) -> String {
         format!("{} r0 out", self.programs.bridge.display())
-    }
-
-    /// Any program that forwards between the interfaces by itself.
-    pub(super) fn forward_by(&self, command: &str) -> Result<Killed> {
-        let (path, words) = command.split_once(' ').unwrap_or((command, ""));
-        Ok(self.started(path, words, "")?.0)
-    }
-
-    /// On the router's second processor, once it has said on stderr that it is ready; and what it says there later.
-    fn started(&self, path: &str, words: &str, ready: &str) -> Result<(Killed, Talk)> {
-        let words: Vec<&str> =
-            ["taskset", "-c", "1", path].into_iter().chain(words.split_whitespace()).collect();
-        let mut child = piped(&mut self.hosts.command("middle", &words))?;
-        if ready.is_empty() {
-            pause(Duration::from_millis(200));
-            return Ok((child, std::thread::spawn(String::new)));
-        }
-        let talk = said(&mut child, ready)?;
-        Ok((child, talk))
-    }
-
-    /// `capture` on an interface of the router, until [`Monitor::ended`].
-    pub(super) fn capture(&self, words: &str) -> Result<Monitor> {
-        let path = self.programs.command.path().to_string_lossy().into_owned();
-        let this = std::process::id();
-        let words = format!("--with-parent {this} capture --duration 60s {words}");
-        Ok(Monitor { child: self.started(&path, &words, "capturing on")?.0, talk: None })
-    }
-
-    /// tcpdump there.
-    pub(super) fn tcpdump(&self, words: &str) -> Result<Monitor> {
-        let (child, talk) = self.started("tcpdump", words, "tcpdump: listening")?;
-        Ok(Monitor { child, talk: Some(talk) })
     }
 
     /// Whether there is such a program.
@@ -208,9 +178,9 @@ impl Rig {
     }
 
     /// Something that wants the whole of the receiver's processor.
-    pub(super) fn computation(&self) -> Result<Computation> {
+    pub(super) fn computation(&self) -> Result<Killed> {
         let words = ["taskset", "-c", "1", "sh", "-c", "while :; do :; done"];
-        Ok(Computation(self.hosts.command("middle", &words).spawn()?.into()))
+        start(&mut self.hosts.command("middle", &words))
     }
 
     /// Makes this load, to its end.
@@ -229,7 +199,7 @@ impl Rig {
     pub(super) fn load(&self, offer: &Offer) -> Result<(Offered, f64)> {
         let mut samples = vec![self.counters()?];
         let mut generator = self.generator(0, offer)?;
-        while generator.child()?.try_wait()?.is_none() {
+        while generator.runs()? {
             pause(Duration::from_millis(5));
             samples.push(self.counters()?);
         }
@@ -239,7 +209,7 @@ impl Rig {
     }
 
     fn counters(&self) -> Result<Counters> {
-        let holder = self.holder.id()?;
+        let holder = self.holder.id();
         let text = std::fs::read_to_string(format!("/proc/{holder}/net/dev"))?;
         let column = |interface: &str, column: usize| {
             let line = text.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'));
@@ -300,52 +270,9 @@ pub(super) fn now() -> f64 {
     BEGAN.get_or_init(Instant::now).elapsed().as_secs_f64()
 }
 
-/// What captures.
-#[derive(Debug)]
-pub(super) struct Monitor {
-    child: Killed,
-    /// Of tcpdump, which tells in words.
-    talk: Option<Talk>,
-}
-
-impl Monitor {
-    /// Processor time so far, in seconds, by the kernel's account.
-    pub(super) fn used(&self) -> Result<f64> {
-        used(&self.child)
-    }
-
-    /// Ends it: an object with `captured`, at the least.
-    ///
-    /// # Errors
-    /// If it does not end well.
-    pub(super) fn ended(self) -> Result<Value> {
-        let Some(talk) = self.talk else { return self.child.ended() };
-        signal(self.child.id()?, "TERM")?;
-        self.child.output()?;
-        let talk = talk.join().unwrap_or_default();
-        let number = |words: &str| {
-            talk.lines().find_map(|line| line.trim().strip_suffix(words)?.trim().parse::<u64>().ok())
-        };
-        Ok(json!({
-            "captured": number("packets captured"), "dropped": number("packets dropped by kernel"),
-        }))
-    }
-}
-
-/// Something else that runs on the receiver's processor, until this is dropped.
-#[derive(Debug)]
-pub(super) struct Computation(Killed);
-
-impl Computation {
-    /// As of a [`Monitor`].
-    pub(super) fn used(&self) -> Result<f64> {
-        used(&self.0)
-    }
-}
-
 /// Seconds of the processor that a process has had.
-fn used(process: &Killed) -> Result<f64> {
-    let text = std::fs::read_to_string(format!("/proc/{}/stat", process.id()?))?;
+pub(super) fn used(process: &Killed) -> Result<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{}/stat", process.id()))?;
     ticks(&text).map(|ticks| ticks as f64 / TICKS).context("/proc/PID/stat")
 }
 
@@ -360,33 +287,6 @@ fn finish(generator: Killed) -> Result<Offered> {
     let report = generator.object().context("the generator")?;
     let sent = report["sent"].as_u64().context("sent")?;
     Ok(Offered { sent, pps: report["achieved_pps"].as_f64().unwrap_or(0.0) })
-}
-
-/// Starts it with what it writes for us to read.
-fn piped(command: &mut Command) -> Result<Killed> {
-    Ok(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?.into())
-}
-
-/// What a process goes on to say.
-type Talk = std::thread::JoinHandle<String>;
-
-/// Waits until it has said a line that begins so, on stderr.
-fn said(child: &mut Killed, words: &str) -> Result<Talk> {
-    let running: &mut Child = child.child()?;
-    let mut stderr = BufReader::new(running.stderr.take().context("piped")?);
-    let (mut line, mut all) = (String::new(), String::new());
-    while stderr.read_line(&mut line)? > 0 {
-        if line.starts_with(words) {
-            // What it says later must not stop it.
-            return Ok(std::thread::spawn(move || {
-                let mut rest = String::new();
-                let _ = stderr.read_to_string(&mut rest);
-                rest
-            }));
-        }
-        all += &std::mem::take(&mut line);
-    }
-    bail!("it did not begin: {}", all.trim())
 }
 
 /// The router's way for packets that are nobody's.

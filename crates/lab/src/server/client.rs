@@ -1,11 +1,11 @@
 //! Clients on one thread, as many as asked for, each with one request under way: [`Load`].
 //!
-//! For machines without `wrk`, and where one needs to know which port answered whom. A client that is answered asks again
-//! at once, so the load rises with the number of clients until the server has no time left. [`paced`] asks at a rate
-//! instead, for what a server does below that.
+//! A client that is answered asks again at once, so the load rises with the number of clients until the server has no time
+//! left. But such clients slow down with the server, and hide what it keeps waiting; so below that, requests have times, one
+//! after the other at equal distances, and latency counts from there. The thread never sleeps then: it has a CPU to itself, and
+//! its own wake-ups would be part of what is measured.
 
-pub mod paced;
-
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -23,6 +23,8 @@ pub struct Load {
     pub clients: Vec<(SocketAddr, usize)>,
     /// All requests of a client over one connection, or a connection for each.
     pub keep_alive: bool,
+    /// From one request to the next, over connections that are kept; else a client asks when it is answered.
+    pub interval: Option<Duration>,
     /// How long.
     pub time: Duration,
 }
@@ -34,7 +36,7 @@ pub struct Answered {
     pub answers: Vec<u64>,
     /// Answers of other kinds, and connections that broke.
     pub errors: u64,
-    /// From the beginning of a request, or of its connection, to the end of its answer; nanoseconds.
+    /// From the time of a request, or the beginning of its connection, to the end of its answer; nanoseconds.
     pub latency: Histogram,
     /// How long it really was.
     pub time: Duration,
@@ -55,15 +57,16 @@ impl Load {
     pub fn run(&self) -> io::Result<Answered> {
         let mut epoll = Epoll::new(Waiting::Pwait2)?;
         let mut answered = Answered { answers: vec![0; self.clients.len()], ..Answered::default() };
-        let places = self.clients.iter().enumerate();
-        let places =
-            places.flat_map(|(place, &(address, number))| (0..number).map(move |_| (place, address)));
         let begin = Monotonic.now();
-        let mut clients = Vec::new();
-        for (number, (place, address)) in places.enumerate() {
-            clients.push(Client::connect(&epoll, number, place, address)?);
-        }
         let end = begin + self.time;
+        let mut clients = Vec::new();
+        for (place, &(address, number)) in self.clients.iter().enumerate() {
+            for _ in 0..number {
+                clients.push(Client::connect(&epoll, clients.len(), place, address)?);
+            }
+        }
+        // Times of requests, and who has none under way.
+        let (mut next, mut due, mut free) = (begin, VecDeque::new(), Vec::new());
         let (mut events, mut room) = (Events::with_capacity(256), vec![0; 16 << 10]);
         loop {
             let now = Monotonic.now();
@@ -71,35 +74,55 @@ impl Load {
             if now >= end {
                 return Ok(answered);
             }
-            epoll.wait(&mut events, Some(end.saturating_duration_since(now)))?;
-            for event in events.iter() {
-                let Some(client) = clients.get_mut(event.token as usize) else { continue };
-                let outcome = client.step(self.keep_alive, &mut room, &mut answered);
-                if outcome == Outcome::Goes {
-                    continue;
+            if let Some(interval) = self.interval {
+                while next <= now {
+                    due.push_back(next);
+                    next += interval;
                 }
-                answered.errors += u64::from(outcome == Outcome::Broke);
-                *client = Client::connect(&epoll, event.token as usize, client.place, client.address)?;
+                while let (Some(&time), Some(&number)) = (due.front(), free.last()) {
+                    let client: &mut Client = &mut clients[number];
+                    client.ask(time, true);
+                    (_, _) = (due.pop_front(), free.pop());
+                }
+            }
+            let patience = end.saturating_duration_since(now);
+            epoll.wait(&mut events, Some(self.interval.map_or(patience, |_| Duration::ZERO)))?;
+            for event in events.iter() {
+                let number = event.token as usize;
+                let Some(client) = clients.get_mut(number) else { continue };
+                match client.step(self, &mut room, &mut answered) {
+                    Outcome::Goes => {}
+                    Outcome::Free => free.push(number),
+                    outcome => {
+                        answered.errors += u64::from(outcome == Outcome::Broke);
+                        free.retain(|&other| other != number);
+                        *client = Client::connect(&epoll, number, client.place, client.address)?;
+                    }
+                }
             }
         }
     }
 }
 
-/// What becomes of a client's connection.
+/// What becomes of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Goes,
+    /// It may ask again.
+    Free,
+    /// Its connection is over.
     Done,
     Broke,
 }
 
-/// One with a request under way.
+/// One with a connection.
 #[derive(Debug)]
 struct Client {
     stream: TcpStream,
     place: usize,
     address: SocketAddr,
-    asked: Option<Timestamp>,
+    connected: bool,
+    /// When its request was due.
     began: Timestamp,
     /// Bytes of the answer that are still to come, once its head has been read.
     left: Option<usize>,
@@ -107,9 +130,8 @@ struct Client {
 
 impl Client {
     fn connect(epoll: &Epoll, number: usize, place: usize, address: SocketAddr) -> io::Result<Self> {
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
         match connect(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
@@ -117,32 +139,38 @@ impl Client {
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
         epoll.add(socket.as_fd(), number as u64, interest)?;
         let (stream, began) = (TcpStream::from(socket), Monotonic.now());
-        Ok(Client { stream, place, address, asked: None, began, left: None })
+        Ok(Client { stream, place, address, connected: false, began, left: None })
+    }
+
+    /// Sends a request that was due at `time`; what becomes of it, the answer tells.
+    fn ask(&mut self, time: Timestamp, keep_alive: bool) {
+        (self.began, self.left) = (time, None);
+        let _ = self.stream.write_all(if keep_alive { KEPT } else { CLOSED });
     }
 
     /// Asks if it has not, and reads what there is.
-    fn step(&mut self, keep_alive: bool, room: &mut [u8], answered: &mut Answered) -> Outcome {
-        let request = if keep_alive { KEPT } else { CLOSED };
-        if self.asked.is_none() {
-            match self.stream.write(request) {
-                Ok(written) if written == request.len() => self.asked = Some(self.began),
-                Err(error) if is_to_wait(&error) => return Outcome::Goes,
-                _ => return Outcome::Broke,
+    fn step(&mut self, load: &Load, room: &mut [u8], answered: &mut Answered) -> Outcome {
+        if !std::mem::replace(&mut self.connected, true) {
+            if load.interval.is_some() {
+                return Outcome::Free;
             }
+            self.ask(self.began, load.keep_alive);
         }
         loop {
             match self.receive(room) {
                 Outcome::Done => {}
                 other => return other,
             }
-            let now = self.done(answered);
-            if !keep_alive {
+            let now = Monotonic.now();
+            answered.answers[self.place] += 1;
+            answered.latency.record(now.saturating_duration_since(self.began).as_nanos() as u64);
+            if !load.keep_alive {
                 return Outcome::Done;
             }
-            (self.began, self.left) = (now, None);
-            if !self.stream.write(request).is_ok_and(|written| written == request.len()) {
-                return Outcome::Broke;
+            if load.interval.is_some() {
+                return Outcome::Free;
             }
+            self.ask(now, true);
         }
     }
 
@@ -150,24 +178,15 @@ impl Client {
     fn receive(&mut self, room: &mut [u8]) -> Outcome {
         loop {
             match self.stream.read(room) {
-                Ok(0) => return Outcome::Broke,
-                Ok(read) => match self.took(&room[..read]) {
+                Ok(read) if read > 0 => match self.took(&room[..read]) {
                     None => return Outcome::Broke,
                     Some(false) => {}
                     Some(true) => return Outcome::Done,
                 },
-                Err(error) if is_to_wait(&error) => return Outcome::Goes,
-                Err(_) => return Outcome::Broke,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Outcome::Goes,
+                _ => return Outcome::Broke,
             }
         }
-    }
-
-    /// Accounts for a whole answer. Returns when that was.
-    fn done(&self, answered: &mut Answered) -> Timestamp {
-        let now = Monotonic.now();
-        answered.answers[self.place] += 1;
-        answered.latency.record(now.saturating_duration_since(self.began).as_nanos() as u64);
-        now
     }
 
     /// Whether the answer is whole with these bytes; `None` if it is none, or not the one that was asked for.
@@ -190,13 +209,6 @@ impl Client {
         self.left = Some(left);
         Some(left == 0)
     }
-}
-
-fn is_to_wait(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::NotConnected
-    )
 }
 
 const KEPT: &[u8] = b"GET /file HTTP/1.1\r\nHost: here\r\n\r\n";

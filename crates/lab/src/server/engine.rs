@@ -319,7 +319,6 @@ mod tests {
 
     use super::*;
     use crate::server::FILE;
-    use crate::server::client::paced::Paced;
     use crate::server::client::{Answered, Load};
     use crate::server::request::Answer;
 
@@ -349,7 +348,7 @@ mod tests {
     /// Clients for a while, again until each port has answered: a machine can stand still for longer than a while.
     fn load(addresses: &[SocketAddr], each: usize, keep_alive: bool) -> (Answered, u64) {
         let clients: Vec<_> = addresses.iter().map(|&address| (address, each)).collect();
-        let load = Load { clients, keep_alive, time: Duration::from_millis(60) };
+        let load = Load { clients, keep_alive, interval: None, time: Duration::from_millis(60) };
         let mut all = load.run().unwrap();
         for again in 1..100 {
             if all.answers.iter().all(|&answers| answers > 0) {
@@ -394,8 +393,8 @@ mod tests {
     fn requests_at_a_rate_are_answered_however_the_server_looks() {
         for looking in ALL {
             let (answered, stats) = served(looking, 1, |addresses| {
-                let (interval, time) = (Duration::from_millis(1), Duration::from_millis(100));
-                Paced { address: addresses[0], connections: 4, interval, time }.run().unwrap()
+                let (interval, time) = (Some(Duration::from_millis(1)), Duration::from_millis(100));
+                Load { clients: vec![(addresses[0], 4)], keep_alive: true, interval, time }.run().unwrap()
             });
             // A hundred and one are asked for, and four of them may be under way at the end.
             assert!((1..=101).contains(&answered.answers[0]), "{looking:?}: {answered:?}");

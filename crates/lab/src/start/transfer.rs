@@ -103,26 +103,34 @@ impl Network {
         Ok(Network { wan, client, server, epoch, now: Timestamp::ZERO, connected: false })
     }
 
-    fn connect(&mut self) -> Result<(), Failure> {
+    /// Goes on until `done` says so of what has come by then, at `end` at the latest.
+    fn until(
+        &mut self,
+        end: Option<Timestamp>,
+        mut done: impl FnMut(&mut Self) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
         loop {
             self.arrive()?;
-            if self.connected {
+            if done(self)? || end.is_some_and(|end| self.now >= end) {
                 return Ok(());
             }
-            self.drive();
-            self.advance(None)?;
+            let (now, instant) = (self.now, self.instant());
+            self.client.drive(now, instant, &mut self.wan);
+            self.server.drive(now, instant, &mut self.wan);
+            // On to the next time at which something happens.
+            let timeouts = [self.client.poll_timeout(self.epoch), self.server.poll_timeout(self.epoch)];
+            let next = timeouts.into_iter().flatten().chain(self.wan.poll_at()).chain(end).min();
+            self.now = next.ok_or("everybody waits for somebody")?.max(self.now);
         }
+    }
+
+    fn connect(&mut self) -> Result<(), Failure> {
+        self.until(None, |network| Ok(network.connected))
     }
 
     /// Nothing is asked for so long.
     fn rest(&mut self, pause: Duration) -> Result<(), Failure> {
-        let end = self.now + pause;
-        while self.now < end {
-            self.arrive()?;
-            self.drive();
-            self.advance(Some(end))?;
-        }
-        Ok(())
+        self.until(Some(self.now + pause), |_| Ok(false))
     }
 
     /// Asks for so many bytes; when the last of them has come.
@@ -133,22 +141,17 @@ impl Network {
         client.send_stream(stream).write(b"GET")?;
         client.send_stream(stream).finish()?;
         let (mut left, mut missing, mut asked) = (bytes, bytes, None);
-        loop {
-            self.arrive()?;
-            if let Some(server) = self.server.connection() {
+        self.until(None, |network| {
+            if let Some(server) = network.server.connection() {
                 asked = asked.or_else(|| server.streams().accept(Dir::Bi));
                 if let Some(stream) = asked {
                     write(server, stream, &mut left)?;
                 }
             }
-            let client = self.client.connection().ok_or("no connection")?;
-            missing -= read(client, stream)?;
-            if missing == 0 {
-                return Ok(self.now);
-            }
-            self.drive();
-            self.advance(None)?;
-        }
+            missing -= read(network.client.connection().ok_or("no connection")?, stream)?;
+            Ok(missing == 0)
+        })?;
+        Ok(self.now)
     }
 
     fn instant(&self) -> Instant {
@@ -172,20 +175,6 @@ impl Network {
                 }
             }
         }
-        Ok(())
-    }
-
-    fn drive(&mut self) {
-        let (now, instant) = (self.now, self.instant());
-        self.client.drive(now, instant, &mut self.wan);
-        self.server.drive(now, instant, &mut self.wan);
-    }
-
-    /// On to the next time at which something happens.
-    fn advance(&mut self, end: Option<Timestamp>) -> Result<(), Failure> {
-        let timeouts = [self.client.poll_timeout(self.epoch), self.server.poll_timeout(self.epoch)];
-        let next = timeouts.into_iter().flatten().chain(self.wan.poll_at()).chain(end).min();
-        self.now = next.ok_or("everybody waits for somebody")?.max(self.now);
         Ok(())
     }
 }
