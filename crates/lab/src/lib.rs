@@ -23,6 +23,7 @@ pub mod events;
 pub mod least;
 pub mod measure;
 pub mod pacing;
+mod pages;
 pub mod random;
 pub mod receivers;
 pub mod render;

@@ -61,7 +61,7 @@ use repeats::{Repeats, Ticking};
 /// # Three ways to wait
 ///
 /// - **The program is busy**, or sleeps elsewhere: call [`next_due`](Self::next_due) where it passes anyway. Each call is
-///   a clock check, about 25 ns when nothing is due.
+///   a clock check, about 20 ns when nothing is due.
 /// - **It has a poll(2)**, epoll or mio: the object is a descriptor ([`AsFd`]) that is readable when something is due.
 ///   Or give the wait a time-out from [`timeout`](Self::timeout), if it takes nanoseconds.
 /// - **It has neither**: [`wait`](Self::wait) and [`wait_readable`](Self::wait_readable) sleep until the next event.
