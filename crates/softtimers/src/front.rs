@@ -501,6 +501,10 @@ impl<E> Timers<E> {
     /// The descriptor is to be readable at `wake`. As [`Backup::arm`](crate::Backup::arm).
     fn arm(&self, now: Timestamp, wake: Option<Timestamp>) {
         let mut alarm = self.alarm.get();
+        if wake.is_some() && alarm.armed().is_some_and(|armed| armed <= now) {
+            // It has gone off. Set again, also for the same time, it tells a loop that is edge-triggered.
+            alarm.expired();
+        }
         let done = match alarm.want(now, wake) {
             Command::Keep => Ok(()),
             Command::Set(time) => self.timer.arm_at(time),

@@ -277,6 +277,25 @@ fn neither_the_socket_nor_the_events_starve() {
     assert_eq!(order, "dp".repeat(50));
 }
 
+/// mio and others take only a change from the kernel: what is due again is one, also at the same time as before.
+#[test]
+fn an_edge_triggered_loop_misses_nothing() {
+    let mut timers = Timers::new().unwrap();
+    let mut poll = mio::Poll::new().unwrap();
+    let descriptor = timers.as_raw_fd();
+    let mut source = mio::unix::SourceFd(&descriptor);
+    poll.registry().register(&mut source, mio::Token(0), mio::Interest::READABLE).unwrap();
+    timers.at_within(Timestamp::ZERO, Slack::EXACT, 0);
+    let (mut events, mut last) = (mio::Events::with_capacity(1), 0);
+    while last < 100 {
+        poll.poll(&mut events, None).unwrap();
+        while let Some(due) = timers.next_due() {
+            last = due.event;
+            timers.at_within(Timestamp::ZERO, Slack::EXACT, last + 1);
+        }
+    }
+}
+
 /// Waits of its own and a descriptor that others wait for get on with each other.
 #[test]
 fn waiting_and_polling_may_be_mixed() {
