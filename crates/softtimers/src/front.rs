@@ -92,6 +92,20 @@ pub struct Timers<E> {
 }
 
 /// An event that is handed out by [`Timers`].
+///
+/// ```
+/// use std::time::Duration;
+/// use softtimers::{Due, Timers};
+///
+/// fn report(due: &Due<&str>) -> String {
+///     format!("{} was due at {:?}, {:?} ago", due.event, due.due, due.lateness)
+/// }
+///
+/// let mut timers = Timers::new()?;
+/// timers.after(Duration::from_micros(50), "sample");
+/// assert!(timers.wait()?.is_some_and(|due| report(&due).starts_with("sample was due at ")));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Due<E> {
@@ -106,7 +120,22 @@ pub struct Due<E> {
     pub lateness: Duration,
 }
 
-/// Names a timer of [`Timers`]. It never names another one, however long it is kept.
+/// Names a timer of [`Timers`]. It never names another one of them, however long it is kept.
+///
+/// ```
+/// use std::time::Duration;
+/// use softtimers::{TimerHandle, Timers};
+///
+/// struct Connection {
+///     idle: TimerHandle,
+/// }
+///
+/// let mut timers = Timers::new()?;
+/// let connection = Connection { idle: timers.after(Duration::from_secs(30), "idle") };
+/// assert_eq!(timers.cancel(connection.idle), Some("idle"));
+/// assert_eq!(timers.cancel(connection.idle), None); // gone, whatever is scheduled now
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TimerHandle(Name);
 
@@ -154,6 +183,20 @@ impl<E> Timers<E> {
 
     /// Schedules `event` for a [`Timestamp`] or a [`std::time::Instant`], with the slack of [`after`](Self::after). A time
     /// in the past is due at once.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use softtimers::{Clock, Monotonic, Timers};
+    ///
+    /// # #[expect(clippy::disallowed_methods, reason = "an example")]
+    /// let start = Instant::now();
+    /// let mut timers = Timers::new()?;
+    /// timers.at(Monotonic.now() + Duration::from_micros(200), "second");
+    /// timers.at(start, "first");
+    /// assert_eq!(timers.wait()?.map(|due| due.event), Some("first"));
+    /// assert_eq!(timers.wait()?.map(|due| due.event), Some("second"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn at(&mut self, time: impl IntoTimestamp, event: E) -> TimerHandle {
         self.at_within(time, Slack::DEFAULT, event)
     }
@@ -379,6 +422,19 @@ impl<E> Timers<E> {
     /// How long from now on the program may sleep; zero if something is due already. For a wait with a time-out in
     /// nanoseconds, such as ppoll(2) or `epoll_pwait2`, whose thread should have a [timer slack](crate::TimerSlack) of
     /// 1 ns. Rounded to the milliseconds of poll(2) and `epoll_wait` it would be late: use the descriptor there.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use softtimers::Timers;
+    ///
+    /// let mut timers = Timers::new()?;
+    /// assert_eq!(timers.timeout(), None); // until a source is ready
+    /// timers.after(Duration::from_secs(1), "tick");
+    /// assert!(timers.timeout().is_some_and(|timeout| timeout <= Duration::from_millis(1_001)));
+    /// timers.after(Duration::ZERO, "now");
+    /// assert_eq!(timers.timeout(), Some(Duration::ZERO));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn timeout(&self) -> Option<Duration> {
         let now = Monotonic.now();
         if self.is_due(now) {
@@ -407,7 +463,7 @@ impl<E> Timers<E> {
         self.timers.stats()
     }
 
-    /// Returns the distribution of lateness in nanoseconds. It is that of the timers: a tick that is made up counts from
+    /// Returns the distribution of lateness, in nanoseconds. It is that of the timers: a tick that is made up counts from
     /// the time to which that had moved it.
     pub fn lateness(&self) -> &Histogram {
         self.timers.lateness()

@@ -5,7 +5,17 @@ use core::time::Duration;
 
 use crate::RateError;
 
-/// Why a flow's parameters were refused.
+/// Why a flow's parameters were refused, those of its rate included.
+///
+/// ```
+/// use softtimers_core::{PaceConfig, PaceError, Rate, RateClock, RateError};
+///
+/// fn flow(packets_per_second: u64) -> Result<RateClock, PaceError> {
+///     RateClock::new(PaceConfig::new(Rate::per_second(packets_per_second)?))
+/// }
+///
+/// assert_eq!(flow(0), Err(PaceError::Rate(RateError::Zero)));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PaceError {
