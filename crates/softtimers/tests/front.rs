@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use softtimers::prelude::*;
 use softtimers::{NotPending, TriggerState};
+use softtimers_linux::clock::cpu_time;
 
 const fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
@@ -160,6 +161,24 @@ fn what_was_cancelled_does_not_keep_waking_poll_up() {
     }
 }
 
+/// Nor does it keep a wait from sleeping.
+#[test]
+fn what_was_cancelled_is_not_waited_for() {
+    let mut timers = Timers::new().unwrap();
+    for _ in 0..500 {
+        timers.after(Duration::from_secs(3_600), false);
+    }
+    for n in 1..=20 {
+        let timer = timers.after(micros(n * 100), false);
+        timers.cancel(timer);
+    }
+    let (start, used) = (Monotonic.now(), cpu_time());
+    timers.after(Duration::from_millis(100), true);
+    assert!(timers.wait().unwrap().is_some_and(|due| due.event));
+    let (took, used) = (Monotonic.now().saturating_duration_since(start), cpu_time() - used);
+    assert!(used < took / 4, "{used:?} of {took:?} were polled");
+}
+
 #[test]
 fn ticks_are_even_and_a_stall_is_made_up_without_a_burst() {
     const INTERVAL: Duration = micros(200);
@@ -240,6 +259,16 @@ fn ticks_that_are_moved_go_on_from_there() {
     assert!(due.due >= from + micros(300) && due.timer == tick);
     let next = timers.next_deadline().unwrap();
     assert!(next >= due.due + Duration::from_secs(1), "never early, also rounded up to a tick");
+}
+
+#[test]
+fn signals_do_not_end_a_wait() {
+    let signals = softtimers_linux::signal_timer::SignalTimer::new().unwrap();
+    let mut timers = Timers::new().unwrap();
+    timers.after(Duration::from_millis(5), ());
+    signals.arm_periodic(Monotonic.now(), micros(500)).unwrap();
+    assert!(timers.wait().unwrap().is_some());
+    assert!(signals.signals() > 0);
 }
 
 #[test]

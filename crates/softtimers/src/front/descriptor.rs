@@ -1,0 +1,93 @@
+//! [`Timers`] as a descriptor: armed from when somebody asks for it, lazily, and never later than the earliest deadline.
+//!
+//! ```text
+//!   schedule        the deadline moves nearer ─▶ armed at once
+//!   in a turn       deadlines come and go      ─▶ nothing, unless one is nearer than what is armed
+//!   the turn ends   armed for a time that has passed, or will pass for nothing ─▶ armed for the earliest deadline
+//! ```
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use softtimers_core::{Command, Timestamp};
+
+use super::Timers;
+
+impl<E> Timers<E> {
+    /// The descriptor is to be readable at `wake`. As [`Backup::arm`](crate::Backup::arm).
+    pub(super) fn arm(&self, now: Timestamp, wake: Option<Timestamp>) {
+        let mut alarm = self.alarm.get();
+        if wake.is_some() && alarm.armed().is_some_and(|armed| armed <= now) {
+            // It has gone off. Set again, also for the same time, it tells a loop that is edge-triggered.
+            alarm.expired();
+        }
+        let done = match alarm.want(now, wake) {
+            Command::Keep => Ok(()),
+            Command::Set(time) => self.timer.arm_at(time),
+            Command::Clear => self.timer.disarm(),
+        };
+        if done.is_err() {
+            // `new` has set this timer once, so the kernel is not expected to refuse it. If it does, the next call tries again.
+            alarm.expired();
+        }
+        self.alarm.set(alarm);
+    }
+
+    /// After a change: a watched descriptor is armed early enough, and the next check is in time.
+    #[inline]
+    pub(super) fn settle(&self) {
+        let mut check_at = self.timers.gate();
+        if self.watched.get() {
+            // Only for an earlier deadline: a later one can wait until the turn is over.
+            let deadline = self.timers.poll_at();
+            let armed = self.alarm.get().armed().unwrap_or(Timestamp::MAX);
+            if deadline.is_some_and(|deadline| deadline < armed) {
+                self.arm(Timestamp::ZERO, deadline);
+            }
+            check_at = check_at.min(self.alarm.get().armed().unwrap_or(Timestamp::MAX));
+        }
+        self.check_at.set(if self.turn.is_some() { Timestamp::ZERO } else { check_at });
+    }
+}
+
+/// The descriptor is readable when something is due. Call [`Timers::next_due`] then until it returns `None`; there is nothing
+/// to read from it.
+///
+/// The first call arms it, and from then on it stays armed for the earliest deadline: one system call when that moves nearer,
+/// one after a turn when the armed time has passed. Register it once, or hand it to each poll(2). A program that never asks
+/// for it pays nothing.
+///
+/// ```
+/// use std::net::UdpSocket;
+/// use std::time::Duration;
+/// use rustix::event::{PollFd, PollFlags, poll};
+/// use softtimers::Timers;
+///
+/// let socket = UdpSocket::bind("127.0.0.1:0")?;
+/// let mut timers = Timers::new()?;
+/// timers.after(Duration::from_millis(1), "tick");
+///
+/// let due = loop {
+///     poll(&mut [PollFd::new(&socket, PollFlags::IN), PollFd::new(&timers, PollFlags::IN)], None)?;
+///     // … the packets of the socket …
+///     if let Some(due) = timers.next_due() {
+///         break due;
+///     }
+/// };
+/// assert_eq!(due.event, "tick");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+impl<E> AsFd for Timers<E> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        if !self.watched.replace(true) {
+            self.settle();
+        }
+        self.timer.as_fd()
+    }
+}
+
+/// As [`AsFd`], for loops that take a number, such as mio's `SourceFd`.
+impl<E> AsRawFd for Timers<E> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
