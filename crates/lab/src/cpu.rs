@@ -4,16 +4,9 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
+pub use softtimers::late::cpu_time as of_thread;
+
 /// The CPU time of this process.
 pub fn of_process() -> Duration {
-    of(ClockId::ProcessCPUTime)
-}
-
-/// The CPU time of this thread.
-pub fn of_thread() -> Duration {
-    of(ClockId::ThreadCPUTime)
-}
-
-fn of(clock: ClockId) -> Duration {
-    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }

@@ -4,6 +4,7 @@
 //! the right side is a number in the key's own unit. Syntax is checked before a run, keys too, so
 //! that a mistyped one costs no ten-second run.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -26,12 +27,25 @@ use crate::failure::Failure;
 /// );
 /// # Ok::<(), softtimers_measure::assertion::SyntaxError>(())
 /// ```
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Assertion {
     key: String,
-    comparison: Comparison,
-    number: Number,
+    symbol: &'static str,
+    holds: Holds,
+    /// As it was written, so that `sent==9007199254740993` means that number.
+    number: String,
 }
+
+type Holds = fn(Ordering) -> bool;
+
+/// The longer symbols first: `<` is also the beginning of `<=`.
+const COMPARISONS: [(&str, Holds); 5] = [
+    ("<=", Ordering::is_le),
+    (">=", Ordering::is_ge),
+    ("==", Ordering::is_eq),
+    ("<", Ordering::is_lt),
+    (">", Ordering::is_gt),
+];
 
 impl Assertion {
     /// Whether `example`, a report of the kind that the run will make, has this key at all. Of the list `rows` its
@@ -75,8 +89,14 @@ impl Assertion {
                 )));
             }
         };
-        let number = Number::from_json(actual);
-        if number.is_some_and(|actual| self.comparison.holds(actual, self.number)) {
+        let order = match (actual.as_i128(), self.number.parse::<i128>()) {
+            (Some(actual), Ok(number)) => Some(actual.cmp(&number)),
+            _ => actual
+                .as_f64()
+                .zip(self.number.parse().ok())
+                .and_then(|(left, right)| left.partial_cmp(&right)),
+        };
+        if order.is_some_and(self.holds) {
             return Ok(());
         }
         Err(Failure::check(format_args!("--assert '{self}' does not hold: {key} is {actual}")))
@@ -98,162 +118,57 @@ impl Assertion {
     }
 }
 
+impl PartialEq for Assertion {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
 impl FromStr for Assertion {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let (at, symbol, comparison) = Comparison::find(text).ok_or(SyntaxError::NoComparison)?;
-        let key = text[..at].trim();
-        let number = text[at + symbol.len()..].trim();
+        let found = text.find(['<', '>', '=']).and_then(|at| {
+            let known = COMPARISONS.into_iter().find(|(symbol, _)| text[at..].starts_with(symbol))?;
+            Some((at, known))
+        });
+        let (at, (symbol, holds)) = found.ok_or(SyntaxError("no comparison"))?;
+        let (key, number) = (text[..at].trim(), text[at + symbol.len()..].trim());
         let word =
             |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !key.split('.').all(word) {
-            return Err(SyntaxError::Key);
+            return Err(SyntaxError("the left side is no key"));
         }
-        let number = number.parse().map_err(|()| SyntaxError::Number)?;
-        Ok(Assertion { key: key.to_owned(), comparison, number })
+        // Digits with an optional sign and point; no `inf`, `nan` or exponent.
+        let digits = number.strip_prefix('-').unwrap_or(number);
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+        let numeric = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let finite = number.parse::<f64>().is_ok_and(f64::is_finite);
+        if !numeric(whole) || !numeric(fraction) || !finite {
+            return Err(SyntaxError("the right side is no plain number"));
+        }
+        Ok(Assertion { key: key.to_owned(), symbol, holds, number: number.to_owned() })
     }
 }
 
 impl fmt::Display for Assertion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", self.key, self.comparison.symbol(), self.number)
+        write!(f, "{}{}{}", self.key, self.symbol, self.number)
     }
 }
 
 /// Why a text is no assertion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SyntaxError {
-    /// No `<`, `<=`, `>`, `>=` or `==` in it.
-    NoComparison,
-    /// The left side is no key.
-    Key,
-    /// The right side is no number.
-    Number,
-}
+pub struct SyntaxError(&'static str);
 
 impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let problem = match self {
-            SyntaxError::NoComparison => "no comparison",
-            SyntaxError::Key => "the left side is no key",
-            SyntaxError::Number => "the right side is no plain number",
-        };
+        let SyntaxError(problem) = self;
         write!(f, "{problem}; write KEY, one of < <= > >= ==, and a number, such as 'gap_ns.p99<60000'")
     }
 }
 
 impl std::error::Error for SyntaxError {}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Comparison {
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    Equal,
-}
-
-impl Comparison {
-    /// The longer symbols first: `<` is also the beginning of `<=`.
-    const ALL: [(&str, Comparison); 5] = [
-        ("<=", Comparison::LessOrEqual),
-        (">=", Comparison::GreaterOrEqual),
-        ("==", Comparison::Equal),
-        ("<", Comparison::Less),
-        (">", Comparison::Greater),
-    ];
-
-    fn find(text: &str) -> Option<(usize, &'static str, Comparison)> {
-        let at = text.find(['<', '>', '='])?;
-        let (symbol, comparison) =
-            Self::ALL.into_iter().find(|(symbol, _)| text[at..].starts_with(symbol))?;
-        Some((at, symbol, comparison))
-    }
-
-    fn symbol(self) -> &'static str {
-        Self::ALL.into_iter().find(|(_, comparison)| *comparison == self).map_or("", |(symbol, _)| symbol)
-    }
-
-    fn holds(self, left: Number, right: Number) -> bool {
-        use std::cmp::Ordering;
-        let Some(order) = left.partial_cmp(&right) else { return false };
-        match self {
-            Comparison::Less => order == Ordering::Less,
-            Comparison::LessOrEqual => order != Ordering::Greater,
-            Comparison::Greater => order == Ordering::Greater,
-            Comparison::GreaterOrEqual => order != Ordering::Less,
-            Comparison::Equal => order == Ordering::Equal,
-        }
-    }
-}
-
-/// Integers stay integers, so that `sent==9007199254740993` means that number.
-#[derive(Clone, Copy, Debug)]
-enum Number {
-    Integer(i128),
-    Decimal(f64),
-}
-
-impl Number {
-    fn from_json(number: &serde_json::Number) -> Option<Self> {
-        match number.as_i128() {
-            Some(integer) => Some(Number::Integer(integer)),
-            None => number.as_f64().map(Number::Decimal),
-        }
-    }
-
-    fn as_f64(self) -> f64 {
-        match self {
-            Number::Integer(integer) => integer as f64,
-            Number::Decimal(decimal) => decimal,
-        }
-    }
-}
-
-impl PartialEq for Number {
-    fn eq(&self, other: &Self) -> bool {
-        self.partial_cmp(other) == Some(std::cmp::Ordering::Equal)
-    }
-}
-
-impl PartialOrd for Number {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        match (self, other) {
-            (Number::Integer(left), Number::Integer(right)) => left.partial_cmp(right),
-            _ => self.as_f64().partial_cmp(&other.as_f64()),
-        }
-    }
-}
-
-impl FromStr for Number {
-    type Err = ();
-
-    /// Digits with an optional sign and point; no `inf`, `nan` or exponent.
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let digits = text.strip_prefix('-').unwrap_or(text);
-        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
-        let numeric = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        if !numeric(whole) || !numeric(fraction) {
-            return Err(());
-        }
-        match text.parse::<i128>() {
-            Ok(integer) => Ok(Number::Integer(integer)),
-            Err(_) => {
-                text.parse().ok().filter(|decimal: &f64| decimal.is_finite()).map(Number::Decimal).ok_or(())
-            }
-        }
-    }
-}
-
-impl fmt::Display for Number {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Number::Integer(integer) => integer.fmt(f),
-            Number::Decimal(decimal) => decimal.fmt(f),
-        }
-    }
-}
 
 /// Collects the dotted names of all numbers in `value`; of a list, those of its first element.
 fn numeric_keys(value: &Value, path: &str, keys: &mut Vec<String>) {
@@ -341,13 +256,13 @@ mod tests {
     #[test]
     fn bad_syntax_is_told_apart() {
         let error = |text: &str| text.parse::<Assertion>().unwrap_err();
-        assert_eq!(error("sent"), SyntaxError::NoComparison);
-        assert_eq!(error("sent=5"), SyntaxError::NoComparison);
-        assert_eq!(error("<5"), SyntaxError::Key);
-        assert_eq!(error("a..b<5"), SyntaxError::Key);
-        assert_eq!(error("a b<5"), SyntaxError::Key);
+        assert_eq!(error("sent").0, "no comparison");
+        assert_eq!(error("sent=5").0, "no comparison");
+        assert_eq!(error("<5").0, "the left side is no key");
+        assert_eq!(error("a..b<5").0, "the left side is no key");
+        assert_eq!(error("a b<5").0, "the left side is no key");
         for text in ["a<", "a<=>5", "a<5us", "a<nan", "a<inf", "a<1e3", "a<b", "a<-", "a<1.", "a<.5"] {
-            assert_eq!(error(text), SyntaxError::Number, "{text}");
+            assert_eq!(error(text).0, "the right side is no plain number", "{text}");
         }
     }
 

@@ -28,9 +28,9 @@ pub struct Estimate {
 impl Estimate {
     /// The estimate of these values; those that are no number are left out. `None` of nothing.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        let values = sorted(values);
         let [low, median, high] = quartiles(values.iter().copied());
-        let interval = median_within(values.iter().copied()).map(|[low, _, high]| [low, high]);
+        let interval = within(&values);
         median.is_finite().then_some(Estimate {
             values: values.len(),
             median,
@@ -72,20 +72,24 @@ pub fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
+/// Those that are numbers, ascending.
+fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
 /// The lower quartile, the median and the upper quartile; NaN of nothing. O(n log n).
 pub fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
-    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
+    let values = sorted(values);
     [1, 2, 3].map(|quarter| values.get(values.len() * quarter / 4).copied().unwrap_or(f64::NAN))
 }
 
-/// Where the median of what these numbers were drawn from is with a confidence of 95% at least, with theirs in the middle; those
-/// that are no number are left out. `None` of fewer than six, which cannot say. O(n log n).
+/// Where the median of what these sorted numbers were drawn from is with a confidence of 95% at least. `None` of fewer than
+/// six, which cannot say.
 ///
 /// By the sign test, which asks nothing of their distribution: how many lie below the true median is a matter of tossed coins.
-pub fn median_within(values: impl Iterator<Item = f64>) -> Option<[f64; 3]> {
-    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
+fn within(values: &[f64]) -> Option<[f64; 2]> {
     let count = values.len() as f64;
     // The logarithm of the chance of `below` heads, and the chance of as many at most.
     let (mut chance, mut tail, mut below) = (-count * std::f64::consts::LN_2, 0.0, 0);
@@ -97,10 +101,7 @@ pub fn median_within(values: impl Iterator<Item = f64>) -> Option<[f64; 3]> {
         chance += ((count - below as f64) / (below + 1) as f64).ln();
         below += 1;
     }
-    let first = below.checked_sub(1)?;
-    let (low, high) = (values.get(first)?, values.get(values.len() - below)?);
-    let [_, median, _] = quartiles(values.iter().copied());
-    Some([*low, median, *high])
+    Some([values[below.checked_sub(1)?], values[values.len() - below]])
 }
 
 #[cfg(test)]
@@ -122,7 +123,10 @@ mod tests {
     /// The places are those of the tables of the sign test.
     #[test]
     fn the_median_lies_where_the_sign_test_says() {
-        let of = |count: u32| median_within((1..=count).map(f64::from));
+        let of = |count: u32| {
+            let estimate = Estimate::of((1..=count).map(f64::from))?;
+            estimate.interval.map(|[low, high]| [low, estimate.median, high])
+        };
         assert_eq!([of(0), of(1), of(5)], [None; 3]);
         assert_eq!(of(6), Some([1.0, 4.0, 6.0]));
         assert_eq!(of(20), Some([6.0, 11.0, 15.0]));

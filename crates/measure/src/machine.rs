@@ -85,49 +85,30 @@ impl Machine {
 /// ```
 #[derive(Debug)]
 pub struct BackgroundLoad {
+    of_host: bool,
     start: Option<Sample>,
 }
 
 impl BackgroundLoad {
     /// Starts watching.
     pub fn watch() -> Self {
-        BackgroundLoad { start: Sample::take() }
+        BackgroundLoad { of_host: false, start: Sample::take() }
+    }
+
+    /// Starts watching only what the host of this virtual machine takes: where other programs are part of the run, and for
+    /// those who ask in the middle of one and are not to disturb it.
+    pub fn of_host() -> Self {
+        BackgroundLoad { of_host: true, start: Sample::of(None) }
     }
 
     /// What went on since.
     ///
     /// # Cost
-    /// A file read for each process of the machine, some milliseconds. The accounts advance in ticks of 1 to 10 ms, so watch for a second or more.
+    /// A file read for each process of the machine, some milliseconds; one, of the host. The accounts advance in ticks of 1 to
+    /// 10 ms, so watch for a second or more.
     pub fn so_far(&self) -> Interference {
-        match (self.start, Sample::take()) {
-            (Some(start), Some(end)) => start.until(end),
-            _ => Interference::default(),
-        }
-    }
-}
-
-/// Watches only what the host of this virtual machine takes: for those who ask in the middle of a run, and are not to
-/// disturb it.
-#[derive(Debug)]
-pub struct Host {
-    start: Option<Sample>,
-}
-
-impl Host {
-    /// Starts watching.
-    pub fn watch() -> Self {
-        Host { start: Sample::of_all(0) }
-    }
-
-    /// What it has taken since; of other programs nothing is said.
-    ///
-    /// # Cost
-    /// One file read.
-    pub fn so_far(&self) -> Interference {
-        match (self.start, Sample::of_all(0)) {
-            (Some(start), Some(end)) => Interference { others_share: None, ..start.until(end) },
-            _ => Interference::default(),
-        }
+        let end = if self.of_host { Sample::of(None) } else { Sample::take() };
+        self.start.zip(end).map_or_else(Interference::default, |(start, end)| start.until(end))
     }
 }
 
@@ -159,7 +140,7 @@ impl Interference {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sample {
     all: Ticks,
-    own: u64,
+    own: Option<u64>,
 }
 
 impl Sample {
@@ -173,19 +154,19 @@ impl Sample {
             let (name, ticks) = candidate.then(|| name_and_ticks(&read(&format!("/proc/{id}/stat"))))??;
             (name == own_name).then_some(ticks)
         });
-        Sample::of_all(own + others.sum::<u64>())
+        Sample::of(Some(own + others.sum::<u64>()))
     }
 
-    fn of_all(own: u64) -> Option<Self> {
+    fn of(own: Option<u64>) -> Option<Self> {
         Ticks::now(None).map(|all| Sample { all, own })
     }
 
     fn until(self, end: Sample) -> Interference {
         let passed = end.all.since(self.all);
-        let own = end.own.saturating_sub(self.own);
+        let own = end.own.zip(self.own).map(|(end, start)| end.saturating_sub(start));
         Interference {
             steal_share: passed.share(passed.steal),
-            others_share: passed.share(passed.programs.saturating_sub(own)),
+            others_share: own.and_then(|own| passed.share(passed.programs.saturating_sub(own))),
         }
     }
 }
@@ -250,9 +231,9 @@ mod tests {
     fn our_own_and_idle_time_are_no_interference() {
         assert_eq!(name_and_ticks(OWN).unwrap(), ("a) b".to_owned(), 60));
         let all = Ticks { programs: 150, idle: 1_010, interrupts: 10, steal: 0 };
-        let start = Sample { all, own: 60 };
+        let start = Sample { all, own: Some(60) };
         let all = Ticks { programs: 650, idle: 1_390, interrupts: 30, steal: 100 };
-        let end = Sample { all, own: 510 };
+        let end = Sample { all, own: Some(510) };
         let interference = start.until(end);
         assert_eq!(interference, Interference { steal_share: Some(0.1), others_share: Some(0.05) });
         assert_eq!(interference.inconclusive().unwrap(), "the host took 10.0% of the processors' time");
@@ -272,7 +253,7 @@ mod tests {
         let now = Sample::take().unwrap();
         assert_eq!(now.until(now), Interference::default());
         assert_eq!(Interference::default().inconclusive(), None);
-        assert_eq!(Host::watch().so_far().others_share, None);
+        assert_eq!(BackgroundLoad::of_host().so_far().others_share, None);
     }
 
     #[test]

@@ -26,7 +26,7 @@
 use std::collections::BTreeMap;
 
 use crate::estimate::Estimate;
-use crate::machine::{BackgroundLoad, Interference};
+use crate::machine::BackgroundLoad;
 
 /// Figures of one round, by row and name.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -116,12 +116,8 @@ impl Paired {
     /// # Errors
     /// The first of a round's.
     pub fn rounds<E>(&self, make: impl FnMut(usize, &mut Round) -> Result<(), E>) -> Result<Measured, E> {
-        let reason = |background: &BackgroundLoad| {
-            let interference = background.so_far();
-            let others_share = interference.others_share.filter(|_| !self.beside_others);
-            Interference { others_share, ..interference }.inconclusive()
-        };
-        self.watched(BackgroundLoad::watch, reason, make)
+        let watch = if self.beside_others { BackgroundLoad::of_host } else { BackgroundLoad::watch };
+        self.watched(watch, |background| background.so_far().inconclusive(), make)
     }
 
     fn watched<W, E>(

@@ -16,7 +16,7 @@ use serde::Serialize;
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::StopHandle;
-use softtimers_measure::machine::{Host, Machine};
+use softtimers_measure::machine::{BackgroundLoad, Machine};
 use softtimers_measure::stats::{Intervals, Stats};
 
 use super::output::print_line;
@@ -39,7 +39,7 @@ impl Stream {
     ) -> Self {
         let (over, wait) = mpsc::channel();
         // Files are read before the run begins, not beside its first departures.
-        let (machine, host) = (Machine::read(), Host::watch());
+        let (machine, host) = (Machine::read(), BackgroundLoad::of_host());
         let now = Monotonic.now();
         let writer = Writer { schema, seed, intervals, start: now, taken: now, machine, host };
         Stream { over, writer: std::thread::spawn(move || writer.run(&wait, &stop)) }
@@ -65,7 +65,7 @@ struct Writer<S> {
     /// When the last interval ended.
     taken: Timestamp,
     machine: Machine,
-    host: Host,
+    host: BackgroundLoad,
 }
 
 /// One line.

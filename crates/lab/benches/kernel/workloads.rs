@@ -23,7 +23,7 @@ use softtimers_lab::bench::Done;
 use softtimers_lab::command::pause;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::estimate::Estimate;
-use softtimers_measure::machine::Host;
+use softtimers_measure::machine::BackgroundLoad;
 use softtimers_measure::result::{Cell, Table};
 
 use crate::Bench;
@@ -49,7 +49,7 @@ const KEPT: u32 = 2 * SAMPLES;
 
 /// Table IV and figure 2, then V and 4, then 3; times in microseconds.
 pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
-    let host = Host::watch();
+    let host = BackgroundLoad::of_host();
     let head = [&[("workload", 0)], &COLUMNS[..], &[("the paper's", 0)]].concat();
     let mut table = Table::new("workloads", &head);
     let mut found = vec![];

@@ -27,12 +27,12 @@ use rustix::net::{SocketFlags, accept_with};
 use serde::{Deserialize, Serialize};
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TriggerState};
+use softtimers_measure::usage::Usage;
 use softtimers_poll::{Aggregation, AggregationConfig, Look, Next, Policy};
 
 use super::connection::{Connection, Scratch, Step, scratch};
 use super::ports::Turns;
 use super::request::Site;
-use crate::cpu;
 
 /// How requests are looked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,14 +128,14 @@ impl<'a> Engine<'a> {
     /// # Errors
     /// None that a working kernel gives, and none that a client causes.
     pub fn run(mut self, looking: Looking) -> io::Result<ServerStats> {
-        let before = sleeps();
+        let before = Usage::now();
         match looking {
             Looking::Epoll => self.by_epoll(None)?,
             Looking::Spin => self.by_epoll(Some(Duration::ZERO))?,
             Looking::Polled(quota) => self.polled(quota)?,
         }
-        self.stats.sleeps = sleeps().saturating_sub(before);
-        self.stats.cpu_ns = cpu::of_thread().as_nanos() as u64;
+        let used = Usage::now().since(&before);
+        (self.stats.sleeps, self.stats.cpu_ns) = (used.wakeups, used.cpu.as_nanos() as u64);
         Ok(self.stats)
     }
 
@@ -287,13 +287,6 @@ impl<'a> Engine<'a> {
             self.free.push(number);
         }
     }
-}
-
-/// How often this thread has gone to sleep, by the kernel's account; zero where it does not say.
-fn sleeps() -> u64 {
-    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let number = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    number.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Connections that may wait to be accepted, if the system allows as many (`net.core.somaxconn`).

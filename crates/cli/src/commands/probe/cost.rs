@@ -1,12 +1,13 @@
 //! What a trigger state costs more with a probe: the time of a system call.
 
 use softtimers::{Clock, Monotonic};
-use softtimers_measure::estimate::median_within;
+use softtimers_measure::estimate::Estimate;
 
 /// The time of a call that does nothing, in nanoseconds: the median over batches, between what 95% confidence says of it. Some
 /// milliseconds in all.
 pub(super) fn of_a_call() -> Option<[f64; 3]> {
-    median_within((0..BATCHES).map(|_| batch() as f64 / f64::from(CALLS)))
+    let estimate = Estimate::of((0..BATCHES).map(|_| batch() as f64 / f64::from(CALLS)))?;
+    estimate.interval.map(|[low, high]| [low, estimate.median, high])
 }
 
 /// What a call took longer, by both intervals: where the one begins and the other ends. It may be below zero.
