@@ -29,6 +29,12 @@ pub(crate) struct OutputArgs {
     /// Dots reach into objects: 'gap_ns.p99<60000'. May be repeated.
     #[arg(long = "assert", value_name = "COND")]
     pub(crate) assertions: Vec<Assertion>,
+
+    /// Leave out Landlock and the filter of system calls, which confine what takes packets of strangers
+    ///
+    /// User, capabilities and no_new_privs are given up all the same.
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
 }
 
 /// How to print, for a command that runs on.
@@ -72,7 +78,8 @@ pub(crate) fn datagram_size(text: &str) -> Result<u32, String> {
 
 impl From<&OutputArgs> for Output {
     fn from(args: &OutputArgs) -> Self {
-        Output { json: args.json, stream: false, assertions: args.assertions.clone() }
+        let OutputArgs { json, ref assertions, no_sandbox } = *args;
+        Output { json, stream: false, assertions: assertions.clone(), unconfined: no_sandbox }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Files that a command reads and writes, each opened with the rights of [the caller](crate::user) and no more.
+//! Files that a command reads and writes, each opened with the rights of [the caller](crate::run::privileges::user) and no more.
 //!
 //! What is written is nobody else's to read, and overwrites nothing by accident: a capture has what others said, and a
 //! path in a directory that all may write to can have been prepared by anybody.
@@ -16,7 +16,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use softtimers_measure::failure::Failure;
 
-use crate::user::{as_caller, exceeds_caller};
+use crate::run::privileges::user::{as_caller, exceeds_caller};
 
 /// Opens a file to read it.
 ///

@@ -18,7 +18,6 @@ mod file;
 pub mod properties;
 mod report;
 mod run;
-mod user;
 mod withheld;
 
 use std::process::ExitCode;

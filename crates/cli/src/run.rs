@@ -12,6 +12,7 @@
 //! A command implements [`Command`]: what it reports, and what it does in between.
 
 pub(crate) mod output;
+pub(crate) mod privileges;
 pub(crate) mod progress;
 pub(crate) mod stream;
 pub(crate) mod table;
@@ -27,6 +28,7 @@ use softtimers_measure::machine::{BackgroundLoad, Interference, Machine};
 use softtimers_measure::stats::{Counter, Stats};
 
 use output::{Object, Output, Report};
+use privileges::{Needs, Rights, Sandbox};
 use progress::Progress;
 use stream::Stream;
 
@@ -38,6 +40,8 @@ pub(crate) trait Command {
     type Report: Report;
     /// Whose use of the CPUs makes the figures prove nothing.
     const DISTURBED_BY: Disturbance;
+    /// What becomes of the rights that the process began with.
+    const RIGHTS: Rights = Rights::Unneeded;
 
     /// How to print the report.
     fn output(&self) -> &Output;
@@ -109,7 +113,10 @@ impl<R> Outcome<R> {
 pub(crate) fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
     let machine = Machine::read();
     let (config, seed, example) = (command.config(), command.seed(), command.example());
-    command.output().check_keys(&object(&machine, seed, &config, &example))?;
+    let sandbox = Sandbox::default();
+    let sandbox = (C::RIGHTS != Rights::OfChildren).then_some(&sandbox);
+    let example = Object { sandbox, ..object(&machine, seed, &config, &example) };
+    command.output().check_keys(&example)?;
     let output = command.output().clone();
     let run = Run {
         schema: C::Report::SCHEMA,
@@ -121,16 +128,27 @@ pub(crate) fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
         background: RefCell::new((C::DISTURBED_BY != Disturbance::Unwatched).then(BackgroundLoad::watch)),
         interference: Cell::new(None),
         stream: RefCell::new(None),
+        sandbox: OnceCell::new(),
     };
+    if C::RIGHTS == Rights::Unneeded {
+        run.drop_privileges(Needs::default())?;
+    }
     let outcome = command.run(&run);
+    debug_assert!(outcome.is_err() || C::RIGHTS == Rights::OfChildren || run.sandbox.get().is_some());
     let streamed = run.stream.take().map_or(Ok(()), |finish| finish());
     let Outcome { report, fallbacks, inconclusive, broke_off } = outcome?;
     let disturbed = run.disturbed();
     let interference = run.interference();
+    let sandbox = run.sandbox.get().cloned();
     drop(run);
     let (machine, config) = (machine.during(interference), command.config());
     let inconclusive = inconclusive.or(disturbed);
-    let made = Object { fallbacks: &fallbacks, inconclusive, ..object(&machine, seed, &config, &report) };
+    let made = Object {
+        sandbox: sandbox.as_ref(),
+        fallbacks: &fallbacks,
+        inconclusive,
+        ..object(&machine, seed, &config, &report)
+    };
     let printed = command.print(&made);
     match (broke_off.or(streamed.err()), printed) {
         (None, printed) => printed,
@@ -154,6 +172,8 @@ pub(crate) struct Run<'a> {
     interference: Cell<Option<Interference>>,
     /// What ends the stream, if there is one.
     stream: RefCell<Option<Finish>>,
+    /// What holds since privileges were given up.
+    sandbox: OnceCell<Sandbox>,
 }
 
 type Finish = Box<dyn FnOnce() -> Result<(), Failure>>;
@@ -182,6 +202,21 @@ impl Run<'_> {
         self.interrupt()?.share().map_err(not_heard)
     }
 
+    /// Gives up, for good, all rights that the process began with, but for what `needs` name. To be called once everything
+    /// is open that takes rights, and before there is another thread.
+    ///
+    /// # Errors
+    /// A check failure if the system refuses.
+    pub(crate) fn drop_privileges(&self, needs: Needs) -> Result<(), Failure> {
+        let confined = needs.confined.filter(|_| !self.output.unconfined);
+        let needs = Needs { confined, ..needs };
+        let sandbox = privileges::give_up(&needs)
+            .map_err(|error| Failure::broke_off("giving up privileges", &error))?;
+        // It is given up for good, so the second time says nothing new.
+        let _ = self.sandbox.set(sandbox);
+        Ok(())
+    }
+
     /// Watches the background load from now on: what was before, such as setting up, does not count.
     pub(crate) fn watch(&self) {
         self.background.replace(Some(BackgroundLoad::watch()));
@@ -199,7 +234,7 @@ impl Run<'_> {
 
     /// Returns what would be printed if the run ended now with this report.
     pub(crate) fn so_far<'a, R, C>(&'a self, config: &'a C, report: &'a R) -> Object<'a, R, C> {
-        object(self.machine, self.seed, config, report)
+        Object { sandbox: self.sandbox.get(), ..object(self.machine, self.seed, config, report) }
     }
 
     /// Whether a line a second is printed.
@@ -248,7 +283,7 @@ fn object<'a, R, C>(
     config: &'a C,
     report: &'a R,
 ) -> Object<'a, R, C> {
-    Object { machine, seed, config, fallbacks: &[], inconclusive: None, report }
+    Object { machine, sandbox: None, seed, config, fallbacks: &[], inconclusive: None, report }
 }
 
 fn not_heard(error: io::Error) -> Failure {
@@ -288,6 +323,8 @@ mod tests {
         type Config = bool;
         type Report = Counts;
         const DISTURBED_BY: Disturbance = Disturbance::Nobody;
+        // Other tests run in this process.
+        const RIGHTS: Rights = Rights::OfChildren;
 
         fn output(&self) -> &Output {
             &self.output

@@ -340,7 +340,7 @@ fn the_callers_other_groups_count() {
 /// Sources that open a path by themselves: those that take rights on, and readers of the kernel's own files.
 const OPEN_BY_THEMSELVES: [&str; 9] = [
     "cli/src/file.rs",
-    "cli/src/user.rs",
+    "cli/src/run/privileges/user.rs",
     "cli/src/commands/noise/account.rs",
     "cli/src/commands/noise/rates/power.rs",
     "measure/src/class.rs",

@@ -76,7 +76,7 @@ struct Shares<D: Wire> {
     setting: Arc<Setting>,
     interrupt: Interrupt,
     /// Follows the interfaces while it is there.
-    _watch: LinkWatch,
+    watch: LinkWatch,
 }
 
 /// What all threads begin with.
@@ -94,7 +94,7 @@ fn set_up<D: Wire + Send + 'static>(
     devices: Vec<[D; 2]>,
 ) -> io::Result<Box<dyn Pollers>> {
     let room = devices.first().and_then(|[a, _]| a.room());
-    let watch = LinkWatch::begin(&between.interfaces, room, plan.notify)?;
+    let watch = LinkWatch::open(&between.interfaces, room, plan.notify)?;
     let links = Arc::clone(watch.links());
     let setting = Arc::new(Setting { plan: plan.clone(), between, links, loops: Loops::new() });
     let interrupt = controls.interrupt.share()?;
@@ -104,12 +104,13 @@ fn set_up<D: Wire + Send + 'static>(
     }
     let own = others.remove(0);
     let first = setting.engine(Basis::first(plan, controls)?, own, Carrier::first)?;
-    Ok(Box::new(Shares { first, others, setting, interrupt, _watch: watch }))
+    Ok(Box::new(Shares { first, others, setting, interrupt, watch }))
 }
 
 /// One thread for each pair of devices; this one has the first.
 impl<D: Wire + Send + 'static> Pollers for Shares<D> {
     fn run(mut self: Box<Self>, stats: &SharedStats) -> Result<(), Failure> {
+        self.watch.begin().map_err(|error| Failure::broke_off("following the interfaces", &error))?;
         let clash = |error| Failure::broke_off("listening for signals", &error);
         let mut workers = Workers::ended_by(self.interrupt.stop_handle().map_err(clash)?);
         for devices in self.others.drain(..) {

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! - [`run`]: setting up; [`engine`]: the loop; [`batching`]: when it looks; [`stage`]: who writes; [`batch`] and [`sink`]: batches and files;
-//! - [`pipe`]: who may stop reading; [`pcapng`]: what is in them; [`filter`]: what is kept; [`privileges`]: what is given up; [`stats`]: what is counted.
+//! - [`pipe`]: who may stop reading; [`pcapng`]: what is in them; [`filter`]: what is kept; [`stats`]: what is counted.
 
 pub(crate) mod args;
 mod batch;
@@ -20,7 +20,6 @@ mod engine;
 pub(crate) mod filter;
 pub(crate) mod pcapng;
 mod pipe;
-mod privileges;
 mod run;
 mod show;
 mod sink;

@@ -21,7 +21,7 @@ use super::source::{SOURCES, Source};
 use crate::commands::sim::SimReport;
 use crate::file::{self, quoted};
 use crate::run::output::Report;
-use crate::user::as_caller;
+use crate::run::privileges::user::as_caller;
 
 /// What was saved, by source.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -12,6 +12,7 @@ use softtimers_measure::assertion::Assertion;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::machine::Machine;
 
+use super::privileges::Sandbox;
 use super::table::Table;
 
 /// The findings of a command. Its keys are those of the JSON object, beside the ones of [`Object`].
@@ -31,6 +32,8 @@ pub(crate) trait Report: Serialize {
 pub(crate) struct Object<'a, R, C> {
     /// Where.
     pub(crate) machine: &'a Machine,
+    /// What held there once privileges were given up; a run whose children need them keeps them.
+    pub(crate) sandbox: Option<&'a Sandbox>,
     /// The number that decided what was random, if anything was.
     pub(crate) seed: Option<u64>,
     /// The configuration in effect, defaults filled in.
@@ -52,6 +55,8 @@ pub(crate) struct Output {
     pub(crate) stream: bool,
     /// Checked in this order after printing; all are checked.
     pub(crate) assertions: Vec<Assertion>,
+    /// Whether the run is not to be confined.
+    pub(crate) unconfined: bool,
 }
 
 impl Output {
@@ -117,7 +122,7 @@ impl<R: Report, C: Serialize> Object<'_, R, C> {
             schema: R::SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
             seed: self.seed,
-            machine: self.machine,
+            machine: Place { machine: self.machine, sandbox: self.sandbox },
             config: self.config,
             fallbacks: self.fallbacks,
             inconclusive: self.inconclusive.as_deref(),
@@ -136,6 +141,9 @@ impl<R: Report, C: Serialize> Object<'_, R, C> {
         if let Some(why) = &self.inconclusive {
             let _ = writeln!(text, "inconclusive: {why}");
         }
+        if let Some(line) = self.sandbox.and_then(Sandbox::line) {
+            let _ = writeln!(text, "{line}");
+        }
         let _ = writeln!(text, "{}", self.machine.line());
         text
     }
@@ -151,12 +159,20 @@ struct Keys<'a, R, C> {
     version: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
-    machine: &'a Machine,
+    machine: Place<'a>,
     config: &'a C,
     fallbacks: &'a [String],
     inconclusive: Option<&'a str>,
     #[serde(flatten)]
     report: &'a R,
+}
+
+/// The `machine` object.
+#[derive(Serialize)]
+struct Place<'a> {
+    #[serde(flatten)]
+    machine: &'a Machine,
+    sandbox: Option<&'a Sandbox>,
 }
 
 /// Writes to stdout. A closed pipe is success: the reader has what it wanted.
@@ -218,7 +234,7 @@ mod tests {
     }
 
     fn object<'a>(machine: &'a Machine, report: &'a Small) -> Object<'a, Small, ()> {
-        Object { machine, seed: None, config: &(), fallbacks: &[], inconclusive: None, report }
+        Object { machine, sandbox: None, seed: None, config: &(), fallbacks: &[], inconclusive: None, report }
     }
 
     #[test]
@@ -256,7 +272,7 @@ mod tests {
     fn unknown_keys_are_refused_before_the_run() {
         let machine = Machine::default();
         let output =
-            |text: &str| Output { json: true, stream: false, assertions: vec![text.parse().unwrap()] };
+            |text: &str| Output { json: true, assertions: vec![text.parse().unwrap()], ..Output::default() };
         let example = Small::default();
         assert_eq!(output("sent>1").check_keys(&object(&machine, &example)), Ok(()));
         assert_eq!(output("back_to_back<0.1").check_keys(&object(&machine, &example)), Ok(()));

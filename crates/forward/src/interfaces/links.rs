@@ -36,6 +36,8 @@ pub(crate) struct Links {
 pub(crate) struct LinkWatch {
     links: Arc<Links>,
     end: Waker,
+    /// Until it has begun.
+    prepared: Option<(Watcher, InterfaceWatch, Woken)>,
 }
 
 /// One poller's view.
@@ -46,15 +48,12 @@ pub(crate) struct LinkFollower {
 }
 
 impl LinkWatch {
-    /// Of these two, with frames of at most `room` bytes if that is bounded.
+    /// Of these two, with frames of at most `room` bytes if that is bounded. Nothing is followed before
+    /// [`begin`](Self::begin), so that there is no thread yet which would keep the rights that interfaces are opened with.
     ///
     /// # Errors
-    /// If the system has no descriptor or no thread left.
-    pub(crate) fn begin(
-        interfaces: &[Interface; 2],
-        room: Option<usize>,
-        notify: Notify,
-    ) -> io::Result<Self> {
+    /// If the system has no descriptor left.
+    pub(crate) fn open(interfaces: &[Interface; 2], room: Option<usize>, notify: Notify) -> io::Result<Self> {
         let links = Arc::new(Links::of(interfaces));
         let mut watch = InterfaceWatch::new(interfaces.to_vec())?;
         // Since they were looked up they may have changed.
@@ -62,9 +61,19 @@ impl LinkWatch {
         let (end, ended) = pair()?;
         let mut watcher = Watcher { links: Arc::clone(&links), interfaces: interfaces.clone(), room, notify };
         watcher.follow(so_far);
-        let run = move || watcher.run(&mut watch, &ended);
-        thread::Builder::new().name("links".to_owned()).spawn(run)?;
-        Ok(LinkWatch { links, end })
+        Ok(LinkWatch { links, end, prepared: Some((watcher, watch, ended)) })
+    }
+
+    /// Follows what has happened since it was opened, and what happens.
+    ///
+    /// # Errors
+    /// If the system has no thread left.
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
+        if let Some((mut watcher, mut watch, ended)) = self.prepared.take() {
+            let run = move || watcher.run(&mut watch, &ended);
+            thread::Builder::new().name("links".to_owned()).spawn(run)?;
+        }
+        Ok(())
     }
 
     /// What is kept.
@@ -80,6 +89,7 @@ impl Drop for LinkWatch {
 }
 
 /// What the thread has.
+#[derive(Debug)]
 struct Watcher {
     links: Arc<Links>,
     interfaces: [Interface; 2],

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::thread::CapabilitySet;
 use softtimers_forward::overload::{Bench, Point};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
@@ -10,6 +11,7 @@ use super::args::{BenchPlan, Offers};
 use super::search::Search;
 use super::show::{BenchConfig, BenchReport, CurveReport};
 use crate::run::output::Output;
+use crate::run::privileges::{Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 /// What is asked for, and what measures it.
@@ -34,6 +36,7 @@ impl Command for Overload {
     type Config = BenchConfig;
     type Report = BenchReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+    const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
         &self.plan.output
@@ -53,6 +56,8 @@ impl Command for Overload {
 
     /// Makes the trials.
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<BenchReport>, Failure> {
+        // Each trial has a receive buffer of its own, which is granted in full with this.
+        run.drop_privileges(Needs { kept: CapabilitySet::NET_ADMIN, ..Needs::default() })?;
         let interrupt = run.interrupt()?;
         let progress = run.progress("measuring", Some(self.plan.expected()));
         let report = Search::new(&self.plan, &mut self.bench, interrupt).run()?;

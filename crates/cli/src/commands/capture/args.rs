@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use rustix::process::geteuid;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units::{self, show_duration};
 use softtimers_net::packet::Filter;
 
 use super::filter;
-use super::privileges::to_become;
 use super::sink::{Rotate, SinkConfig};
 use crate::args::{EndArgs, StreamArgs};
 use crate::run::output::Output;
-use crate::user::User;
+use crate::run::privileges::user::User;
 use softtimers_load::traffic::End;
 
 /// `softtimers capture`.
@@ -48,6 +48,8 @@ pub(crate) struct CaptureArgs {
     pub(crate) snaplen: u32,
 
     /// Keep frames of which this is true, such as 'udp port 53'; tcpdump compiles it, so that must be installed
+    ///
+    /// It runs as you, whatever --user says: under sudo as the user who called sudo, after a login as root as nobody.
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
 
@@ -76,6 +78,8 @@ pub(crate) struct CaptureArgs {
     pub(crate) rotate: Option<Rotate>,
 
     /// Become this user once the interface is open, by name or number [default: who called sudo, or nobody]
+    ///
+    /// Also root has no capabilities from then on.
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<String>,
 
@@ -135,7 +139,7 @@ impl Capture {
         check_file(args, &output)?;
         let user = to_become(args.user.as_deref())?;
         let filter = match (&args.filter, &args.filter_code) {
-            (Some(expression), _) => Some(filter::of_expression(expression, user)?),
+            (Some(expression), _) => Some(filter::of_expression(expression)?),
             (None, Some(path)) => Some(filter::of_file(path)?),
             (None, None) => None,
         };
@@ -153,6 +157,26 @@ impl Capture {
             end: End::from(&args.end),
             output,
         })
+    }
+}
+
+/// Whom to become: `named` if there is one, or if this is root the caller of `sudo`, or nobody. `None`: stay.
+///
+/// # Errors
+/// A usage failure if there is no such user, or another one is wanted by who is not root.
+fn to_become(named: Option<&str>) -> Result<Option<User>, Failure> {
+    let is_root = geteuid().is_root();
+    match named {
+        Some(name) if !is_root => {
+            Err(Failure::usage(format_args!("--user {name}: only root can become somebody else")))
+        }
+        Some(name) => {
+            let unknown =
+                || Failure::usage(format_args!("--user {name}: neither a user of this system nor a number"));
+            User::named(name).ok_or_else(unknown).map(Some)
+        }
+        None if !is_root => Ok(None),
+        None => User::invoking().map_err(Failure::usage).map(Some),
     }
 }
 

@@ -21,13 +21,14 @@ use softtimers_measure::failure::Failure;
 use softtimers_net::packet::Filter;
 
 use crate::file::{self, quoted};
-use crate::user::User;
+use crate::run::privileges::user::{User, as_caller};
 
-/// The filter of an expression, compiled by a process of this user.
+/// The filter of an expression, compiled by a process of who asked for the run, or of nobody if that is root: whom the
+/// capture becomes has no say in it.
 ///
 /// # Errors
 /// A usage failure for one that is none; not-possible without tcpdump.
-pub(crate) fn of_expression(expression: &str, user: Option<User>) -> Result<Filter, Failure> {
+pub(crate) fn of_expression(expression: &str) -> Result<Filter, Failure> {
     let refused = |why: &dyn std::fmt::Display| {
         Failure::usage(format_args!("--filter '{expression}': {why}; 'udp port 53' is one"))
     };
@@ -36,10 +37,11 @@ pub(crate) fn of_expression(expression: &str, user: Option<User>) -> Result<Filt
     }
     let mut command = Command::new("tcpdump");
     command.args(["-ddd", "-y", "EN10MB", "--", expression]).stdin(Stdio::null());
-    if let Some(User { uid, gid }) = user {
+    if User::caller().map_err(Failure::usage)?.is_root() {
+        let User { uid, gid } = User::NOBODY;
         command.uid(uid).gid(gid);
     }
-    let output = command.output().map_err(|error| match error.kind() {
+    let output = as_caller(|| command.output()).map_err(|error| match error.kind() {
         ErrorKind::NotFound => Failure::not_possible(
             "--filter: tcpdump is needed, which compiles it; --filter-code takes what it has compiled elsewhere",
         ),
@@ -120,7 +122,7 @@ mod tests {
     fn expressions_about_tags_are_refused() {
         assert_eq!(unknown("udp and(vlan 5)"), Some("vlan"));
         assert_eq!((unknown("host vlan5 or udp"), unknown("")), (None, None));
-        let refused = of_expression("vlan 5", None).unwrap_err().to_string();
+        let refused = of_expression("vlan 5").unwrap_err().to_string();
         assert!(refused.starts_with("--filter 'vlan 5': vlan depends"), "{refused}");
     }
 

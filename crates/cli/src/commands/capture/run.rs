@@ -12,13 +12,15 @@ use softtimers_net::poller::{PacketConfig, PacketDevice};
 use super::args::Capture;
 use super::batch::{BatchWriter, Before};
 use super::engine::CaptureLoop;
+use super::pcapng;
 use super::pipe::Patience;
 use super::show::{CaptureConfig, CaptureReport, FeedbackCounts};
 use super::sink::{self, Sink};
 use super::stage::Stage;
 use super::stats::CaptureStats;
-use super::{pcapng, privileges};
 use crate::run::output::{Object, Output, Report, say};
+use crate::run::privileges::paths::{Opens, directory_of};
+use crate::run::privileges::{Confined, Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 impl Command for Capture {
@@ -26,6 +28,7 @@ impl Command for Capture {
     type Report = CaptureReport;
     // What sends is most often another program on this machine.
     const DISTURBED_BY: Disturbance = Disturbance::Host;
+    const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
         &self.output
@@ -50,7 +53,7 @@ impl Command for Capture {
         sink::check_rotation(&self.sink, self.user)?;
         let device = open(self)?;
         let until = self.end.duration.map(|duration| Monotonic.now() + duration);
-        let sink = open_and_drop(self, Patience::new(patient, until))?;
+        let sink = open_and_drop(self, run, Patience::new(patient, until))?;
         let shown = sink.shown();
 
         run.watch();
@@ -84,16 +87,23 @@ impl Command for Capture {
 }
 
 /// Opens the file, and gives all privileges up: from then on nothing is opened but the files of `--rotate`.
-fn open_and_drop(plan: &Capture, patience: Patience) -> Result<Sink, Failure> {
+fn open_and_drop(plan: &Capture, run: &Run<'_>, patience: Patience) -> Result<Sink, Failure> {
     let open = || Sink::open(plan.sink.clone(), head(plan), patience);
+    let needs = |opens| {
+        let confined = Confined { opens, uses_bpf: false };
+        Needs { user: plan.user, ..Needs::confined(confined) }
+    };
     if plan.sink.rotate.is_some() {
         // All by the same user: who may not open the later ones may not open the first.
-        privileges::drop_to(plan.user)?;
+        run.drop_privileges(needs(Opens {
+            writes: Some(directory_of(&plan.sink.path).to_owned()),
+            ..Opens::default()
+        }))?;
         sink::check_directory(&plan.sink)?;
         return open();
     }
     let sink = open()?;
-    privileges::drop_to(plan.user)?;
+    run.drop_privileges(needs(Opens::default()))?;
     Ok(sink)
 }
 

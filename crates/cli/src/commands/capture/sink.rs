@@ -18,7 +18,8 @@ use softtimers_measure::units::show_duration;
 use super::pcapng;
 use super::pipe::{GRACE, Patience, Pipe, Trouble};
 use crate::file::OutputFile;
-use crate::user::{User, as_caller};
+use crate::run::privileges::paths::directory_of;
+use crate::run::privileges::user::{User, as_caller};
 
 /// When another file is begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -210,10 +211,7 @@ pub(crate) fn check_rotation(config: &SinkConfig, user: Option<User>) -> Result<
 /// # Errors
 /// A usage failure if not.
 pub(crate) fn check_directory(config: &SinkConfig) -> Result<(), Failure> {
-    let directory = match config.path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
+    let directory = directory_of(&config.path);
     as_caller(|| Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)).map_err(|error| {
         let (user, directory) = (getuid().as_raw(), directory.display());
         // Where somebody called sudo, it must be them.

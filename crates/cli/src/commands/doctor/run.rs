@@ -11,12 +11,14 @@ use super::show::DoctorReport;
 use super::trial::{Cell, INTERVAL, Load, METHODS, Notes, Trial};
 use super::{costs, features, range, verdict};
 use crate::run::output::Output;
+use crate::run::privileges::Rights;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 impl Command for Doctor {
     type Config = Doctor;
     type Report = DoctorReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+    const RIGHTS: Rights = Rights::OfChildren;
 
     fn output(&self) -> &Output {
         &self.output

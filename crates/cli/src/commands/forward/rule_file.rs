@@ -18,7 +18,7 @@ use softtimers_forward::{Purpose, Quoting, Rulebook, Rules, parse_quoting};
 use softtimers_measure::failure::{Failure, one_line};
 
 use crate::run::output::say;
-use crate::user::{as_caller, exceeds_caller, stay_caller};
+use crate::run::privileges::user::{as_caller, exceeds_caller, stay_caller};
 
 /// A rulebook that is as its file is, once it is [begun](RuleWatch::begin) and as long as this is there.
 #[derive(Debug)]

@@ -20,6 +20,8 @@ use super::show::ForwardConfig;
 use crate::address::bind_failure;
 use crate::commands::wan::carrier::failure;
 use crate::run::output::{Output, say};
+use crate::run::privileges::paths::Opens;
+use crate::run::privileges::{Confined, Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 impl Command for ForwardPlan {
@@ -27,6 +29,7 @@ impl Command for ForwardPlan {
     type Report = Stats;
     // Both ends are most often programs on this machine.
     const DISTURBED_BY: Disturbance = Disturbance::Host;
+    const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
         &self.output
@@ -81,6 +84,9 @@ impl Command for ForwardPlan {
             (Ends::Interfaces(_), None) => return Err(Failure::check("no interfaces")),
         };
 
+        // Rules are read again wherever their path leads by then.
+        let opens = Opens { reads: rules.is_some(), ..Opens::default() };
+        run.drop_privileges(Needs::confined(Confined { opens, uses_bpf: true }))?;
         let stats = SharedStats::new(run.counter(self.blank())?, run.streams());
         rules.as_mut().map_or(Ok(()), RuleWatch::begin)?;
         say(format_args!("{words}"));

@@ -36,6 +36,7 @@ use softtimers_measure::interrupt::Interrupt;
 use super::args::Rates;
 use super::work::Work;
 use crate::run::output::Output;
+use crate::run::privileges::{Needs, Rights};
 use crate::run::progress::Progress;
 use crate::run::{Command, Disturbance, Outcome, Run};
 use power::Counters;
@@ -58,6 +59,7 @@ impl Command for Rates {
     type Config = Rates;
     type Report = RatesReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+    const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
         &self.output
@@ -80,6 +82,8 @@ impl Command for Rates {
         if !class.may_spin() {
             return Err(Failure::not_possible(format_args!("{class}, so it must not spin")));
         }
+        let counters = Counters::find(Path::new("/"), self.cpu);
+        run.drop_privileges(Needs::default())?;
         let interrupt = run.interrupt()?;
         let done = Arc::new(AtomicUsize::new(0));
         let steps = 1 + self.rates.len() * (3 * self.rounds as usize + 2);
@@ -89,7 +93,7 @@ impl Command for Rates {
         let bench = Bench {
             work: Work::calibrated(PIECE).0,
             application: Application::new(self.timers, self.seed),
-            counters: Counters::find(Path::new("/"), self.cpu),
+            counters,
             done,
             interrupt,
         };

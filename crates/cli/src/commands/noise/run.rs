@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use rustix::thread::CapabilitySet;
 use softtimers::RealTime;
 use softtimers_measure::class::Class;
 use softtimers_measure::failure::Failure;
@@ -14,6 +15,7 @@ use super::measured::{Phases, Rests, measure};
 use super::show::{ClassReport, NoiseReport};
 use super::work::{self, Work};
 use crate::run::output::Output;
+use crate::run::privileges::{Needs, Rights};
 use crate::run::progress::Progress;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
@@ -22,6 +24,7 @@ impl Command for Noise {
     type Report = NoiseReport;
     // It is what is measured here.
     const DISTURBED_BY: Disturbance = Disturbance::Nobody;
+    const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
         &self.output
@@ -48,6 +51,9 @@ impl Command for Noise {
             // Refused now rather than after the other class.
             drop(real_time()?);
         }
+        // The class is changed to and fro.
+        let kept = if self.fifo { CapabilitySet::SYS_NICE } else { CapabilitySet::empty() };
+        run.drop_privileges(Needs { kept, ..Needs::default() })?;
         let interrupt = run.interrupt()?;
         let done = Arc::new(AtomicUsize::new(0));
         let phases = self.phases as usize * (1 + usize::from(self.fifo));

@@ -48,6 +48,9 @@ pub(crate) struct ProbeArgs {
     pub(crate) output: StreamArgs,
 
     /// Measure while this command runs; what it prints goes to stderr
+    ///
+    /// It runs as you: under sudo as the user who called sudo, with their groups and without capabilities; after a login as
+    /// root as root.
     #[arg(value_name = "CMD", last = true)]
     pub(crate) command: Vec<OsString>,
 }

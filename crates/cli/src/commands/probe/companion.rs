@@ -1,6 +1,9 @@
 //! The command that runs while `probe` measures: [`Companion`].
 //!
 //! What it prints goes to stderr, for stdout is data. It is asked to end with the run, and made to if it does not.
+//!
+//! It runs as who asked for the run: under `sudo` as its caller, with their groups and without capabilities. It is started
+//! before the run gives up its own rights, so nothing of that holds for it.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,6 +17,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde::Serialize;
 use softtimers_measure::failure::Failure;
+
+use crate::run::privileges::user::as_caller;
 
 /// A command that is running. Dropped without [`end`](Companion::end), it goes on.
 #[derive(Debug)]
@@ -61,8 +66,9 @@ impl Companion {
         let name = words[0].to_string_lossy().into_owned();
         let broke = |error: io::Error| Failure::usage(format_args!("-- {name}: {error}"));
         let stdout = io::stderr().as_fd().try_clone_to_owned().map_err(broke)?;
-        let child =
-            Command::new(&words[0]).args(&words[1..]).stdout(Stdio::from(stdout)).spawn().map_err(broke)?;
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).stdout(Stdio::from(stdout));
+        let child = as_caller(|| command.spawn()).map_err(broke)?;
         let ended = id(&child).and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
         Ok(Companion { words: words.to_vec(), child, ended })
     }

@@ -18,6 +18,7 @@ use super::show::{ProbeConfig, ProbeReport, TracepointReport};
 use super::stats::ProbeStats;
 use super::view::View;
 use crate::run::output::Output;
+use crate::run::privileges::{Confined, Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 impl Command for KernelProbe {
@@ -25,6 +26,7 @@ impl Command for KernelProbe {
     type Report = ProbeReport;
     // What other programs do is what is measured.
     const DISTURBED_BY: Disturbance = Disturbance::Host;
+    const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
         &self.output
@@ -47,6 +49,8 @@ impl Command for KernelProbe {
         probe.restart().map_err(failure)?;
         let begun = Monotonic.now();
         let companion = if self.command.is_empty() { None } else { Some(Companion::start(&self.command)?) };
+        // The command has no part in it.
+        run.drop_privileges(Needs::confined(Confined { uses_bpf: true, ..Confined::default() }))?;
         let mut counter = run.counter(ProbeStats::new(self.probe.processors.as_deref()))?;
         let command = watch(self, &probe, begun, companion, interrupt, &mut counter)?;
         let elapsed = Monotonic.now().saturating_duration_since(begun);
@@ -125,7 +129,7 @@ fn watch(
 fn failure(error: Error) -> Failure {
     match error {
         Error::Privilege { missing } => Failure::not_possible(format_args!(
-            "the kernel's trigger states: {missing} missing; root has them, or `setcap cap_bpf,cap_perfmon+ep` gives them"
+            "the kernel's trigger states: {missing} missing; root has them"
         )),
         Error::NoBtf(_) | Error::TooOld { .. } | Error::Refused { .. } | Error::NothingAttached => {
             Failure::not_possible(format_args!("the kernel's trigger states: {error}"))

@@ -6,6 +6,7 @@ use softtimers_measure::failure::Failure;
 use super::args::Recv;
 use crate::address::bind_failure;
 use crate::run::output::{Output, say};
+use crate::run::privileges::{Confined, Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 impl Command for Recv {
@@ -13,6 +14,7 @@ impl Command for Recv {
     type Report = RecvReport;
     // The sender is most often another program on this machine.
     const DISTURBED_BY: Disturbance = Disturbance::Host;
+    const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
         &self.output
@@ -31,6 +33,7 @@ impl Command for Recv {
             BindError::Address(error) => bind_failure(self.plan.local, &error),
             BindError::Socket(error) => Failure::not_possible(format_args!("a UDP socket: {error}")),
         })?;
+        run.drop_privileges(Needs::confined(Confined::default()))?;
         let interrupt = run.interrupt()?;
         run.watch();
         let counter = run.counter(self.plan.stats())?;

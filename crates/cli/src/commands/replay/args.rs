@@ -18,7 +18,7 @@ use softtimers_measure::units;
 use crate::args::{EndArgs, StreamArgs};
 use crate::commands::send::engine::EngineArgs;
 use crate::run::output::Output;
-use crate::user::exceeds_caller;
+use crate::run::privileges::user::exceeds_caller;
 use crate::{address, file};
 
 /// `softtimers replay`.

@@ -14,15 +14,17 @@ use crate::report::saved::Runs;
 use crate::report::source::{self, SOURCES, Source};
 use crate::report::{Findings, catalogue};
 use crate::run::output::{Object, Output, say};
+use crate::run::privileges::Rights;
+use crate::run::privileges::user::as_caller;
 use crate::run::progress::Progress;
 use crate::run::{Command, Disturbance, Outcome, Run};
-use crate::user::as_caller;
 
 impl Command for WrittenReport {
     type Config = ReportConfig;
     type Report = Findings;
     // Each run says what disturbed it.
     const DISTURBED_BY: Disturbance = Disturbance::Nobody;
+    const RIGHTS: Rights = Rights::OfChildren;
 
     fn output(&self) -> &Output {
         &self.output

@@ -11,6 +11,7 @@ use super::args::SendArgs;
 use super::driver::Driver;
 use crate::address;
 use crate::run::output::Output;
+use crate::run::privileges::{Confined, Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 /// A run of `send --driver xdp`.
@@ -74,6 +75,7 @@ impl Command for Generate {
     type Config = GenerateConfig;
     type Report = SendReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+    const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
         &self.output
@@ -89,6 +91,7 @@ impl Command for Generate {
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SendReport>, Failure> {
         let prepared = self.plan.prepare()?;
+        run.drop_privileges(Needs::confined(Confined { uses_bpf: true, ..Confined::default() }))?;
         let interrupt = run.interrupt()?;
         run.watch();
         let _progress = run.progress("sending", self.plan.end.duration);

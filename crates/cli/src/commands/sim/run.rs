@@ -180,6 +180,7 @@ impl Shared {
         let SimPlan { output, seed, .. } = &self.plan;
         output.finish(&Object {
             machine: &machine,
+            sandbox: None,
             seed: Some(*seed),
             config: &config,
             fallbacks: &[],

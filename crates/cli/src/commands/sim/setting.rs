@@ -6,7 +6,7 @@ use softtimers_measure::units::{self, SendRate};
 use softtimers_sim::{Kind, Setting};
 
 use crate::file;
-use crate::user::exceeds_caller;
+use crate::run::privileges::user::exceeds_caller;
 use softtimers_load::recording::{self, Changed, Fit};
 
 /// Reads the value of a parameter of this kind.

@@ -26,7 +26,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use softtimers_wan::Way;
 
 use super::setting::{Change, Setting};
-use crate::user::as_caller;
+use crate::run::privileges::user::as_caller;
 
 /// A Unix socket that takes commands.
 #[derive(Debug)]

@@ -16,6 +16,8 @@ use super::control::{Control, MOST_CONNECTIONS, Request};
 use super::lines::Lines;
 use super::show::{DirectionReport, WanConfig, WanReport};
 use crate::run::output::{Output, say};
+use crate::run::privileges::paths::{Opens, directory_of};
+use crate::run::privileges::{Confined, Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 /// What carries, and who may change the path meanwhile.
@@ -32,6 +34,7 @@ impl Command for Emulator {
     type Config = WanConfig;
     type Report = WanReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+    const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
         &self.plan.output
@@ -61,6 +64,7 @@ impl Command for Emulator {
             self.carrier.watch(&control, CONTROL).map_err(broke_off)?;
             self.control = Some(control);
         }
+        run.drop_privileges(Needs::confined(Confined { opens: self.opens(), uses_bpf: false }))?;
         let lines = run.streams().then(Lines::start);
         let config = self.config();
         match config.kind {
@@ -83,6 +87,16 @@ impl Command for Emulator {
 }
 
 impl Emulator {
+    /// What it opens later: by the control socket somebody may name a trace, and its socket is removed in the end.
+    fn opens(&self) -> Opens {
+        let control = self.plan.control.as_deref();
+        Opens {
+            reads: control.is_some(),
+            writes: control.map(|path| directory_of(path).to_owned()),
+            connects: self.config().kind == "tcp",
+        }
+    }
+
     /// Takes the ends of the path.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::units::show_duration;
 
 use crate::run::output::{Output, Report, say};
+use crate::run::privileges::Rights;
 use crate::run::table::Table;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
@@ -72,6 +73,7 @@ impl Command for SelfTest {
     type Config = SelfTestConfig;
     type Report = SelfTestReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+    const RIGHTS: Rights = Rights::OfChildren;
 
     fn output(&self) -> &Output {
         &self.output

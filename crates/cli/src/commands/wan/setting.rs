@@ -11,7 +11,7 @@ use softtimers_wan::{
 };
 
 use crate::file;
-use crate::user::exceeds_caller;
+use crate::run::privileges::user::exceeds_caller;
 
 /// One thing that can be set.
 #[derive(Debug)]

@@ -6,10 +6,11 @@
 //! ```
 //!
 //! Both stand under a root that tests choose. Counters of energy are root's on most machines since they tell one
-//! program of another's secrets (CVE-2020-8694).
+//! program of another's secrets (CVE-2020-8694). So they are opened once, before root's rights are given up.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -17,9 +18,17 @@ use serde::Serialize;
 /// The counters of this machine.
 #[derive(Debug)]
 pub(super) struct Counters {
-    /// A directory and the count at which it begins anew, for each package; or why there are none.
-    packages: Result<Vec<(PathBuf, u64)>, String>,
+    /// Those of energy; or why there are none.
+    packages: Result<Vec<Package>, String>,
     states: Vec<(String, PathBuf)>,
+}
+
+#[derive(Debug)]
+struct Package {
+    directory: PathBuf,
+    microjoules: File,
+    /// The count at which it begins anew.
+    limit: u64,
 }
 
 /// The counters at a moment.
@@ -50,9 +59,8 @@ impl Counters {
 
     /// The packages whose energy is counted; or why none is.
     pub(super) fn energy(&self) -> Result<Vec<String>, &str> {
-        let name = |directory: &PathBuf| text(&directory.join("name")).unwrap_or_default();
         let packages = self.packages.as_ref().map_err(String::as_str)?;
-        Ok(packages.iter().map(|(directory, _)| name(directory)).collect())
+        Ok(packages.iter().map(|package| text(&package.directory.join("name")).unwrap_or_default()).collect())
     }
 
     pub(super) fn has_states(&self) -> bool {
@@ -60,10 +68,8 @@ impl Counters {
     }
 
     pub(super) fn read(&self) -> Reading {
-        let energy = |directory: &PathBuf| number(&directory.join("energy_uj")).ok();
         let packages = self.packages.as_ref().ok();
-        let microjoules =
-            packages.and_then(|all| all.iter().map(|(directory, _)| energy(directory)).collect());
+        let microjoules = packages.and_then(|all| all.iter().map(Package::microjoules).collect());
         let count = |state: &Path, file| number(&state.join(file)).unwrap_or(0);
         let states = self.states.iter().map(|(_, state)| [count(state, "time"), count(state, "usage")]);
         Reading { microjoules, states: states.collect() }
@@ -73,7 +79,7 @@ impl Counters {
     pub(super) fn joules(&self, before: &Reading, after: &Reading) -> Option<f64> {
         let packages = self.packages.as_ref().ok()?;
         let pairs = before.microjoules.as_ref()?.iter().zip(after.microjoules.as_ref()?);
-        let used = packages.iter().zip(pairs).map(|((_, limit), (&before, &after))| {
+        let used = packages.iter().zip(pairs).map(|(Package { limit, .. }, (&before, &after))| {
             if after >= before { after - before } else { limit.saturating_sub(before) + after }
         });
         Some(used.sum::<u64>() as f64 / 1e6)
@@ -92,8 +98,16 @@ impl Counters {
     }
 }
 
+impl Package {
+    fn microjoules(&self) -> Option<u64> {
+        let mut digits = [0; LONGEST_NUMBER];
+        let length = self.microjoules.read_at(&mut digits, 0).ok()?;
+        str::from_utf8(&digits[..length]).ok()?.trim().parse().ok()
+    }
+}
+
 /// Whole packages: the parts of one would be counted twice.
-fn packages(powercap: &Path) -> Result<Vec<(PathBuf, u64)>, String> {
+fn packages(powercap: &Path) -> Result<Vec<Package>, String> {
     let none = |path: &Path, error: &io::Error| format!("no RAPL here: {}: {error}", path.display());
     let mut found = vec![];
     for entry in fs::read_dir(powercap).map_err(|error| none(powercap, &error))?.flatten() {
@@ -105,11 +119,13 @@ fn packages(powercap: &Path) -> Result<Vec<(PathBuf, u64)>, String> {
             continue;
         }
         let counter = zone.join("energy_uj");
-        number(&counter).map_err(|error| none(&counter, &error))?;
+        let microjoules = File::open(&counter).map_err(|error| none(&counter, &error))?;
         let limit = number(&zone.join("max_energy_range_uj")).unwrap_or(u64::MAX);
-        found.push((zone, limit));
+        let package = Package { directory: zone, microjoules, limit };
+        package.microjoules().ok_or_else(|| none(&counter, &io::ErrorKind::InvalidData.into()))?;
+        found.push(package);
     }
-    found.sort_unstable();
+    found.sort_unstable_by(|a, b| a.directory.cmp(&b.directory));
     let nothing = || format!("no RAPL here: no intel-rapl package in {}", powercap.display());
     if found.is_empty() { Err(nothing()) } else { Ok(found) }
 }
@@ -130,6 +146,8 @@ fn text(path: &Path) -> io::Result<String> {
 
 /// The kernel's own limit (`CPUIDLE_STATE_MAX`).
 pub(super) const MOST_STATES: usize = 10;
+/// Of 64 bits, and a newline.
+const LONGEST_NUMBER: usize = 24;
 
 #[cfg(test)]
 mod tests {
@@ -163,12 +181,13 @@ mod tests {
         write(&root, &[(&zone(0, "energy_uj"), "100000"), (&zone(1, "energy_uj"), "300100")]);
         write(&root, &[(&format!("{state}/time"), "501000"), (&format!("{state}/usage"), "27")]);
         let after = counters.read();
-        fs::remove_dir_all(&root).unwrap();
         assert_eq!(counters.joules(&before, &after), Some(0.5));
         let slept = counters.slept(&before, &after, 2.0);
         assert_eq!(slept, [SleepState { name: "C1".to_owned(), share: 0.25, entries_per_s: 10.0 }]);
         // What is gone in the middle of a run is not guessed.
+        fs::write(root.join(zone(1, "energy_uj")), "").unwrap();
         assert_eq!(counters.joules(&before, &counters.read()), None);
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

@@ -26,8 +26,8 @@ use nix::unistd;
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getuid};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid,
-    set_thread_res_uid,
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_keep_capabilities, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
 };
 
 /// A user, and the group that goes with it.
@@ -60,6 +60,15 @@ impl User {
     /// For root with a `SUDO_UID` or `SUDO_GID` that is no number.
     pub(crate) fn caller() -> io::Result<User> {
         caller().map(|caller| caller.user)
+    }
+
+    /// The caller, or nobody if that is root: for what needs no rights at all.
+    ///
+    /// # Errors
+    /// As [`caller`](Self::caller).
+    pub(crate) fn invoking() -> io::Result<User> {
+        let caller = User::caller()?;
+        Ok(if caller.is_root() { User::NOBODY } else { caller })
     }
 
     /// Whether this is the system's own user.
@@ -98,13 +107,18 @@ pub(crate) fn stay_caller() -> io::Result<()> {
 }
 
 /// Becomes this user for as long as this thread lives, with their groups if it is [the caller](User::caller), else with
-/// none. Of the caller only the number counts: the groups are those that they have.
+/// none, and with no capabilities but `kept`. Of the caller only the number counts: the groups are those that they have.
 ///
 /// # Errors
 /// What the system refuses.
-pub(crate) fn become_for_good(user: User) -> io::Result<()> {
+pub(super) fn become_for_good(user: User, kept: CapabilitySet) -> io::Result<()> {
     let caller = caller()?;
-    if user.uid == caller.user.uid { caller.become_for_good() } else { take_on(user, Some(&[])) }
+    if user.uid != caller.user.uid {
+        return take_on(user, Some(&[]), kept);
+    }
+    take_on(caller.user, caller.groups.as_deref(), kept)?;
+    IS_CALLER.set(true);
+    Ok(())
 }
 
 /// Whether this process began with more rights than the caller has. Then no message quotes from a file.
@@ -153,14 +167,14 @@ impl Caller {
 
     /// Changes this thread alone, as these calls of the kernel do; the C library's would change all threads.
     fn become_for_good(&self) -> io::Result<()> {
-        take_on(self.user, self.groups.as_deref())?;
+        take_on(self.user, self.groups.as_deref(), CapabilitySet::empty())?;
         IS_CALLER.set(true);
         Ok(())
     }
 }
 
-/// Makes this thread run as `user`, with these groups, or with those that it has, and without capabilities.
-fn take_on(user: User, groups: Option<&[Gid]>) -> io::Result<()> {
+/// Makes this thread run as `user`, with these groups, or with those that it has, and with no capabilities but `kept`.
+fn take_on(user: User, groups: Option<&[Gid]>, kept: CapabilitySet) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     let refused = |error: Errno| {
         let error = io::Error::from(error);
@@ -173,28 +187,27 @@ fn take_on(user: User, groups: Option<&[Gid]>) -> io::Result<()> {
         set_thread_res_gid(gid, gid, gid).map_err(refused)?;
     }
     if geteuid() != uid || getuid() != uid {
+        // Those of root go with it otherwise.
+        set_keep_capabilities(!kept.is_empty()).map_err(refused)?;
         set_thread_res_uid(uid, uid, uid).map_err(refused)?;
     }
-    let held = capabilities(None).map_err(refused)?.effective;
-    match without_capabilities() {
+    let held = capabilities(None).map_err(refused)?;
+    match only(held.permitted & kept) {
         // A service that may not change them (systemd's @privileged) keeps those that it was given.
-        Err(Errno::PERM) if OF_A_SERVICE.contains(held) => Ok(()),
+        Err(Errno::PERM) if OF_A_SERVICE.contains(held.effective) => Ok(()),
         done => done.map_err(refused),
     }
+}
+
+/// Leaves this thread these capabilities alone.
+fn only(kept: CapabilitySet) -> Result<(), Errno> {
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    set_capabilities(None, sets)
 }
 
 thread_local! {
     /// Whether this thread has taken the caller's rights on.
     static IS_CALLER: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Gives up all capabilities of this thread.
-///
-/// # Errors
-/// What the system refuses.
-pub(crate) fn without_capabilities() -> Result<(), Errno> {
-    let none = CapabilitySet::empty();
-    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
 /// Who called `sudo`; `None` if nobody did, or root.

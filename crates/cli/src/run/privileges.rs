@@ -1,0 +1,199 @@
+//! What a run may do once it has opened what takes rights: no more than its user, and of that what it needs.
+//!
+//! ```text
+//!   with rights         interfaces, ports, programs in the kernel; files, as the caller; somebody's command, as the caller
+//!   drop_privileges     user and groups ─▶ capabilities ─▶ no_new_privs ─▶ paths (Landlock) ─▶ system calls (seccomp)
+//!   without             threads, strangers' packets, changed rules, metrics, the report
+//! ```
+//!
+//! The kernel keeps all of this for each thread. So it is given up while there is one, and those that are started later
+//! inherit; another thread that lives at that moment is a reason not to go on.
+//!
+//! Nothing takes rights again: programs in the kernel are loaded once, what changes goes through held descriptors, and an
+//! interface that was removed ends the run, also if another one has its name by then.
+
+mod calls;
+pub(crate) mod paths;
+pub(crate) mod user;
+
+use std::thread;
+use std::time::Duration;
+use std::{fs, io};
+
+use rustix::process::{
+    getegid, geteuid, getppid, parent_process_death_signal, set_parent_process_death_signal,
+};
+use rustix::thread::{
+    CapabilitySet, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set, no_new_privs,
+    remove_capability_from_bounding_set, set_no_new_privs,
+};
+use serde::Serialize;
+
+use paths::Opens;
+use user::{User, become_for_good};
+
+/// What becomes of the rights that a command began with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rights {
+    /// Nothing takes any: they are given up before the run.
+    Unneeded,
+    /// Something has to be opened with them: the run gives them up by [`Run::drop_privileges`](super::Run::drop_privileges).
+    ToOpen,
+    /// They are for its children, commands of this program, which give up their own.
+    OfChildren,
+}
+
+/// What a run needs after it has opened what takes rights.
+#[derive(Clone, Debug)]
+pub(crate) struct Needs {
+    /// Whom to become; `None`: the caller.
+    pub(crate) user: Option<User>,
+    /// Capabilities for what is done again and again, as far as there are any.
+    pub(crate) kept: CapabilitySet,
+    /// What it opens and calls afterwards; `None`: it is not confined, for it takes nothing from strangers.
+    pub(crate) confined: Option<Confined>,
+}
+
+impl Needs {
+    /// Nothing but what it is kept to.
+    pub(crate) fn confined(to: Confined) -> Self {
+        Needs { confined: Some(to), ..Needs::default() }
+    }
+}
+
+/// What a run that takes strangers' packets is kept to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Confined {
+    /// Paths and connections.
+    pub(crate) opens: Opens,
+    /// Whether it reads what programs in the kernel write.
+    pub(crate) uses_bpf: bool,
+}
+
+impl Default for Needs {
+    /// Nothing.
+    fn default() -> Self {
+        Needs { user: None, kept: CapabilitySet::empty(), confined: None }
+    }
+}
+
+/// The `machine.sandbox` object: what holds from the moment on at which privileges were given up.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub(crate) struct Sandbox {
+    /// The user that it runs as.
+    pub(crate) uid: u32,
+    /// And the group.
+    pub(crate) gid: u32,
+    /// Capabilities that it has kept.
+    pub(crate) capabilities: Vec<String>,
+    /// Whether no program that it starts can have more of them.
+    pub(crate) bounding_set_empty: bool,
+    /// Whether neither such a program's owner nor its capabilities count.
+    pub(crate) no_new_privs: bool,
+    /// Whether it can open only what it needs (Landlock).
+    pub(crate) landlock: bool,
+    /// Whether it can make only system calls of a list (seccomp).
+    pub(crate) seccomp: bool,
+    /// What could not be given up, and why, one sentence each.
+    pub(crate) lacking: Vec<String>,
+    /// Whether people want to know.
+    #[serde(skip)]
+    told: bool,
+}
+
+impl Sandbox {
+    /// Takes away what nobody has to give up: paths first, for the list of system calls has none that does it.
+    fn confine(&mut self, to: &Confined) {
+        let mut held = |what: &str, done: Result<(), String>| {
+            let lacks = done.map_err(|why| self.lacking.push(format!("no {what}: {why}")));
+            lacks.is_ok()
+        };
+        let landlock = held("Landlock", paths::keep_to(&to.opens));
+        let seccomp = held("seccomp", calls::keep_to_list(to.uses_bpf));
+        (self.landlock, self.seccomp) = (landlock, seccomp);
+    }
+
+    /// One line for people, of a run that began with more.
+    pub(crate) fn line(&self) -> Option<String> {
+        let kept = match self.capabilities.join(", ") {
+            kept if kept.is_empty() => "no capabilities".to_owned(),
+            kept => kept,
+        };
+        let lacking: String = self.lacking.iter().map(|what| format!("; {what}")).collect();
+        self.told.then(|| format!("sandbox: user {}, {kept}{lacking}", self.uid))
+    }
+}
+
+/// Gives up all that `needs` do not name. Threads that are started from now on are the same.
+///
+/// # Errors
+/// What the system refuses; if there is another thread, which would keep its rights.
+pub(super) fn give_up(needs: &Needs) -> io::Result<Sandbox> {
+    alone()?;
+    let caller = User::caller()?;
+    let user = needs.user.unwrap_or(caller);
+    let before = (geteuid().as_raw(), capabilities(None)?.effective);
+    let (ends_with_parent, parent) = (parent_process_death_signal()?, getppid());
+    set_no_new_privs(true)?;
+    let bounding_set_empty = empty_bounding_set();
+    // A kernel without them has none to clear.
+    let _ = clear_ambient_capability_set();
+    become_for_good(user, needs.kept)?;
+    if ends_with_parent.is_some() {
+        // Another user's credentials take it away, and the parent may have ended in between.
+        set_parent_process_death_signal(ends_with_parent)?;
+        if getppid() != parent {
+            return Err(io::Error::other("the parent has ended"));
+        }
+    }
+    let held = capabilities(None)?.permitted;
+    let mut sandbox = Sandbox {
+        uid: geteuid().as_raw(),
+        gid: getegid().as_raw(),
+        capabilities: names(held),
+        bounding_set_empty,
+        no_new_privs: no_new_privs()?,
+        landlock: false,
+        seccomp: false,
+        lacking: vec![],
+        told: before != (geteuid().as_raw(), held) || !held.is_empty(),
+    };
+    if !needs.kept.contains(held) {
+        let beyond = names(held - needs.kept).join(", ");
+        sandbox.lacking.push(format!("a filter of system calls forbids to give up {beyond}"));
+    }
+    if let Some(confined) = &needs.confined {
+        sandbox.confine(confined);
+    }
+    Ok(sandbox)
+}
+
+/// Waits until this thread is the only one: those that were joined may be on their way out still.
+fn alone() -> io::Result<()> {
+    for _ in 0..LOOKS {
+        // Who is not told counts on itself.
+        if fs::read_dir("/proc/self/task").map_or(1, Iterator::count) <= 1 {
+            return Ok(());
+        }
+        thread::park_timeout(BETWEEN_LOOKS);
+    }
+    Err(io::Error::other("another thread of this process would keep them"))
+}
+
+/// Whether no capability is left in it; without `CAP_SETPCAP` it stays as it is.
+fn empty_bounding_set() -> bool {
+    // Also those that this program does not know; what the kernel does not know is in no set.
+    let each = || (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit));
+    for capability in each() {
+        let _ = remove_capability_from_bounding_set(capability);
+    }
+    !each().any(|capability| capability_is_in_bounding_set(capability).unwrap_or(false))
+}
+
+fn names(capabilities: CapabilitySet) -> Vec<String> {
+    capabilities.iter_names().map(|(name, _)| format!("CAP_{name}")).collect()
+}
+
+/// A second in all.
+const LOOKS: u32 = 1_000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
