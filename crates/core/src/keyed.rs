@@ -17,8 +17,8 @@ use core::time::Duration;
 use crate::Timestamp;
 use crate::time::saturating_nanos;
 use crate::timers::Step;
-use crate::wheel::record::{Late, MOST, Record, Terms};
-use crate::wheel::{Key, Pull, Wheel, small};
+use crate::wheel::record::{Key, MOST, Record, Sequence, Terms};
+use crate::wheel::{Pull, Wheel, small};
 
 /// One timer for each key, which is a small number of the caller's. See the [module documentation](self).
 ///
@@ -40,8 +40,8 @@ use crate::wheel::{Key, Pull, Wheel, small};
 /// ```
 #[derive(Debug)]
 pub struct KeyedTimers {
-    wheel: Wheel,
-    sequence: u64,
+    wheel: Wheel<()>,
+    sequence: Sequence,
     /// The latest time seen. Time that goes backwards is taken as standing still.
     latest: u64,
 }
@@ -57,7 +57,7 @@ impl KeyedTurn {
     /// The time of the turn.
     #[inline]
     pub fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.limit.0)
+        Timestamp::from_nanos(self.limit.due)
     }
 }
 
@@ -65,7 +65,11 @@ impl KeyedTimers {
     /// No timers. `grain` is about how far due times lie apart, 1 µs where there is no better idea: cost
     /// depends on it, order and exactness do not.
     pub fn new(grain: Duration) -> Self {
-        KeyedTimers { wheel: Wheel::new(saturating_nanos(grain), small::MOST), sequence: 0, latest: 0 }
+        KeyedTimers {
+            wheel: Wheel::new(saturating_nanos(grain), small::MOST),
+            sequence: Sequence::FIRST,
+            latest: 0,
+        }
     }
 
     /// Sets the timer of `key` to the time `due`, whether it is pending or not. What is due already queues
@@ -81,8 +85,7 @@ impl KeyedTimers {
     pub fn set(&mut self, now: Timestamp, key: u32, due: Timestamp) {
         self.latest = self.latest.max(now.as_nanos());
         let due = due.as_nanos().max(self.latest);
-        let terms = Terms { due, sequence: self.sequence, early: 0, late: Late::NEVER };
-        self.sequence += 1;
+        let terms = Terms::plain(Key { due, sequence: self.sequence.advance() });
         match self.wheel.records.get(key) {
             Some(record) if record.is_filed() => {
                 if !self.wheel.put_off(key, &terms) {
@@ -93,20 +96,17 @@ impl KeyedTimers {
             Some(_) => {}
             None => self.grow(key),
         }
-        self.wheel.insert(self.latest, key, &terms);
+        self.wheel.insert(self.latest, key, &terms, ());
     }
 
     /// Cancels the timer of `key`; false if it is not pending.
     ///
     /// # Cost
-    /// O(1). Never allocates.
+    /// O(1), O(log n) up to 64. Never allocates.
     #[inline]
     pub fn cancel(&mut self, key: u32) -> bool {
         let pending = self.wheel.records.get(key).is_some_and(Record::is_filed);
-        if pending {
-            self.wheel.remove(key);
-        }
-        pending
+        pending && self.wheel.remove(key).is_some()
     }
 
     /// When the timer of `key` is due, if it is pending.
@@ -124,7 +124,7 @@ impl KeyedTimers {
     #[inline]
     pub fn turn(&mut self, now: Timestamp) -> KeyedTurn {
         self.latest = self.latest.max(now.as_nanos());
-        KeyedTurn { limit: (self.latest, self.sequence) }
+        KeyedTurn { limit: Key { due: self.latest, sequence: self.sequence } }
     }
 
     /// The next key of the turn and its due time, or `None` when the turn is over. Its timer is no longer
@@ -134,7 +134,7 @@ impl KeyedTimers {
     /// O(1), and one compare when nothing is due. A steady load does not allocate.
     #[inline]
     pub fn next(&mut self, turn: &KeyedTurn) -> Option<(u32, Timestamp)> {
-        if turn.limit.0 < self.wheel.gate() {
+        if turn.limit.due < self.wheel.gate() {
             return None;
         }
         loop {
@@ -150,13 +150,13 @@ impl KeyedTimers {
     /// many timers are pending and however far time has jumped.
     #[inline]
     pub fn step(&mut self, turn: &KeyedTurn) -> Step<(u32, Timestamp)> {
-        match self.wheel.pop(turn.limit, &()) {
+        match self.wheel.pop(turn.limit) {
             Pull::Least(found, key) => {
                 self.wheel.taken(key);
-                Step::Fired((key, Timestamp::from_nanos(found.0)))
+                Step::Fired((key, Timestamp::from_nanos(found.due)))
             }
             Pull::More => Step::MoreWork,
-            Pull::Idle if self.wheel.tidy(turn.limit.0, &()) => Step::MoreWork,
+            Pull::Idle if self.wheel.tidy(turn.limit.due) => Step::MoreWork,
             Pull::Idle => Step::Done,
         }
     }

@@ -14,6 +14,7 @@
 use core::time::Duration;
 
 use crate::time::{Tick, saturating_nanos};
+use crate::wheel::record::{Key, Terms};
 
 /// The lateness an event tolerates. Larger slack means fewer hardware timer events and wake-ups.
 ///
@@ -142,10 +143,11 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// From the effective due time to the time when the backup must look; `None` is never, as is the end of time.
+    /// What it says of an event that comes out at a place of its own, or at one that it keeps.
     #[inline]
-    pub(crate) fn late(&self) -> Option<u64> {
-        (!self.deferrable && self.last != NEVER).then(|| self.last.saturating_sub(self.effective))
+    pub(crate) fn terms(&self, key: Key) -> Terms {
+        let deadline = if self.deferrable { NEVER } else { self.last.max(key.due) };
+        Terms { key, asked: self.due, deadline }
     }
 
     /// Whether an event that is filed at `filed` already need not move.
@@ -175,10 +177,12 @@ const NEVER: u64 = u64::MAX;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wheel::record::Sequence;
 
     fn window(slack: Slack, due: u64, delay: u64, tick: u64) -> (u64, u64) {
         let window = slack.resolve(due, delay, Tick::new(tick), 0);
-        (window.effective, window.late().map_or(u64::MAX, |late| window.effective + late))
+        let key = Key { due: window.effective, sequence: Sequence::FIRST };
+        (window.effective, window.terms(key).deadline)
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! the property tests in `tests/`.
 //!
 //! 1. **Never early.** An event is handed out only when `now` ≥ its due time.
-//! 2. **In order** of *effective due*, and first-in first-out among equal ones. The effective due is
-//!    the due time on the tick, after the rounding that [`Slack::rounded`] allows. An event that is
-//!    already due when it is scheduled queues behind everything due by then.
+//! 2. **In order** of *effective due*, and first-in first-out among equal ones, unless 2³¹ others were set
+//!    between them. The effective due is the due time on the tick, after the rounding that
+//!    [`Slack::rounded`] allows. An event that is already due when it is scheduled queues behind everything
+//!    due by then.
 //! 3. **Exactly once.** An event is handed out once, or returned by [`cancel`](SoftTimers::cancel)
 //!    once. A handle never reaches another event.
 //! 4. **A turn ends.** [`trigger`](SoftTimers::trigger) draws a line; the [`Turn`] hands out what was
@@ -14,10 +15,9 @@
 //! 5. **Bounded work.** [`next`](SoftTimers::next) hands out one event; [`step`](SoftTimers::step)
 //!    does at most a few microseconds of work.
 //! 6. **No tick.** [`poll_at`](SoftTimers::poll_at) is the only time at which hardware is wanted, and
-//!    it is `None` when nothing needs it. It is never too late. Up to 64 events it is the earliest deadline, exactly
-//!    for slack up to a millisecond; of more slack it leaves out up to two millionths, and all beyond six days. Once
-//!    there have been more events, until only 16 are left, it may be earlier: by one that was cancelled or put off,
-//!    or by what one look does not get through.
+//!    it is `None` when nothing needs it. It is never too late. Up to 64 events it is the earliest deadline. Once
+//!    there have been more events, until only 16 are left, it may be earlier: by one that was cancelled or put off, or
+//!    handed out before anybody asked, or by what one look does not get through.
 //!
 //! ```text
 //!   schedule(now, 40 µs, slack)                 trigger(now) ──▶ Turn { limit = (now, sequence) }
@@ -31,14 +31,13 @@
 mod handles;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
 use crate::slack::Window;
 use crate::time::{Tick, saturating_nanos};
-use crate::wheel::record::{Late, Record, Terms};
-use crate::wheel::{Near, Pull, Segments, Wheel, small};
+use crate::wheel::record::{Key, Record, Sequence};
+use crate::wheel::{Pull, Wheel, small};
 use handles::Handles;
 
 use crate::{Histogram, Intervals, PerSource, Slack, Stats, TimerId, Timestamp, TriggerState};
@@ -52,6 +51,7 @@ pub struct Config {
     without_each: bool,
     disabled: PerSource<bool>,
     first_generation: NonZeroU32,
+    first_sequence: NonZeroU32,
     few: usize,
 }
 
@@ -65,6 +65,7 @@ impl Default for Config {
             without_each: false,
             disabled: PerSource::default(),
             first_generation: NonZeroU32::MIN,
+            first_sequence: NonZeroU32::MIN,
             few: small::MOST,
         }
     }
@@ -128,6 +129,13 @@ impl Config {
         self.first_generation = generation;
         self
     }
+
+    /// The sequence number of the first event. For tests that begin just below its wrap.
+    #[doc(hidden)]
+    pub fn first_sequence(mut self, sequence: NonZeroU32) -> Self {
+        self.first_sequence = sequence;
+        self
+    }
 }
 
 /// A set of events with due times. See the [module documentation](crate::timers) for the contract.
@@ -151,16 +159,11 @@ impl Config {
 /// ```
 #[derive(Debug)]
 pub struct SoftTimers<E> {
-    wheel: Wheel,
-    /// Of each record, its event.
-    events: Segments<Option<E>>,
+    wheel: Wheel<E>,
     handles: Handles,
-    /// When an event was asked for, of those that come out more than four seconds later than that: scheduled too
-    /// late, or rounded so far.
-    overdue: BTreeMap<u32, Timestamp>,
     /// The latest time seen. Time that goes backwards is taken as standing still.
     latest: Timestamp,
-    sequence: u64,
+    sequence: Sequence,
     tick: Tick,
     clock_step: u64,
     stats: Stats,
@@ -175,7 +178,7 @@ pub struct SoftTimers<E> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a turn hands out events only through `next` or `step`"]
 pub struct Turn {
-    limit: (Timestamp, u64),
+    limit: Key,
     source: TriggerState,
 }
 
@@ -225,11 +228,9 @@ impl<E> SoftTimers<E> {
         let tick = Tick::new(saturating_nanos(config.tick));
         SoftTimers {
             wheel: Wheel::new(tick.as_nanos(), config.few),
-            events: Segments::new(),
             handles: Handles::new(config.first_generation),
-            overdue: BTreeMap::new(),
             latest: Timestamp::ZERO,
-            sequence: 0,
+            sequence: Sequence::starting(config.first_sequence),
             tick,
             clock_step: saturating_nanos(config.clock_step),
             stats: Stats::default(),
@@ -270,7 +271,7 @@ impl<E> SoftTimers<E> {
     /// `[due, due + slack]` keeps it, and its turn among equal ones; otherwise it queues anew.
     ///
     /// # Cost
-    /// O(1), O(n) up to 64; to a later time in the wheel, one write. Allocates as [`schedule`](Self::schedule).
+    /// O(1), O(log n) up to 64; to a later time in the wheel, one write. Allocates as [`schedule`](Self::schedule).
     ///
     /// # Errors
     /// [`NotPending`] if the event was handed out or cancelled before.
@@ -305,18 +306,14 @@ impl<E> SoftTimers<E> {
     /// Takes a pending event back; `None` if it was handed out or cancelled before.
     ///
     /// # Cost
-    /// O(1). Never allocates.
+    /// O(1), O(log n) up to 64. Never allocates.
     #[inline]
     pub fn cancel(&mut self, id: TimerId) -> Option<E> {
         let index = self.find(id)?;
         self.stats.cancelled += 1;
-        let record = self.wheel.remove(index);
-        let early = record.early;
-        self.handles.give_back(record, index);
-        if early == OVERDUE {
-            self.forget_overdue(index);
-        }
-        self.events[index].take()
+        let (_, event) = self.wheel.remove(index)?;
+        self.handles.give_back(&mut self.wheel.records[index], index);
+        Some(event)
     }
 
     /// Whether the event is still waiting.
@@ -339,7 +336,7 @@ impl<E> SoftTimers<E> {
     pub fn trigger(&mut self, source: TriggerState, now: Timestamp) -> Turn {
         self.stats.triggers[source] += 1;
         if now.as_nanos() < self.wheel.gate() && self.intervals.is_none() {
-            return Turn { limit: (Timestamp::ZERO, 0), source };
+            return Turn { limit: Key::ZERO, source };
         }
         self.begin_turn(source, now)
     }
@@ -351,7 +348,7 @@ impl<E> SoftTimers<E> {
     /// A steady load does not allocate.
     #[inline]
     pub fn next(&mut self, turn: &Turn) -> Option<Fired<E>> {
-        if turn.limit.0.as_nanos() < self.wheel.gate() {
+        if turn.limit.due < self.wheel.gate() {
             return None;
         }
         loop {
@@ -367,14 +364,13 @@ impl<E> SoftTimers<E> {
     /// many timers are pending and however far time has jumped.
     #[inline]
     pub fn step(&mut self, turn: &Turn) -> Step<Fired<E>> {
-        let now = turn.limit.0.as_nanos();
-        match self.wheel.pop((now, turn.limit.1), &self.events) {
+        match self.wheel.pop(turn.limit) {
             Pull::Least(_, index) => match self.fire(turn, index) {
                 Some(fired) => Step::Fired(fired),
                 None => Step::Done,
             },
             Pull::More => Step::MoreWork,
-            Pull::Idle if self.wheel.tidy(now, &self.events) => Step::MoreWork,
+            Pull::Idle if self.wheel.tidy(turn.limit.due) => Step::MoreWork,
             Pull::Idle => Step::Done,
         }
     }
@@ -382,13 +378,13 @@ impl<E> SoftTimers<E> {
     /// The earliest deadline: the time at which a backup must look even if no trigger state is met.
     /// `None` when nothing pending needs that.
     ///
-    /// Looking earlier is harmless, looking later is late. Slack up to a millisecond counts exactly. Longer slack is
-    /// rounded down, by two millionths at the most, and counts for six days at the most. Up to 64 events this is the
-    /// earliest deadline, so rounded. Once there have been more, and until a turn ends with 16 or fewer, it may be a
-    /// time before it: that of an event that was cancelled or put off, or the time up to which a bounded look came.
+    /// Looking earlier is harmless, looking later is late. Up to 64 events this is the earliest deadline. Once there have
+    /// been more, and until a turn ends with 16 or fewer, it may be a time before it: that of an event that was cancelled
+    /// or put off, or was handed out before anybody asked, or the time up to which a bounded look came.
     ///
     /// # Cost
-    /// One load while there is a wheel; else, if the one that had it is gone, a look at those due before it.
+    /// One load while there is a wheel, and from the first call on a look at the end of each turn in which the one that
+    /// had it is gone; else, if it is gone, a look at those due before it.
     #[inline]
     pub fn poll_at(&self) -> Option<Timestamp> {
         match self.wheel.earliest_deadline() {
@@ -449,7 +445,6 @@ impl<E> SoftTimers<E> {
     /// O(n), with n the most events there ever were: not for a busy moment.
     pub fn shrink_to_fit(&mut self) {
         self.handles.shrink(&mut self.wheel.records);
-        self.events.truncate(self.wheel.records.len());
         self.wheel.shrink();
     }
 
@@ -460,7 +455,7 @@ impl<E> SoftTimers<E> {
 
     /// A free record may have the generation of a handle that belongs to another set.
     #[inline]
-    fn pending(&self, id: TimerId) -> Option<(u32, &Record)> {
+    fn pending(&self, id: TimerId) -> Option<(u32, &Record<E>)> {
         self.handles.record(&self.wheel.records, id).filter(|(_, record)| record.is_filed())
     }
 
@@ -481,68 +476,27 @@ impl<E> SoftTimers<E> {
     #[inline]
     fn insert(&mut self, window: &Window, event: E) -> TimerId {
         let index = self.handles.take(&mut self.wheel.records);
-        match self.events.get_mut(index) {
-            Some(place) => *place = Some(event),
-            None => self.first_event(event),
-        }
-        let terms = self.terms(index, window, self.sequence);
-        self.sequence += 1;
+        let key = Key { due: window.effective, sequence: self.sequence.advance() };
         self.stats.scheduled += 1;
-        let generation = self.wheel.insert(self.latest.as_nanos(), index, &terms);
+        let generation = self.wheel.insert(self.latest.as_nanos(), index, &window.terms(key), event);
         self.handles.id(index, generation)
     }
 
     #[inline]
     fn rearm(&mut self, id: TimerId, window: &Window) -> Result<(), NotPending> {
         let (index, record) = self.pending(id).ok_or(NotPending)?;
-        let (filed, mut sequence) = (record.due, record.sequence);
-        if record.early == OVERDUE {
-            self.forget_overdue(index);
-        }
+        let mut key = record.key();
         self.stats.rearmed += 1;
-        let mut window = *window;
-        if window.contains(filed) {
+        if window.contains(key.due) {
             self.stats.rearmed_in_place += 1;
-            window.effective = filed;
         } else {
-            sequence = self.sequence;
-            self.sequence += 1;
+            key = Key { due: window.effective, sequence: self.sequence.advance() };
         }
-        let terms = self.terms(index, &window, sequence);
+        let terms = window.terms(key);
         if !self.wheel.put_off(index, &terms) {
             self.wheel.move_to(self.latest.as_nanos(), index, &terms);
         }
         Ok(())
-    }
-
-    #[inline]
-    fn terms(&mut self, index: u32, window: &Window, sequence: u64) -> Terms {
-        let due = window.effective;
-        let late = window.late().map_or(Late::NEVER, Late::from_nanos);
-        let early = u32::try_from(due - window.due).unwrap_or(OVERDUE);
-        if early == OVERDUE {
-            self.remember_overdue(index, window.due);
-        }
-        Terms { due, sequence, early, late }
-    }
-
-    /// The event of a record that is new.
-    #[cold]
-    #[inline(never)]
-    fn first_event(&mut self, event: E) {
-        self.events.push(Some(event));
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn remember_overdue(&mut self, index: u32, due: u64) {
-        self.overdue.insert(index, Timestamp::from_nanos(due));
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn forget_overdue(&mut self, index: u32) -> Timestamp {
-        self.overdue.remove(&index).unwrap_or(Timestamp::ZERO)
     }
 
     #[inline(never)]
@@ -551,37 +505,27 @@ impl<E> SoftTimers<E> {
         if let Some(intervals) = &mut self.intervals {
             if !intervals.reached(source, self.latest) {
                 self.stats.triggers[source] -= 1;
-                return Turn { limit: (Timestamp::ZERO, 0), source };
+                return Turn { limit: Key::ZERO, source };
             }
         }
-        Turn { limit: (self.latest, self.sequence), source }
+        Turn { limit: Key { due: self.latest.as_nanos(), sequence: self.sequence }, source }
     }
 
     #[inline]
     fn fire(&mut self, turn: &Turn, index: u32) -> Option<Fired<E>> {
-        // First, since it comes from far: the rest is done while it is on its way.
-        let event = self.events[index].take()?;
-        let record = self.wheel.taken(index);
+        let (asked, event) = self.wheel.taken(index)?;
+        let record = &mut self.wheel.records[index];
         let id = self.handles.id(index, record.generation);
-        let (effective, early) = (record.due, record.early);
         self.handles.give_back(record, index);
-        let due = match early {
-            OVERDUE => self.forget_overdue(index),
-            early => Timestamp::from_nanos(effective - u64::from(early)),
-        };
-        let lateness = turn.limit.0.nanos_since(due);
+        let lateness = turn.limit.due.saturating_sub(asked);
         self.stats.fired[turn.source] += 1;
         self.lateness.record(lateness);
-        Some(Fired { event, id, due, lateness: Duration::from_nanos(lateness), source: turn.source })
+        Some(Fired {
+            event,
+            id,
+            due: Timestamp::from_nanos(asked),
+            lateness: Duration::from_nanos(lateness),
+            source: turn.source,
+        })
     }
 }
-
-impl<E> Near for Segments<Option<E>> {
-    #[inline]
-    fn read(&self, timer: u32) -> u64 {
-        u64::from(self[timer].is_some())
-    }
-}
-
-/// As a record's `early`: what it stands for does not fit.
-const OVERDUE: u32 = u32::MAX;

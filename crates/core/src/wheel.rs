@@ -9,8 +9,8 @@
 //!   records                chunks                     levels                                front
 //!   one a timer, 32 bytes  13 timers a cache line     8,192 slots each                      in exact order
 //!  ┌──────────────────┐   ┌────────────┐             ┌───────────────────────────────┐
-//!  │due seq place …   │ ┌▶│ 7 · 12 9 … │◀────────────│ 0  granule wide   ▣ □ ▣ ▣ □ … │──slot comes due─▶ run ─┐
-//!  │due seq place …   │ │ └────────────┘             │                    ▲          │                        ├▶ least
+//!  │due seq event …   │ ┌▶│ 7 · 12 9 … │◀────────────│ 0  granule wide   ▣ □ ▣ ▣ □ … │──slot comes due─▶ run ─┐
+//!  │due seq event …   │ │ └────────────┘             │                    ▲          │                        ├▶ least
 //!  │due seq place ────┼─┘ ┌────────────┐             │ 1  a block wide   ▣│□ ▣ □ □ … │   below the    ─▶ heap ─┘
 //!  │                  │   │ 3 5 8 …    │◀────────────│      one chunk at a time        │   horizon
 //!  └──────────────────┘   └────────────┘             └───────────────────────────────┘
@@ -29,16 +29,16 @@
 //! The granule is the largest power of two in a tick. A timer that lies between the two reaches goes to this level
 //! or the next, after where in its block the horizon is.
 //!
-//! Read in this order: [`record`], [`chunk`], [`level`], [`slots`]: what there is. [`inbox`]: how timers come in.
+//! Read in this order: [`record`], [`margin`], [`chunk`], [`level`], [`slots`]: what there is. [`inbox`]: how timers come in.
 //! [`migration`]: how they come down. [`front`]: how they come out in order. [`small`]: what serves a few.
 //! [`deadline`]: when hardware must look.
 //!
-//! - **Re-arming** to any time from the one on that a timer was filed with writes the record and nothing else: the
+//! - **Re-arming** to any time from the earliest on that its slot promises writes the record and nothing else: the
 //!   timer moves on when its old slot comes up. Most network timers are put off time and again and never expire.
 //! - **The gate** is a lower bound of everything there is to do, the next due time and the next migration, in
 //!   one word. It is lowered when a timer is set and never on a cancel; a turn that is over brings it up to date.
-//! - **Who owns what.** The wheel files records by index and knows nothing of events or handles:
-//!   [`SoftTimers`](crate::SoftTimers) gives out handles, [`KeyedTimers`](crate::KeyedTimers) takes its
+//! - **Who owns what.** The wheel files records by index, keeps their events and knows nothing of handles:
+//!   [`SoftTimers`](crate::SoftTimers) gives them out, [`KeyedTimers`](crate::KeyedTimers) takes its
 //!   callers' numbers.
 
 mod chunk;
@@ -47,6 +47,7 @@ mod front;
 mod heap;
 mod inbox;
 mod level;
+mod margin;
 mod migration;
 pub(crate) mod record;
 mod segments;
@@ -61,32 +62,13 @@ use deadline::Earliest;
 use front::Front;
 use inbox::Inbox;
 use level::{BLOCK_BITS, LEVELS, SlotId};
+use margin::Margins;
 use migration::Migrations;
-use record::{Filed, Place, Record, Records, Terms};
+use record::{Entry, Filed, Held, Key, Place, Records, Terms};
 use slots::Slots;
 
-pub(crate) use segments::Segments;
-
-/// The order timers come out in: due time in nanoseconds, and among equal ones the sequence.
-pub(crate) type Key = (u64, u64);
-
-/// What an owner keeps beside the records and wants near when a timer is about to come out: the migration that
-/// takes a timer to the lowest level, some milliseconds before, fetches a chunk's at once.
-pub(crate) trait Near {
-    /// Reads what belongs to a timer.
-    fn read(&self, timer: u32) -> u64;
-}
-
-/// Nothing.
-impl Near for () {
-    #[inline]
-    fn read(&self, _: u32) -> u64 {
-        0
-    }
-}
-
 #[derive(Debug)]
-pub(crate) struct Wheel {
+pub(crate) struct Wheel<E> {
     /// Nothing is to be done before this: no timer is due, no chunk to be moved.
     gate: u64,
     /// No timer is due before this.
@@ -97,9 +79,10 @@ pub(crate) struct Wheel {
     /// Of the width of a granule, the logarithm.
     shift: u32,
     len: u32,
-    /// The most timers that the run alone serves.
+    /// The most timers that the front alone serves.
     small: u32,
-    pub(crate) records: Records,
+    pub(crate) records: Records<E>,
+    margins: Margins,
     inbox: Inbox,
     slots: Slots,
     migrations: Migrations,
@@ -120,7 +103,7 @@ pub(crate) enum Pull {
     Idle,
 }
 
-impl Wheel {
+impl<E> Wheel<E> {
     /// An empty wheel for due times that are rounded to `tick` nanoseconds; with a tick of 1 they may be any.
     ///
     /// A granule is not wider than a tick, so that a slot of level 0 holds equal due times, if they are rounded.
@@ -134,6 +117,7 @@ impl Wheel {
             len: 0,
             small: small as u32,
             records: Records::new(),
+            margins: Margins::new(),
             inbox: Inbox::new(),
             slots: Slots::new(),
             migrations: Migrations::new(),
@@ -155,81 +139,116 @@ impl Wheel {
         self.gate
     }
 
-    /// Puts a pending timer off, if nothing but its record has to be written: it moves on when its slot comes up.
+    /// Puts a pending timer off, if nothing but its record has to be written: if it comes out later than now and has a
+    /// later deadline, or its slot promises no more. It moves on when its slot comes up.
     #[inline(always)]
     pub(crate) fn put_off(&mut self, timer: u32, terms: &Terms) -> bool {
-        let record = &mut self.records[timer];
-        if terms.due.min(record.due) >> self.shift < self.horizon {
+        let record = &self.records[timer];
+        if terms.due().min(record.due) >> self.shift < self.horizon {
             return false;
         }
-        let before = record.deadline();
-        if !record.wait(terms) {
+        let before = record.deadline(&self.margins);
+        let is_later = terms.due() >= record.due && terms.deadline >= before;
+        if !is_later && !self.is_promised(record.place, terms) {
             return false;
         }
+        self.records[timer].agree(terms, &mut self.margins);
         self.earliest.exclude(before);
-        self.earliest.include(terms.deadline());
+        self.earliest.include(terms.deadline);
         true
     }
 
-    /// Moves a pending timer: O(1), O(n) while there are few.
+    /// Whether the slot of a timer would not have to promise more for these terms.
+    #[inline(never)]
+    fn is_promised(&self, place: Place, terms: &Terms) -> bool {
+        let Filed::Chunk { chunk, .. } = place.filed() else { return false };
+        let home = self.slots.chunks.home(chunk);
+        let id = SlotId::of_home(home);
+        let slot = self.slots.levels[id.level].slot(id.index).filter(|_| !self.front.chain.is(home));
+        slot.is_some_and(|slot| slot.least_due <= terms.due() && slot.least_deadline <= terms.deadline)
+    }
+
+    /// Moves a pending timer: O(1), O(log n) while there are few.
     ///
     /// Of two timers with equal due times the one with the lower sequence comes out first.
     #[inline(never)]
     pub(crate) fn move_to(&mut self, now: u64, timer: u32, terms: &Terms) {
-        let record = &self.records[timer];
-        let (deadline, place) = (record.deadline(), record.place);
-        self.earliest.exclude(deadline);
-        self.take_out(timer, place);
-        self.len -= 1;
-        self.insert(now, timer, terms);
+        let record = &mut self.records[timer];
+        let (before, place) = (record.deadline(&self.margins), record.place);
+        record.agree(terms, &mut self.margins);
+        self.earliest.exclude(before);
+        if self.is_small() {
+            self.announce(terms);
+            self.take_out(place);
+            return self.file_in_front(timer);
+        }
+        self.take_out(place);
+        self.admit(now, timer, terms);
     }
 
-    /// Sets the timer of a record that is not pending: O(1). The record's generation.
+    /// Sets the timer of a record that is not pending: O(1), O(log n) while there are few. The record's generation.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, now: u64, timer: u32, terms: &Terms) -> u32 {
+    pub(crate) fn insert(&mut self, now: u64, timer: u32, terms: &Terms, event: E) -> u32 {
         if self.len >= self.small && self.is_small() {
             self.spread(now);
         }
         self.len += 1;
-        self.gate = self.gate.min(terms.due);
-        self.least = self.least.min(terms.due);
-        self.earliest.include(terms.deadline());
-        if self.is_small() {
-            return self.insert_in_run(timer, terms);
-        }
-        let place = self.inbox.push(timer).unwrap_or_else(|| self.make_room(now, timer));
+        let margin = self.margins.keep(terms);
         let record = &mut self.records[timer];
-        record.agree(terms);
-        record.place = place;
-        record.generation
+        record.due = terms.due();
+        record.held = Some(Held { sequence: terms.key.sequence, margin, event });
+        let generation = record.generation;
+        if self.is_small() {
+            self.announce(terms);
+            self.front.insert(Entry::new(terms.key, timer), &mut self.records);
+        } else {
+            self.admit(now, timer, terms);
+        }
+        generation
     }
 
-    /// Takes a pending timer out: O(1), O(n) while there are few. Its record.
+    /// Lowers what the wheel says of the timers in it.
+    #[inline(always)]
+    fn announce(&mut self, terms: &Terms) {
+        self.gate = self.gate.min(terms.due());
+        self.least = self.least.min(terms.due());
+        self.earliest.include(terms.deadline);
+    }
+
+    #[inline(always)]
+    fn admit(&mut self, now: u64, timer: u32, terms: &Terms) {
+        self.announce(terms);
+        let place = self.inbox.push(timer).unwrap_or_else(|| self.make_room(now, timer));
+        self.records[timer].place = place;
+    }
+
+    /// Takes a pending timer out: O(1), O(log n) while there are few. The time it was asked for, and its event.
     #[inline]
-    pub(crate) fn remove(&mut self, timer: u32) -> &mut Record {
-        let record = &mut self.records[timer];
-        let place = core::mem::replace(&mut record.place, Place::NOWHERE);
-        self.earliest.exclude(record.deadline());
+    pub(crate) fn remove(&mut self, timer: u32) -> Option<(u64, E)> {
+        let place = self.records[timer].place;
+        let taken = self.taken(timer)?;
         if !self.inbox.take_back(place) {
-            self.take_out(timer, place);
+            self.take_out(place);
         }
         self.forget_one();
-        &mut self.records[timer]
+        Some(taken)
     }
 
     /// Takes the least timer out, if it comes before `limit`: one quantum of work, four chunks of 13 timers and what
     /// is in the inbox at most. Its record does not know yet: see [`taken`](Self::taken).
     #[inline]
-    pub(crate) fn pop(&mut self, limit: Key, near: &impl Near) -> Pull {
-        let found = match self.front.only_run() {
-            Some(least) if self.inbox.is_empty() => Pull::Least((least.due, least.sequence), least.timer),
-            None if self.is_small() => Pull::Idle,
-            _ => self.pull(limit.0, near),
+    pub(crate) fn pop(&mut self, limit: Key) -> Pull {
+        let found = if self.is_small() {
+            self.front.least().map_or(Pull::Idle, |least| Pull::Least(least.key(), least.timer))
+        } else {
+            match self.front.only_run() {
+                Some(least) if self.inbox.is_empty() => Pull::Least(least.key(), least.timer),
+                _ => self.pull(limit.due),
+            }
         };
         match found {
-            Pull::Least(key, _) if key < limit => {
-                let deadline = self.front.drop_least(&mut self.records);
-                self.earliest.exclude(deadline);
+            Pull::Least(key, _) if key.is_before(limit) => {
+                self.front.drop_least(&mut self.records);
                 self.forget_one();
                 found
             }
@@ -238,19 +257,23 @@ impl Wheel {
         }
     }
 
-    /// The record of a timer that has been [popped](Self::pop), and knows it from here on.
+    /// What a timer that has been [popped](Self::pop) leaves: the time it was asked for, and its event.
     #[inline]
-    pub(crate) fn taken(&mut self, timer: u32) -> &mut Record {
+    pub(crate) fn taken(&mut self, timer: u32) -> Option<(u64, E)> {
         let record = &mut self.records[timer];
-        record.place = Place::NOWHERE;
-        record
+        let held = record.held.take()?;
+        let asked = self.margins.asked(held.margin, record.due);
+        self.earliest.exclude(self.margins.deadline(held.margin, record.due));
+        self.margins.release(held.margin);
+        Some((asked, held.event))
     }
 
     #[inline]
     fn forget_one(&mut self) {
         self.len -= 1;
         if self.len == 0 {
-            (self.gate, self.least, self.earliest) = (u64::MAX, u64::MAX, Earliest::new());
+            (self.gate, self.least) = (u64::MAX, u64::MAX);
+            self.earliest.clear();
         }
     }
 
@@ -258,7 +281,7 @@ impl Wheel {
     ///
     /// Timers beyond `until`, in nanoseconds, may be found as well.
     #[inline(never)]
-    pub(crate) fn pull(&mut self, until: u64, near: &impl Near) -> Pull {
+    pub(crate) fn pull(&mut self, until: u64) -> Pull {
         if !self.inbox.is_empty() {
             self.file_inbox();
         }
@@ -266,31 +289,31 @@ impl Wheel {
             return Pull::More;
         }
         if let Some(least) = self.front.least() {
-            return Pull::Least((least.due, least.sequence), least.timer);
+            return Pull::Least(least.key(), least.timer);
         }
-        if self.is_small() || !self.advance(until >> self.shift, near) {
+        if self.is_small() || !self.advance(until >> self.shift) {
             return Pull::Idle;
         }
         match self.front.least() {
-            Some(least) => Pull::Least((least.due, least.sequence), least.timer),
+            Some(least) => Pull::Least(least.key(), least.timer),
             None => Pull::More,
         }
     }
 
     /// After a turn: one quantum of what keeps later ones short. False when there is nothing more to do.
     #[inline]
-    pub(crate) fn tidy(&mut self, now: u64, near: &impl Near) -> bool {
+    pub(crate) fn tidy(&mut self, now: u64) -> bool {
         if self.is_small() {
             self.least = self.front.least_due();
             self.gate = self.least;
             return false;
         }
-        self.tidy_slots(now, near)
+        self.tidy_slots(now)
     }
 
     #[inline(never)]
-    fn tidy_slots(&mut self, now: u64, near: &impl Near) -> bool {
-        if self.migrate_in_time(now, near) {
+    fn tidy_slots(&mut self, now: u64) -> bool {
+        if self.migrate_in_time(now) {
             return true;
         }
         if self.len <= small::few(self.small) && self.front.chain.is_empty() {
@@ -347,8 +370,8 @@ impl Wheel {
 
     /// Looks for the next slot up to the granule `until`, and deals with it; false if there is none.
     #[inline]
-    fn advance(&mut self, until: u64, near: &impl Near) -> bool {
-        if self.migrate_overdue(near) {
+    fn advance(&mut self, until: u64) -> bool {
+        if self.migrate_overdue() {
             return true;
         }
         match self.first() {
@@ -415,16 +438,6 @@ impl Wheel {
         (start ^ self.horizon) >> (BLOCK_BITS as usize * level) >> BLOCK_BITS == 0
     }
 
-    /// Takes a timer into the run, while that is all there is.
-    #[inline(never)]
-    fn insert_in_run(&mut self, timer: u32, terms: &Terms) -> u32 {
-        let record = &mut self.records[timer];
-        record.agree(terms);
-        record.place = Place::RUN;
-        self.front.run.insert(record.entry(timer));
-        record.generation
-    }
-
     /// Files what is in the inbox, and takes the timer in there.
     #[inline(never)]
     fn make_room(&mut self, now: u64, timer: u32) -> Place {
@@ -432,7 +445,7 @@ impl Wheel {
         if now >> self.shift >> BLOCK_BITS > self.horizon >> BLOCK_BITS {
             self.catch_up(now >> self.shift);
         }
-        self.inbox.push(timer).unwrap_or(Place::NOWHERE)
+        self.inbox.push(timer).unwrap_or(Place::in_run(0))
     }
 
     /// Files a record where it belongs by now.
@@ -443,8 +456,8 @@ impl Wheel {
         if granule < self.horizon {
             return self.file_in_front(timer);
         }
-        let (place, begun) = self.slots.link(timer, granule, record.due, record.deadline());
-        record.file(place);
+        let (place, begun) = self.slots.link(timer, granule, record.due, record.deadline(&self.margins));
+        record.place = place;
         if let Some(level) = begun {
             // The first of a slot, for one.
             self.gate = self.gate.min(self.opening(level, granule));
@@ -457,21 +470,15 @@ impl Wheel {
         self.file(timer);
     }
 
-    #[inline(never)]
+    #[inline]
     fn file_in_front(&mut self, timer: u32) {
-        let record = &mut self.records[timer];
-        let entry = record.entry(timer);
-        if self.horizon == u64::MAX {
-            record.place = Place::RUN;
-            self.front.run.insert(entry);
-        } else {
-            self.front.heap.push(entry, &mut self.records);
-        }
+        let entry = self.records[timer].entry(timer);
+        self.front.insert(entry, &mut self.records);
     }
 
     /// Takes a record out of where it is filed.
     #[inline(never)]
-    fn take_out(&mut self, timer: u32, place: Place) {
+    fn take_out(&mut self, place: Place) {
         match place.filed() {
             Filed::Chunk { chunk, at } => {
                 if let Some(home) = self.slots.chunks.remove(chunk, at) {
@@ -479,9 +486,8 @@ impl Wheel {
                 }
             }
             Filed::Inbox { at } => self.inbox.remove(at, &mut self.records),
-            Filed::Run => self.front.run.remove(timer),
+            Filed::Run { at } => self.front.run.remove(at),
             Filed::Heap { at } => self.front.heap.remove(at, &mut self.records),
-            Filed::Nowhere => {}
         }
     }
 
@@ -499,7 +505,7 @@ impl Wheel {
     #[inline(never)]
     fn unlink(&mut self, chunk: u32, home: Home) {
         let chain = &mut self.front.chain;
-        if !chain.is_empty() && chain.home == home {
+        if chain.is(home) {
             chain.leaves(chunk, self.slots.chunks.next(chunk));
             return self.slots.chunks.unlink(&mut chain.list, chunk);
         }

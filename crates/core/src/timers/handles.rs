@@ -13,7 +13,7 @@ use crate::wheel::record::{MOST, Record, Records};
 
 #[derive(Debug)]
 pub(super) struct Handles {
-    /// The first free record. The next is in its field `early`.
+    /// The first free record. It names the next.
     free: u32,
     first_generation: NonZeroU32,
     instance: Instance,
@@ -29,16 +29,16 @@ impl Handles {
     /// # Panics
     /// If there are [`MOST`] records.
     #[inline]
-    pub(super) fn take(&mut self, records: &mut Records) -> u32 {
+    pub(super) fn take<E>(&mut self, records: &mut Records<E>) -> u32 {
         match records.get(self.free) {
-            Some(record) => core::mem::replace(&mut self.free, record.early),
+            Some(record) => core::mem::replace(&mut self.free, record.next_free()),
             None => self.first_use(records),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn first_use(&self, records: &mut Records) -> u32 {
+    fn first_use<E>(&self, records: &mut Records<E>) -> u32 {
         let index = records.len();
         assert!(index < MOST, "more than {MOST} timers pending or retired");
         records.push(Record::new(self.first_generation.get()));
@@ -47,11 +47,11 @@ impl Handles {
 
     /// Gives a record back; its handle is dead from here on.
     #[inline]
-    pub(super) fn give_back(&mut self, record: &mut Record, index: u32) {
+    pub(super) fn give_back<E>(&mut self, record: &mut Record<E>, index: u32) {
         // The last generation is used once, and then the record is never handed out again.
         record.generation = record.generation.wrapping_add(1);
         if record.generation != RETIRED {
-            record.early = core::mem::replace(&mut self.free, index);
+            record.link_free(core::mem::replace(&mut self.free, index));
         }
     }
 
@@ -59,7 +59,7 @@ impl Handles {
     ///
     /// What is dropped may come back, and handles to it may still be around: it comes back with a generation that
     /// none of them has.
-    pub(super) fn shrink(&mut self, records: &mut Records) {
+    pub(super) fn shrink<E>(&mut self, records: &mut Records<E>) {
         let mut len = records.len();
         while let Some(record) = len.checked_sub(1).and_then(|last| records.get(last as u32)) {
             match NonZeroU32::new(record.generation) {
@@ -75,14 +75,14 @@ impl Handles {
         for index in (0..len as u32).rev() {
             let record = &mut records[index];
             if !record.is_filed() && record.generation != RETIRED {
-                record.early = core::mem::replace(&mut self.free, index);
+                record.link_free(core::mem::replace(&mut self.free, index));
             }
         }
     }
 
     /// The record that a handle names, while its event is pending.
     #[inline]
-    pub(super) fn record<'a>(&self, records: &'a Records, id: TimerId) -> Option<(u32, &'a Record)> {
+    pub(super) fn record<'a, E>(&self, records: &'a Records<E>, id: TimerId) -> Option<(u32, &'a Record<E>)> {
         self.instance.check(id);
         let record = records.get(id.index())?;
         (record.generation == id.generation().get()).then_some((id.index(), record))
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_record_is_retired_before_its_generation_wraps() {
-        let mut records = Records::new();
+        let mut records = Records::<()>::new();
         let mut handles = Handles::new(NonZeroU32::new(u32::MAX - 1).unwrap());
         let mut ids = alloc::vec::Vec::new();
         for index in [0, 0, 1, 1, 2] {
@@ -127,7 +127,7 @@ mod tests {
     /// A record that was dropped and comes back has no generation that it had before.
     #[test]
     fn shrinking_brings_no_handle_back_to_life() {
-        let mut records = Records::new();
+        let mut records = Records::<()>::new();
         let mut handles = Handles::new(NonZeroU32::MIN);
         let mut dead = alloc::vec::Vec::new();
         for round in 0..5 {

@@ -143,6 +143,11 @@ impl Chunks {
         None
     }
 
+    #[inline]
+    pub(super) fn home(&self, index: u32) -> Home {
+        self.chunks[index].home
+    }
+
     /// The list that a chunk is in, if it is in one without a timer.
     #[inline]
     pub(super) fn idle(&self, index: u32) -> Option<Home> {

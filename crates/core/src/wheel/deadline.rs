@@ -9,9 +9,11 @@
 //!   deadline       ─────────▶ best = 90, 60, stop
 //! ```
 //!
-//! The answer is kept. It is looked for again when the timer that had it is gone. What is kept is a lower
-//! bound: a slot does not raise its own when a timer leaves it. The look is bounded as well, and says the
-//! time up to which it came; to ask the hardware for too early a time costs one more look, then.
+//! The answer is kept. When the timer that had it is gone, it is looked for again at the end of a turn, once somebody has
+//! asked. What is kept is a lower bound: a slot does not raise its own when a timer leaves it. The look is bounded as
+//! well, and says the time up to which it came; to ask the hardware for too early a time costs one more look, then.
+
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::Wheel;
 use super::chunk::NIL;
@@ -23,11 +25,19 @@ pub(super) struct Earliest {
     pub(super) at: u64,
     /// The timer that had it is gone.
     pub(super) gone: bool,
+    /// Somebody has asked: who never sleeps need not know.
+    is_asked_for: AtomicBool,
 }
 
 impl Earliest {
     pub(super) const fn new() -> Self {
-        Earliest { at: u64::MAX, gone: false }
+        Earliest { at: u64::MAX, gone: false, is_asked_for: AtomicBool::new(false) }
+    }
+
+    /// Nothing is pending.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        (self.at, self.gone) = (u64::MAX, false);
     }
 
     #[inline]
@@ -41,13 +51,16 @@ impl Earliest {
     }
 }
 
-impl Wheel {
-    /// No deadline is before this; exactly the earliest one while everything is in the run. [`u64::MAX`] is
+impl<E> Wheel<E> {
+    /// No deadline is before this; exactly the earliest one while everything is at the front. [`u64::MAX`] is
     /// never.
     #[inline]
     pub(crate) fn earliest_deadline(&self) -> u64 {
-        if self.is_small() && self.earliest_is_unknown() {
-            self.earliest_in_front()
+        if !self.earliest.is_asked_for.load(Ordering::Relaxed) {
+            self.earliest.is_asked_for.store(true, Ordering::Relaxed);
+        }
+        if self.earliest.at < self.gate || (self.earliest_is_unknown() && self.is_small()) {
+            self.find_earliest()
         } else {
             self.earliest.at
         }
@@ -60,11 +73,11 @@ impl Wheel {
         (self.earliest.gone && self.earliest.at != u64::MAX) || self.earliest.at < self.gate
     }
 
-    /// Looks for the earliest deadline anew, if it is not known.
+    /// Looks for the earliest deadline anew, if it is not known and somebody has asked.
     #[inline]
     pub(super) fn refresh_earliest(&mut self) {
-        if self.earliest_is_unknown() {
-            self.earliest = Earliest { at: self.find_earliest(), gone: false };
+        if self.earliest_is_unknown() && *self.earliest.is_asked_for.get_mut() {
+            (self.earliest.at, self.earliest.gone) = (self.find_earliest(), false);
         }
     }
 
@@ -81,13 +94,12 @@ impl Wheel {
 
     fn earliest_in_front(&self) -> u64 {
         let front = &self.front;
-        let Some(best) = front.heap.earliest_deadline(MOST_SLOTS) else { return front.least_due() };
-        let mut best = best;
+        let mut best = front.heap.earliest_deadline(MOST_SLOTS, &self.records, &self.margins);
         for entry in front.run.entries() {
             if entry.due >= best {
                 break;
             }
-            best = best.min(entry.deadline());
+            best = best.min(self.records[entry.timer].deadline(&self.margins));
         }
         let mut chunk = front.chain.list.head;
         for _ in 0..MOST_CHUNKS {
@@ -95,7 +107,7 @@ impl Wheel {
                 return best;
             }
             for timer in self.slots.chunks.handful(chunk).iter() {
-                best = best.min(self.records[timer].deadline());
+                best = best.min(self.records[timer].deadline(&self.margins));
             }
             chunk = self.slots.chunks.next(chunk);
         }

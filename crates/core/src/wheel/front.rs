@@ -5,12 +5,12 @@
 //! there by way of level 1. Order is therefore not kept but made, when a slot comes due:
 //!
 //! ```text
-//!                        up to 4 chunks: sorted ────────────▶ run, up to 52 entries ─┐
-//!   slot that came due ─┤                                      ▲                     ├─▶ the least of both
-//!                        more: looked through, chunk by chunk ─┤ in order: a chunk   │
-//!                                                              │ at a time           │
-//!                                                              └ not: poured into ─▶ heap ─┘
-//!                                              timers set below the horizon ────────▲
+//!                        up to 4 chunks ─────────────────────┐      ┌─ in order ─▶ run ──┐
+//!   slot that came due ─┤                                    ├─▶ each                    ├─▶ the least of both
+//!                        more: looked through, by the chunk ─┤      └─ not ─────▶ heap ──┘
+//!                            in order: a chunk at a time     │
+//!                            not: all of it                  │
+//!                            timers set below the horizon ───┘
 //! ```
 //!
 //! A slot of a hundred thousand timers that fall due together is handed out chunk by chunk from where it
@@ -20,7 +20,7 @@
 use super::Wheel;
 use super::chunk::{Home, List, NIL, ROOM};
 use super::heap::Heap;
-use super::record::{Entry, Late, Place, Records};
+use super::record::{Entry, Key, Place, Records, Sequence};
 
 #[derive(Debug)]
 pub(super) struct Front {
@@ -29,12 +29,16 @@ pub(super) struct Front {
     pub(super) chain: Chain,
 }
 
-/// A few chunks of entries in order.
+/// Entries in order: a queue that takes in only what comes after all it has. Periodic timers and those put off to the
+/// same time from now do, and cost no search.
+///
+/// What is cancelled within leaves a gap, but not at the ends.
 #[derive(Debug)]
 pub(super) struct Run {
-    entries: [Entry; MOST_IN_RUN],
+    entries: [Entry; ROOM_IN_RUN],
     from: usize,
     to: usize,
+    live: usize,
 }
 
 /// The chunks of a slot that has come due.
@@ -51,7 +55,7 @@ enum Order {
     /// Chunks before `next` are in order, and `highest` is the last of what they hold.
     Looking {
         next: u32,
-        highest: (u64, u64),
+        highest: Key,
     },
     Ordered,
     Disordered,
@@ -83,21 +87,24 @@ impl Front {
         self.run.first().filter(|_| self.heap.first().is_none() && ordered())
     }
 
-    /// Drops the least entry; its deadline. There must be one.
+    /// Takes an entry in: O(1) if it is the last of all that came in order, else O(log n).
     #[inline]
-    pub(super) fn drop_least(&mut self, records: &mut Records) -> u64 {
+    pub(super) fn insert<E>(&mut self, entry: Entry, records: &mut Records<E>) {
+        if self.run.has_room_for(&entry) {
+            self.run.append(entry, records);
+        } else {
+            self.heap.push(entry, records);
+        }
+    }
+
+    /// Drops the least entry. There must be one.
+    #[inline]
+    pub(super) fn drop_least<E>(&mut self, records: &mut Records<E>) {
         match (self.run.first(), self.heap.first()) {
             (Some(run), heap) if heap.is_none_or(|heap| run.is_before(heap)) => {
-                let deadline = run.deadline();
-                self.run.from += 1;
-                deadline
+                self.run.remove(self.run.from);
             }
-            (_, Some(heap)) => {
-                let deadline = heap.deadline();
-                self.heap.remove(0, records);
-                deadline
-            }
-            _ => u64::MAX,
+            _ => self.heap.remove(0, records),
         }
     }
 
@@ -111,8 +118,8 @@ impl Front {
 
 impl Run {
     pub(super) const fn new() -> Self {
-        const NONE: Entry = Entry { due: 0, sequence: 0, timer: NIL, late: Late::NEVER };
-        Run { entries: [NONE; MOST_IN_RUN], from: 0, to: 0 }
+        const NONE: Entry = Entry { due: 0, sequence: Sequence::FIRST, timer: NIL };
+        Run { entries: [NONE; ROOM_IN_RUN], from: 0, to: 0, live: 0 }
     }
 
     #[inline]
@@ -122,63 +129,58 @@ impl Run {
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.from == self.to
+        self.live == 0
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries[self.from..self.to].iter().filter(|entry| entry.timer != NIL)
+    }
+
+    /// Whether it comes after all others, and there is room, if need be where the gaps are.
+    #[inline]
+    fn has_room_for(&self, entry: &Entry) -> bool {
+        self.live == 0 || (self.live < MOST_IN_RUN && self.entries[self.to - 1].is_before(entry))
     }
 
     #[inline]
-    pub(super) fn entries(&self) -> &[Entry] {
-        &self.entries[self.from..self.to]
+    fn append<E>(&mut self, entry: Entry, records: &mut Records<E>) {
+        if self.to == ROOM_IN_RUN {
+            self.close_gaps(records);
+        }
+        self.entries[self.to] = entry;
+        records[entry.timer].place = Place::in_run(self.to);
+        (self.to, self.live) = (self.to + 1, self.live + 1);
+    }
+
+    /// At most half of it is in use, so that each entry is moved once on average.
+    #[inline(never)]
+    fn close_gaps<E>(&mut self, records: &mut Records<E>) {
+        let (from, to) = (self.from, self.to);
+        (self.from, self.to) = (0, 0);
+        for at in from..to {
+            let entry = self.entries[at];
+            if entry.timer != NIL {
+                self.entries[self.to] = entry;
+                records[entry.timer].place = Place::in_run(self.to);
+                self.to += 1;
+            }
+        }
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, timer: u32) {
-        if self.first().is_some_and(|entry| entry.timer == timer) {
+    pub(super) fn remove(&mut self, at: usize) {
+        self.live -= 1;
+        if self.live == 0 {
+            (self.from, self.to) = (0, 0);
+            return;
+        }
+        self.entries[at].timer = NIL;
+        while self.entries[self.from].timer == NIL {
             self.from += 1;
-        } else if let Some(at) = self.entries().iter().position(|entry| entry.timer == timer) {
-            let at = self.from + at;
-            self.entries.copy_within(at + 1..self.to, at);
+        }
+        while self.entries[self.to - 1].timer == NIL {
             self.to -= 1;
         }
-    }
-
-    /// Inserts an entry; there must be room. What comes in order goes to the end.
-    #[inline]
-    pub(super) fn insert(&mut self, entry: Entry) {
-        if self.to - self.from > A_FEW && entry.is_before(&self.entries[self.to - A_FEW]) {
-            return self.insert_in_the_middle(entry);
-        }
-        if self.to == MOST_IN_RUN {
-            self.entries.copy_within(self.from.., 0);
-            (self.from, self.to) = (0, self.to - self.from);
-        }
-        let mut at = self.to;
-        self.to += 1;
-        while at > self.from && entry.is_before(&self.entries[at - 1]) {
-            self.entries[at] = self.entries[at - 1];
-            at -= 1;
-        }
-        self.entries[at] = entry;
-    }
-
-    /// The shorter side makes room.
-    #[inline(never)]
-    fn insert_in_the_middle(&mut self, entry: Entry) {
-        let (from, to) = (self.from, self.to);
-        let at = from + self.entries[from..to].partition_point(|other| other.is_before(&entry));
-        if from > 0 && (to == MOST_IN_RUN || at - from < to - at) {
-            self.entries.copy_within(from..at, from - 1);
-            self.entries[at - 1] = entry;
-            self.from -= 1;
-        } else {
-            self.entries.copy_within(at..to, at + 1);
-            self.entries[at] = entry;
-            self.to += 1;
-        }
-    }
-
-    #[inline]
-    pub(super) fn begin(&mut self) {
-        (self.from, self.to) = (0, 0);
     }
 }
 
@@ -186,6 +188,12 @@ impl Chain {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// Whether the slot whose chunks have this home has come due.
+    #[inline]
+    pub(super) fn is(&self, home: Home) -> bool {
+        !self.is_empty() && self.home == home
     }
 
     /// A chunk is about to leave the list: the look through it goes on behind.
@@ -197,17 +205,16 @@ impl Chain {
     }
 }
 
-impl Wheel {
+impl<E> Wheel<E> {
     /// A slot has come due: the front takes what it holds.
     #[inline]
     pub(super) fn ripen(&mut self, mut list: List, chunks: u32, home: Home) {
         if chunks <= 4 {
-            self.front.run.begin();
             while !list.is_empty() {
                 self.load(&mut list);
             }
         } else {
-            let order = Order::Looking { next: list.head, highest: (0, 0) };
+            let order = Order::Looking { next: list.head, highest: Key::ZERO };
             self.front.chain = Chain { list, home, order };
         }
     }
@@ -219,7 +226,6 @@ impl Wheel {
             Order::Ordered if !self.front.run.is_empty() => true,
             Order::Ordered => {
                 let mut list = self.front.chain.list;
-                self.front.run.begin();
                 self.load(&mut list);
                 self.front.chain.list = list;
                 !self.front.run.is_empty()
@@ -239,16 +245,15 @@ impl Wheel {
         }
     }
 
-    /// Moves the first chunk of a list into the run.
+    /// Moves the first chunk of a list to the front.
     #[inline]
     fn load(&mut self, list: &mut List) {
         let handful = self.slots.chunks.take_first(list);
         self.fetch(&handful);
         for timer in handful.iter() {
-            let record = &mut self.records[timer];
-            if record.due >> self.shift < self.horizon {
-                record.place = Place::RUN;
-                self.front.run.insert(record.entry(timer));
+            let entry = self.records[timer].entry(timer);
+            if entry.due >> self.shift < self.horizon {
+                self.front.insert(entry, &mut self.records);
             } else {
                 // Put off after it was filed.
                 self.refile(timer);
@@ -256,19 +261,20 @@ impl Wheel {
         }
     }
 
-    fn look(&mut self, chunk: u32, mut highest: (u64, u64)) {
-        let mut least = (u64::MAX, u64::MAX);
-        let before = highest;
+    fn look(&mut self, chunk: u32, before: Key) {
+        let (mut highest, mut is_ordered) = (before, true);
         let handful = self.slots.chunks.handful(chunk);
         self.fetch(&handful);
         for timer in handful.iter() {
             let record = &self.records[timer];
             if record.due >> self.shift < self.horizon {
-                least = least.min((record.due, record.sequence));
-                highest = highest.max((record.due, record.sequence));
+                is_ordered &= before.is_before(record.key());
+                if highest.is_before(record.key()) {
+                    highest = record.key();
+                }
             }
         }
-        self.front.chain.order = if least > before {
+        self.front.chain.order = if is_ordered {
             Order::Looking { next: self.slots.chunks.next(chunk), highest }
         } else {
             Order::Disordered
@@ -287,10 +293,10 @@ impl Wheel {
     }
 }
 
-/// So many entries are passed one after the other; a search costs as much.
-const A_FEW: usize = 8;
-/// Entries of the run: what is sorted in a microsecond at the worst, and all timers while there are few.
-pub(super) const MOST_IN_RUN: usize = 64;
+/// Entries of the run: all timers while there are few.
+const MOST_IN_RUN: usize = super::small::MOST;
+/// Places for them, and as many gaps.
+const ROOM_IN_RUN: usize = 2 * MOST_IN_RUN;
 
 const _: () = assert!(MOST_IN_RUN >= 4 * ROOM);
 
@@ -298,50 +304,50 @@ const _: () = assert!(MOST_IN_RUN >= 4 * ROOM);
 mod tests {
     use alloc::vec::Vec;
 
+    use super::super::record::{Filed, Record};
     use super::*;
 
-    fn entry(due: u64) -> Entry {
-        Entry { due, sequence: 0, timer: due as u32, late: Late::NEVER }
-    }
-
-    /// A run of so many, due every ten nanoseconds from 1,000 on, of which `gone` have come out before.
-    fn run(gone: u32, len: usize) -> Run {
-        let mut run = Run::new();
-        (0..gone).for_each(|timer| run.insert(entry(timer.into())));
-        (0..gone).for_each(|timer| run.remove(timer));
-        (0..len as u64).for_each(|at| run.insert(entry(1_000 + 10 * at)));
-        run
-    }
-
-    /// About the few that are passed one by one, about twice as many, and more.
-    const LENGTHS: [usize; 10] = [0, 1, 7, 8, 9, 10, 16, 17, 18, 43];
-
-    /// Wherever an entry belongs the run is in order, and what makes room is the shorter side: the front, if it is
-    /// more than a few entries from the end and the back is not shorter.
+    /// Entries come and go at random, in order and not: the least is the least, each record knows its place, gaps are
+    /// closed, and what comes in order never goes through the heap.
     #[test]
-    fn the_shorter_side_makes_room() {
-        for (gone, len) in [0, 1, 20].into_iter().flat_map(|gone| LENGTHS.map(move |len| (gone, len))) {
-            for before in 0..=len {
-                let mut run = run(gone, len);
-                let (from, to) = (run.from, run.to);
-                run.insert(entry(995 + 10 * before as u64));
-                let is_front = len > A_FEW && from > 0 && before < len - before && before + A_FEW <= len;
-                let expected = if is_front { (from - 1, to) } else { (from, to + 1) };
-                assert_eq!((run.from, run.to), expected, "before entry {before} of {len}, {gone} gone");
-                let dues: Vec<u64> = run.entries().iter().map(|entry| entry.due).collect();
-                assert!(dues.is_sorted() && dues.len() == len + 1);
+    fn the_front_is_a_queue_of_what_comes_in_order() {
+        for out_of_order in [0, 1, 5] {
+            let (mut front, mut records) = (Front::new(), Records::<()>::new());
+            (0..MOST_IN_RUN).for_each(|_| records.push(Record::new(1)));
+            let mut filed: Vec<Entry> = Vec::new();
+            let mut random = 7u64;
+            let mut below = |limit: u64| {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (random >> 33) % limit
+            };
+            for step in 0..if cfg!(miri) { 400 } else { 20_000u64 } {
+                let timer = below(MOST_IN_RUN as u64) as u32;
+                if let Some(at) = filed.iter().position(|entry| entry.timer == timer) {
+                    filed.swap_remove(at);
+                    match records[timer].place.filed() {
+                        Filed::Run { at } => front.run.remove(at),
+                        Filed::Heap { at } => front.heap.remove(at, &mut records),
+                        place => panic!("{place:?}"),
+                    }
+                }
+                let due = 1_000 + step - if below(10) < out_of_order { below(200) } else { 0 };
+                let entry = Entry { due: due.max(1), sequence: Sequence::FIRST, timer };
+                if below(4) > 0 {
+                    filed.push(entry);
+                    front.insert(entry, &mut records);
+                }
+                let least = filed.iter().map(|entry| entry.due).min();
+                assert_eq!(front.least().map(|entry| entry.due), least);
+                assert!(out_of_order > 0 || front.heap.first().is_none());
+                assert!(front.run.entries().is_sorted_by_key(|entry| entry.due));
+                for entry in front.run.entries() {
+                    let Filed::Run { at } = records[entry.timer].place.filed() else {
+                        panic!("not in the run")
+                    };
+                    assert_eq!(front.run.entries[at].timer, entry.timer);
+                }
             }
-        }
-    }
-
-    /// Where there is no room behind, there is before: the run begins anew, or makes room at its front.
-    #[test]
-    fn a_run_at_its_end_has_the_room_before_it() {
-        for before in 0..=50 {
-            let mut run = run((MOST_IN_RUN - 50) as u32, 50);
-            assert_eq!((run.from, run.to), (MOST_IN_RUN - 50, MOST_IN_RUN));
-            run.insert(entry(995 + 10 * before));
-            assert!(run.entries().is_sorted_by_key(|entry| entry.due) && run.entries().len() == 51);
         }
     }
 }

@@ -1,11 +1,12 @@
-//! A binary heap that each record knows its place in: timers set for a time that slots have been emptied up to, and
-//! what came out of a slot in no order.
+//! A 4-ary heap that each record knows its place in: timers set for a time that slots have been emptied up to, and what
+//! came out of a slot in no order.
 //!
 //! A slot of the wheel says nothing about the order within it, and how many timers are set for "now" has no limit:
 //! what the [run](super::front) cannot hold is here.
 
 use alloc::vec::Vec;
 
+use super::margin::Margins;
 use super::record::{Entry, Place, Records};
 
 #[derive(Debug)]
@@ -25,40 +26,38 @@ impl Heap {
 
     /// O(log n).
     #[inline]
-    pub(super) fn push(&mut self, entry: Entry, records: &mut Records) {
+    pub(super) fn push<E>(&mut self, entry: Entry, records: &mut Records<E>) {
         self.entries.push(entry);
         self.sift_up(self.entries.len() - 1, entry, records);
     }
 
     /// Removes the entry at a place: O(log n).
-    ///
-    /// The gap goes down to a leaf, past the lesser child each time, and the last entry up from there: it
-    /// belongs near the leaves, so that most of the way costs one comparison a level.
     #[inline]
-    pub(super) fn remove(&mut self, at: usize, records: &mut Records) {
+    pub(super) fn remove<E>(&mut self, at: usize, records: &mut Records<E>) {
         let Some(last) = self.entries.pop() else { return };
-        let (mut gap, end) = (at, self.entries.len());
-        if gap >= end {
-            return;
+        if at < self.entries.len() {
+            self.replace(at, last, records);
         }
-        while let Some(&[left, right]) =
-            self.entries.get(2 * gap + 1..2 * gap + 3).and_then(|two| two.first_chunk())
-        {
-            let right_is_less = right.is_before(&left);
-            self.put(gap, if right_is_less { right } else { left }, records);
-            gap = 2 * gap + 1 + usize::from(right_is_less);
-        }
-        if let Some(&left) = self.entries.get(2 * gap + 1) {
-            self.put(gap, left, records);
-            gap = 2 * gap + 1;
-        }
-        self.sift_up(gap, last, records);
     }
 
-    /// The earliest deadline of all entries. `None` if there are more than `most`.
-    pub(super) fn earliest_deadline(&self, most: usize) -> Option<u64> {
-        let all = || self.entries.iter().map(Entry::deadline).fold(u64::MAX, u64::min);
-        (self.entries.len() <= most).then(all)
+    #[inline]
+    fn replace<E>(&mut self, at: usize, entry: Entry, records: &mut Records<E>) {
+        if at > 0 && entry.is_before(&self.entries[(at - 1) / ARITY]) {
+            self.sift_up(at, entry, records);
+        } else {
+            self.sift_down(at, entry, records);
+        }
+    }
+
+    /// The earliest deadline of all entries, or the first due time if there are more than `most`. The records of those
+    /// that are due after the best found are not looked at.
+    pub(super) fn earliest_deadline<E>(&self, most: usize, records: &Records<E>, margins: &Margins) -> u64 {
+        if self.entries.len() > most {
+            return self.entries[0].due;
+        }
+        self.entries.iter().fold(u64::MAX, |best, entry| {
+            if entry.due >= best { best } else { best.min(records[entry.timer].deadline(margins)) }
+        })
     }
 
     pub(super) fn shrink(&mut self) {
@@ -67,9 +66,9 @@ impl Heap {
 
     /// The entry on its way is held, not swapped: each that it passes is written once.
     #[inline]
-    fn sift_up(&mut self, mut at: usize, entry: Entry, records: &mut Records) {
+    fn sift_up<E>(&mut self, mut at: usize, entry: Entry, records: &mut Records<E>) {
         while at > 0 {
-            let parent = (at - 1) / 2;
+            let parent = (at - 1) / ARITY;
             let above = self.entries[parent];
             if !entry.is_before(&above) {
                 break;
@@ -81,8 +80,34 @@ impl Heap {
     }
 
     #[inline]
-    fn put(&mut self, at: usize, entry: Entry, records: &mut Records) {
+    fn sift_down<E>(&mut self, mut at: usize, entry: Entry, records: &mut Records<E>) {
+        loop {
+            let first = ARITY * at + 1;
+            let Some(children) = self.entries.get(first..self.entries.len().min(first + ARITY)) else {
+                break;
+            };
+            let Some((mut least, rest)) = children.split_first() else { break };
+            let mut which = first;
+            for (child, next) in rest.iter().zip(first + 1..) {
+                if child.is_before(least) {
+                    (least, which) = (child, next);
+                }
+            }
+            if !least.is_before(&entry) {
+                break;
+            }
+            let least = *least;
+            self.put(at, least, records);
+            at = which;
+        }
+        self.put(at, entry, records);
+    }
+
+    #[inline]
+    fn put<E>(&mut self, at: usize, entry: Entry, records: &mut Records<E>) {
         self.entries[at] = entry;
         records[entry.timer].place = Place::in_heap(at);
     }
 }
+
+const ARITY: usize = 4;

@@ -51,7 +51,7 @@ impl Inbox {
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, at: usize, records: &mut Records) {
+    pub(super) fn remove<E>(&mut self, at: usize, records: &mut Records<E>) {
         self.len -= 1;
         let last = self.len as usize;
         if at != last {
@@ -62,7 +62,7 @@ impl Inbox {
     }
 }
 
-impl Wheel {
+impl<E> Wheel<E> {
     /// Files what is in the inbox: a quantum of work.
     ///
     /// Where the horizon was when they were set: behind older ones with the same due time, not on a level below

@@ -15,8 +15,8 @@
 //! over 8.6 s. Timers that were put off meanwhile go to where they belong now. If nobody
 //! looked in time, what is left is moved when it is needed, still one chunk a step.
 
+use super::Wheel;
 use super::level::{BLOCK_BITS, LEVELS, Reach, SlotId};
-use super::{Near, Wheel};
 
 /// Of each level, when its next slot is to be moved down.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Migrations {
     }
 }
 
-impl Wheel {
+impl<E> Wheel<E> {
     /// Moves the horizon on. Nothing may be filed between the old place and the new one.
     #[inline]
     pub(super) fn move_horizon(&mut self, to: u64) {
@@ -68,13 +68,13 @@ impl Wheel {
 
     /// Moves one chunk that should have been moved before the horizon came here. False if there is none.
     #[inline]
-    pub(super) fn migrate_overdue(&mut self, near: &impl Near) -> bool {
+    pub(super) fn migrate_overdue(&mut self) -> bool {
         if self.migrations.overdue == 0 {
             return false;
         }
         // The highest first: what it holds may go to any level below.
         let level = self.migrations.overdue.ilog2() as usize;
-        if !self.migrate(SlotId::of(level, self.horizon), near) {
+        if !self.migrate(SlotId::of(level, self.horizon)) {
             self.migrations.overdue &= !(1 << level);
         }
         true
@@ -82,13 +82,13 @@ impl Wheel {
 
     /// Moves one chunk whose time has come by `now`, in nanoseconds. False if there is none.
     #[inline]
-    pub(super) fn migrate_in_time(&mut self, now: u64, near: &impl Near) -> bool {
+    pub(super) fn migrate_in_time(&mut self, now: u64) -> bool {
         if now < self.migrations.next || self.migrations.next == u64::MAX {
             return false;
         }
         if let Some(level) = self.migrations.at.iter().position(|&at| at <= now) {
             let at = self.migrations.at[level];
-            self.migrate(SlotId::of(level, self.next_slot(level)), near);
+            self.migrate(SlotId::of(level, self.next_slot(level)));
             self.schedule_migration(level, at);
         }
         true
@@ -112,15 +112,12 @@ impl Wheel {
     }
 
     /// Moves the first chunk of a slot to where its timers belong now. False if the slot is empty.
-    fn migrate(&mut self, id: SlotId, near: &impl Near) -> bool {
+    fn migrate(&mut self, id: SlotId) -> bool {
         let Some(slot) = self.slots.levels[id.level].slot_mut(id.index) else { return false };
         let handful = self.slots.chunks.take_first(&mut slot.list);
         slot.chunks -= 1;
         if slot.list.is_empty() {
             self.slots.levels[id.level].clear(id.index, &mut self.slots.spare);
-        }
-        if id.level == 1 {
-            core::hint::black_box(handful.iter().fold(0, |read, timer| read ^ near.read(timer)));
         }
         self.fetch(&handful);
         for timer in handful.iter() {

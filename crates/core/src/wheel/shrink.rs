@@ -8,11 +8,12 @@
 use super::Wheel;
 use super::chunk::List;
 use super::level::Spare;
+use super::margin::Margins;
 use super::migration::Migrations;
-use super::record::Filed;
+use super::record::{Filed, Terms};
 use super::slots::Slots;
 
-impl Wheel {
+impl<E> Wheel<E> {
     /// Gives back all memory but that of what is filed. O(n).
     ///
     /// Records stay: only the owner knows which of them are in use.
@@ -21,13 +22,27 @@ impl Wheel {
         self.slots.reach = before.reach;
         self.front.chain.list = List::EMPTY;
         for timer in 0..self.records.len() as u32 {
-            if matches!(self.records[timer].place.filed(), Filed::Chunk { .. }) {
+            let record = &self.records[timer];
+            if record.is_filed() && matches!(record.place.filed(), Filed::Chunk { .. }) {
                 self.refile(timer);
             }
         }
         self.front.heap.shrink();
+        self.shrink_margins();
         self.slots.spare = Spare::new();
         // What was to be moved down has been: a timer is never filed in a level's next slot.
         self.migrations = Migrations::new();
+    }
+
+    fn shrink_margins(&mut self) {
+        let before = core::mem::replace(&mut self.margins, Margins::new());
+        for timer in 0..self.records.len() as u32 {
+            let record = &mut self.records[timer];
+            let (key, due) = (record.key(), record.due);
+            if let Some(held) = &mut record.held {
+                let (asked, deadline) = (before.asked(held.margin, due), before.deadline(held.margin, due));
+                held.margin = self.margins.keep(&Terms { key, asked, deadline });
+            }
+        }
     }
 }

@@ -1,30 +1,27 @@
-//! Few timers: all of them in order in the run at the front, and no wheel behind it.
+//! Few timers: all of them at the front, and no wheel behind it.
 //!
-//! At one flow no wheel is as quick as a short array in order, and nobody wants a wheel's memory for three timers. It
-//! *is* the front, with its horizon at the end of time, so that nothing is filed behind it.
+//! For a few flows no wheel is as quick as a queue of those in order beside a heap of the others, and nobody wants a
+//! wheel's memory for three timers. Both *are* the front, with its horizon at the end of time, so that nothing is filed
+//! behind it.
 //!
 //! ```text
 //!   timers   1 ………… 16 ………… 64 | 65 …………        horizon = the present granule: the rest is in slots
 //!                      ◀── gathered when a turn is over and only 16 are left
 //! ```
-//!
-//! To insert one moves the lesser side, 16 entries of 24 bytes on average where there are 64: less than a heap of as
-//! many compares and swaps, and no record has to know its place.
 
 use super::Wheel;
-use super::chunk::List;
-use super::front::{MOST_IN_RUN, Run};
+use super::chunk::{List, NIL};
 use super::level::{BLOCK, Reach};
 use super::migration::Migrations;
 
-impl Wheel {
-    /// Whether all timers are in the run.
+impl<E> Wheel<E> {
+    /// Whether all timers are at the front.
     #[inline]
     pub(super) fn is_small(&self) -> bool {
         self.horizon == u64::MAX
     }
 
-    /// Too many for the run: puts the horizon at the present and files what lies beyond.
+    /// Too many for the front alone: puts the horizon at the present and files what lies beyond.
     ///
     /// A few microseconds, once.
     #[inline(never)]
@@ -32,13 +29,18 @@ impl Wheel {
         self.refresh_earliest();
         let horizon = (now >> self.shift) + 1;
         (self.horizon, self.slots.reach) = (horizon, Reach::from(horizon));
-        let run = core::mem::replace(&mut self.front.run, Run::new());
-        for entry in run.entries() {
-            self.refile(entry.timer);
+        // In the order in which they would come out, so that slots have them so.
+        let mut few = [NIL; MOST];
+        let mut len = 0;
+        while let Some(least) = self.front.least() {
+            few[len] = least.timer;
+            len += 1;
+            self.front.drop_least(&mut self.records);
         }
+        few[..len].iter().for_each(|&timer| self.refile(timer));
     }
 
-    /// Few enough for the run alone: takes them out of their slots.
+    /// Few enough for the front alone: takes them out of their slots.
     ///
     /// There are no more chunks than timers, so this is bounded as they are.
     #[inline(never)]
@@ -47,10 +49,6 @@ impl Wheel {
         self.migrations = Migrations::new();
         // What the slots promised is early where timers were cancelled.
         self.earliest.gone = true;
-        while let Some(&entry) = self.front.heap.first() {
-            self.front.heap.remove(0, &mut self.records);
-            self.refile(entry.timer);
-        }
         for level in 0..self.slots.levels.len() {
             for half in 0..2 {
                 while let Some(index) = self.slots.levels[level].first(half) {
@@ -74,10 +72,9 @@ impl Wheel {
     }
 }
 
-/// Above this many timers, a wheel: to move so many entries has lost its advantage.
+/// Above this many timers, a wheel.
 pub(crate) const MOST: usize = 64;
-const _: () = assert!(MOST <= MOST_IN_RUN);
-/// At so few, the run again; far enough below that a load about the limit does not move to and fro.
+/// At so few, the front alone again; far enough below that a load about the limit does not move to and fro.
 pub(super) fn few(most: u32) -> u32 {
     most / 4
 }

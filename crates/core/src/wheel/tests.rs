@@ -8,17 +8,18 @@ mod invariants;
 extern crate std;
 
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use super::chunk::ROOM;
 use super::level::{BLOCK_BITS, LEVELS};
-use super::record::{Filed, Late, Place, Record, Terms};
+use super::record::{Filed, Key, Record, Sequence, Terms};
 use super::{Pull, Wheel};
 
 /// A wheel with a clock and its own sequence.
 struct Driver {
-    wheel: Wheel,
+    wheel: Wheel<()>,
     now: u64,
-    sequence: u64,
+    sequence: Sequence,
     /// The most records touched by one quantum, and by one turn beyond those that came out.
     most_in_quantum: usize,
     most_in_turn: usize,
@@ -27,17 +28,17 @@ struct Driver {
 impl Driver {
     fn new(now: u64) -> Self {
         let wheel = Wheel::new(TICK, 0);
-        Driver { wheel, now, sequence: 0, most_in_quantum: 0, most_in_turn: 0 }
+        Driver { wheel, now, sequence: BELOW_WRAP, most_in_quantum: 0, most_in_turn: 0 }
     }
 
     fn set(&mut self, timer: u32, due: u64) {
         while self.wheel.records.len() <= timer as usize {
             self.wheel.records.push(Record::new(1));
         }
-        let terms = Terms { due, sequence: self.sequence, early: 0, late: Late::from_nanos(0) };
-        self.sequence += 1;
+        let key = Key { due, sequence: self.sequence.advance() };
+        let terms = Terms { key, asked: due, deadline: due };
         if !self.wheel.records[timer].is_filed() {
-            self.wheel.insert(self.now, timer, &terms);
+            self.wheel.insert(self.now, timer, &terms, ());
         } else if !self.wheel.put_off(timer, &terms) {
             self.wheel.move_to(self.now, timer, &terms);
         }
@@ -62,14 +63,14 @@ impl Driver {
         }
         loop {
             let quantum = self.wheel.touched;
-            let more = match self.wheel.pull(now, &()) {
-                Pull::Least((due, _), timer) if due <= now => {
+            let more = match self.wheel.pull(now) {
+                Pull::Least(Key { due, .. }, timer) if due <= now => {
                     self.remove(timer);
                     out.push(timer);
                     true
                 }
                 Pull::More => true,
-                _ => self.wheel.tidy(now, &()),
+                _ => self.wheel.tidy(now),
             };
             self.most_in_quantum = self.most_in_quantum.max(self.wheel.touched - quantum);
             if !more {
@@ -182,7 +183,7 @@ fn a_full_slot_is_handed_out_in_order_while_it_changes() {
     let (mut out, mut cancelled, mut quanta) = (Vec::new(), 0, 0);
     loop {
         quanta += 1;
-        match driver.wheel.pull(due, &()) {
+        match driver.wheel.pull(due) {
             Pull::Least(_, timer) => {
                 driver.remove(timer);
                 out.push(timer);
@@ -235,7 +236,7 @@ fn equal_times_come_out_in_the_order_they_were_set_whatever_way_they_came() {
 fn putting_off_touches_no_chunk() {
     let mut driver = Driver::new(0);
     (0..200).for_each(|timer| driver.set(timer, 1_000 * TICK));
-    driver.wheel.pull(0, &());
+    driver.wheel.pull(0);
     let places =
         |driver: &Driver| (0..200).map(|timer| driver.wheel.records[timer].place).collect::<Vec<_>>();
     let before = places(&driver);
@@ -253,7 +254,7 @@ fn putting_off_touches_no_chunk() {
 fn what_is_cancelled_young_touches_no_slot() {
     let mut driver = Driver::new(0);
     (0..1_000).for_each(|timer| driver.set(timer, (50_000 + u64::from(timer)) * TICK));
-    driver.wheel.pull(0, &());
+    driver.wheel.pull(0);
     for round in 0..10_000 {
         let timer = 1_000 + round % 10;
         if round >= 10 {
@@ -316,12 +317,12 @@ fn removal_leaves_every_other_timer_where_it_is() {
     let mut driver = Driver::new(0);
     (0..1_000).for_each(|timer| driver.set(timer, (1 + u64::from(timer) % 7) * 100 * TICK));
     // What is still in the inbox is filed.
-    assert!(matches!(driver.wheel.pull(0, &()), Pull::Idle));
+    assert!(matches!(driver.wheel.pull(0), Pull::Idle));
     let places: Vec<_> = (0..1_000).map(|timer| driver.wheel.records[timer].place).collect();
     (0..1_000).filter(|timer| timer % 3 == 0).for_each(|timer| assert!(driver.remove(timer)));
     for timer in 0..1_000u32 {
-        let place = driver.wheel.records[timer].place;
-        assert_eq!(place, if timer % 3 == 0 { Place::NOWHERE } else { places[timer as usize] });
+        let record = &driver.wheel.records[timer];
+        assert!(if timer % 3 == 0 { !record.is_filed() } else { record.place == places[timer as usize] });
         assert!(timer % 3 != 0 || !driver.remove(timer), "removed twice");
     }
     assert_eq!(driver.wheel.touched, 0);
@@ -354,7 +355,7 @@ fn shrinking_loses_nothing() {
         let before = driver.wheel.len();
         let mut out = 0;
         for _ in 0..moment {
-            if let Pull::Least((due, _), timer) = driver.wheel.pull(900_000 * TICK, &()) {
+            if let Pull::Least(Key { due, .. }, timer) = driver.wheel.pull(900_000 * TICK) {
                 if due > 900_000 * TICK {
                     break;
                 }
@@ -363,12 +364,12 @@ fn shrinking_loses_nothing() {
             }
         }
         driver.wheel.shrink();
-        let mut last = (0, 0);
+        let mut last = Key::ZERO;
         let end = 1 << 60;
         loop {
-            match driver.wheel.pull(end, &()) {
+            match driver.wheel.pull(end) {
                 Pull::Least(key, timer) => {
-                    assert!(key > last);
+                    assert!(last.is_before(key));
                     last = key;
                     driver.remove(timer);
                     out += 1;
@@ -396,7 +397,7 @@ fn the_table_of_levels_is_true() {
         include_str!("../wheel.rs").lines().filter_map(|line| line.strip_prefix("//! ")).collect();
     let rows: Vec<&str> = rows.into_iter().filter(is_row).collect();
     assert_eq!(rows.len(), LEVELS);
-    let shift = Wheel::new(TICK, 0).shift;
+    let shift = Wheel::<()>::new(TICK, 0).shift;
     let is_about = |said: f64, width: u64| (said / width as f64 - 1.0).abs() < 0.015;
     for (level, row) in rows.iter().enumerate() {
         let words: Vec<&str> = row.split(' ').filter(|&word| word != "|").collect();
@@ -421,5 +422,7 @@ fn the_table_of_levels_is_true() {
 
 /// The most records that a quantum fetches.
 const MOST: usize = 4 * ROOM;
+/// A few timers before the sequence begins anew, so that each test has it in its midst.
+const BELOW_WRAP: Sequence = Sequence::starting(NonZeroU32::new(u32::MAX - 60).unwrap());
 /// A microsecond, as multiples of which the tests set timers.
 const TICK: u64 = 1_000;

@@ -71,6 +71,7 @@ impl Pair {
             .tick(Duration::from_nanos(tick))
             .clock_step(Duration::from_nanos(clock_step))
             .first_generation(NonZeroU32::new(first_generation).unwrap())
+            .first_sequence(NonZeroU32::new(u32::MAX - 10).unwrap())
             .few(few);
         Pair {
             real: SoftTimers::new(config),

@@ -172,7 +172,7 @@ impl Model {
     fn deadline(&self, due: u64, delay: u64, slack: ModelSlack, effective: u64) -> Option<u64> {
         let deadline = due.saturating_add(self.width(slack, delay)?).max(effective);
         // Nobody has to look at the end of time.
-        (deadline != u64::MAX).then(|| effective + kept(deadline - effective))
+        (deadline != u64::MAX).then_some(deadline)
     }
 
     fn next_sequence(&mut self) -> u64 {
@@ -183,11 +183,4 @@ impl Model {
     fn position(&self, event: u32) -> Option<usize> {
         self.entries.iter().position(|entry| entry.event == event)
     }
-}
-
-/// What is kept of the time from an event's place to its deadline: the 20 highest bits, and six days at the most.
-fn kept(nanos: u64) -> u64 {
-    let most = (1 << 49) - (1 << 29);
-    let below = nanos.checked_ilog2().map_or(0, |highest| highest.saturating_sub(19));
-    (nanos >> below << below).min(most)
 }

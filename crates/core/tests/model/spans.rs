@@ -38,6 +38,7 @@ impl Spans {
         let mut random = Random { choices: choices.iter().copied().collect(), state: seed };
         let few = [0, 16, 64][random.below(3) as usize];
         let config = Config::default().few(few).first_generation(NonZeroU32::new(first_generation).unwrap());
+        let config = config.first_sequence(NonZeroU32::new(u32::MAX - 50).unwrap());
         let end = u64::MAX;
         let begins = [0, 1, 1 << 33, 1 << 45, end >> 1, end - (1 << 43), end - (1 << 25), end - (1 << 12)];
         let now = begins[random.below(begins.len() as u64) as usize];

@@ -13,7 +13,7 @@ fn slot_of(times: &[u64]) -> Driver {
     driver.wheel = Wheel::new(1, 0);
     let timers = times.iter().flat_map(|&time| [time; ROOM]);
     (0..).zip(timers).for_each(|(timer, time)| driver.set(timer, SLOT + time));
-    assert_eq!(driver.wheel.pull(0, &()), Pull::Idle, "what is in the inbox is filed");
+    assert_eq!(driver.wheel.pull(0), Pull::Idle, "what is in the inbox is filed");
     driver
 }
 
@@ -22,7 +22,7 @@ fn chunk(number: usize) -> core::ops::Range<u32> {
     (number * ROOM) as u32..((number + 1) * ROOM) as u32
 }
 
-fn is_in_heap(record: &Record) -> bool {
+fn is_in_heap(record: &Record<()>) -> bool {
     matches!(record.place.filed(), Filed::Heap { .. })
 }
 
@@ -31,7 +31,7 @@ fn is_in_heap(record: &Record) -> bool {
 fn the_look_through_a_slot_passes_nothing_over() {
     let mut driver = slot_of(&[100, 100, 100, 100, 50, 100, 100, 100]);
     for _ in 0..3 {
-        assert_eq!(driver.wheel.pull(SLOT + 100, &()), Pull::More);
+        assert_eq!(driver.wheel.pull(SLOT + 100), Pull::More);
     }
     for timer in chunk(6).chain(chunk(7)) {
         assert!(driver.remove(timer));
@@ -46,14 +46,14 @@ fn the_look_through_a_slot_goes_on_when_what_it_has_seen_is_cancelled() {
     for gone in [[0, 1], [1, 2], [2, 3]] {
         let mut driver = slot_of(&[100; 8]);
         for _ in 0..3 {
-            assert_eq!(driver.wheel.pull(SLOT + 100, &()), Pull::More);
+            assert_eq!(driver.wheel.pull(SLOT + 100), Pull::More);
         }
         let touched = driver.wheel.touched;
         for timer in gone.into_iter().flat_map(chunk) {
             assert!(driver.remove(timer));
         }
         let (mut looks, left) = (0, 6 * ROOM);
-        while driver.wheel.pull(SLOT + 100, &()) == Pull::More {
+        while driver.wheel.pull(SLOT + 100) == Pull::More {
             looks += 1;
         }
         assert!(looks <= 8 && driver.wheel.touched - touched <= left + ROOM, "{gone:?}: {looks} looks");
@@ -72,7 +72,7 @@ fn what_is_in_order_is_not_sorted() {
         let mut out = Vec::new();
         loop {
             assert!((0..timers).all(|timer| !is_in_heap(&driver.wheel.records[timer])), "{chunks} chunks");
-            match driver.wheel.pull(SLOT + 100, &()) {
+            match driver.wheel.pull(SLOT + 100) {
                 Pull::Least(_, timer) => {
                     driver.remove(timer);
                     out.push(timer);
@@ -92,7 +92,7 @@ fn what_is_in_order_is_not_sorted() {
 fn the_horizon_stays_while_a_slot_is_handed_out() {
     let mut driver = slot_of(&[100; 8]);
     driver.set(13, SLOT + 500);
-    while driver.wheel.pull(SLOT + 100, &()) == Pull::More {}
+    while driver.wheel.pull(SLOT + 100) == Pull::More {}
     driver.now = SLOT + 10 * BLOCK;
     (200..217).for_each(|timer| driver.set(timer, SLOT + 100 * BLOCK));
     let out = driver.turn(driver.now);
@@ -107,9 +107,9 @@ fn a_chunk_that_is_handed_out_is_not_counted_where_its_slot_was() {
     driver.wheel = Wheel::new(1, 0);
     let (before, after) = (BLOCK - 100, 3 * BLOCK - 100);
     (0..chunk(8).start).for_each(|timer| driver.set(timer, before));
-    while driver.wheel.pull(before, &()) == Pull::More {}
+    while driver.wheel.pull(before) == Pull::More {}
     chunk(8).chain(chunk(9)).for_each(|timer| driver.set(timer, after));
-    driver.wheel.pull(before, &());
+    driver.wheel.pull(before);
     let chunks = |driver: &Driver| driver.wheel.slots.levels[0].slot(4_095).map(|slot| slot.chunks);
     assert_eq!(chunks(&driver), Some(2));
     (chunk(2).start..chunk(6).start).for_each(|timer| assert!(driver.remove(timer)));

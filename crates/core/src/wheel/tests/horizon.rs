@@ -2,7 +2,7 @@
 //! the slots, what is put off stays where it is, and nobody is asked to look at a time that has gone by.
 
 use super::{Driver, TICK};
-use crate::wheel::record::{Filed, Late, Terms};
+use crate::wheel::record::{Filed, Key, Terms};
 use crate::wheel::{Pull, Wheel};
 
 /// What is set for the granule that time is in goes to the front at once: when the horizon is put at the present,
@@ -14,9 +14,9 @@ fn what_is_due_within_the_present_granule_is_not_filed_in_a_slot() {
         driver.wheel = Wheel::new(TICK, small);
         (0..5).for_each(|timer| driver.set(timer, now + GRANULE - 1));
         driver.set(5, now + GRANULE);
-        assert!(matches!(driver.wheel.pull(0, &()), Pull::Least(..)));
+        assert!(matches!(driver.wheel.pull(0), Pull::Least(..)));
         let is_in_front = |driver: &Driver, timer| {
-            matches!(driver.wheel.records[timer].place.filed(), Filed::Run | Filed::Heap { .. })
+            matches!(driver.wheel.records[timer].place.filed(), Filed::Run { .. } | Filed::Heap { .. })
         };
         assert!((0..5).all(|timer| is_in_front(&driver, timer)) && !is_in_front(&driver, 5));
         let later = now + 100 * GRANULE;
@@ -24,10 +24,10 @@ fn what_is_due_within_the_present_granule_is_not_filed_in_a_slot() {
     }
     let mut driver = Driver::new(0);
     driver.set(0, 200 * GRANULE);
-    assert_eq!(driver.wheel.pull(100 * GRANULE, &()), Pull::Idle);
+    assert_eq!(driver.wheel.pull(100 * GRANULE), Pull::Idle);
     driver.set(1, 101 * GRANULE - 1);
-    assert!(matches!(driver.wheel.pull(0, &()), Pull::Least(_, 1)));
-    assert!(matches!(driver.wheel.records[1].place.filed(), Filed::Heap { .. }));
+    assert!(matches!(driver.wheel.pull(0), Pull::Least(_, 1)));
+    assert!(matches!(driver.wheel.records[1].place.filed(), Filed::Run { .. }));
 }
 
 /// A timer in the very next slot stays there when it is put off.
@@ -35,9 +35,10 @@ fn what_is_due_within_the_present_granule_is_not_filed_in_a_slot() {
 fn a_timer_of_the_next_slot_is_put_off_in_place() {
     let mut driver = Driver::new(0);
     driver.set(0, GRANULE);
-    assert_eq!(driver.wheel.pull(0, &()), Pull::Idle);
+    assert_eq!(driver.wheel.pull(0), Pull::Idle);
     let place = driver.wheel.records[0].place;
-    let terms = Terms { due: 2 * GRANULE, sequence: 7, early: 0, late: Late::from_nanos(0) };
+    let key = Key { due: 2 * GRANULE, sequence: driver.sequence.advance() };
+    let terms = Terms { key, asked: key.due, deadline: key.due };
     assert!(driver.wheel.put_off(0, &terms));
     assert_eq!(driver.wheel.records[0].place, place);
 }
@@ -60,12 +61,12 @@ fn the_gate_opens_when_a_chunk_is_to_be_moved() {
         for slot in [BLOCK, BLOCK << 12] {
             let mut driver = Driver::new(0);
             (0..timers).for_each(|timer| driver.set(timer, 3 * slot + 5 * TICK));
-            assert_eq!(driver.wheel.pull(0, &()), Pull::Idle);
+            assert_eq!(driver.wheel.pull(0), Pull::Idle);
             assert_eq!(driver.wheel.gate(), 2 * slot, "the slot before begins");
             let first = 2 * slot + slot / parts;
             for now in [2 * slot - 10, 2 * slot + slot / 10, 2 * slot + slot / 5] {
-                assert_eq!(driver.wheel.pull(now, &()), Pull::Idle);
-                assert!(!driver.wheel.tidy(now, &()));
+                assert_eq!(driver.wheel.pull(now), Pull::Idle);
+                assert!(!driver.wheel.tidy(now));
                 assert_eq!(driver.wheel.gate(), first, "{timers} timers at {now}");
             }
             for part in 1..parts {
@@ -92,8 +93,8 @@ fn the_horizon_catches_up_by_blocks() {
     }
 }
 
-/// The look for the earliest deadline goes through 128 slots of a level and says where the next one begins: no
-/// deadline is before that.
+/// The look for the earliest deadline, for who has asked for it before, goes through 128 slots of a level and says where
+/// the next one begins: no deadline is before that.
 #[test]
 fn the_look_for_the_earliest_deadline_ends_after_so_many_slots() {
     for (now, first, width) in [(0, 10, GRANULE), (4_000, 4_010, GRANULE), (0, 3, BLOCK), (0, 4_000, BLOCK)] {
@@ -102,19 +103,21 @@ fn the_look_for_the_earliest_deadline_ends_after_so_many_slots() {
             driver.set(timer, (first + u64::from(timer)) * width + 7);
             driver.remove(timer);
             // Every 32 slots there is an earlier deadline, so that none of them is passed over.
-            let late = Late::from_nanos(u64::from(400 - timer / 32) << 32);
             let due = (first + u64::from(timer)) * width + 7;
-            driver.wheel.insert(driver.now, timer, &Terms { due, sequence: timer.into(), early: 0, late });
+            let deadline = due + (u64::from(400 - timer / 32) << 32);
+            let key = Key { due, sequence: driver.sequence.advance() };
+            driver.wheel.insert(driver.now, timer, &Terms { key, asked: due, deadline }, ());
         }
         driver.set(300, (first + 1_000) * width);
         assert!(driver.remove(300), "the one whose deadline was the earliest");
-        assert_eq!(driver.wheel.pull(driver.now, &()), Pull::Idle);
-        assert!(!driver.wheel.tidy(driver.now, &()));
+        driver.wheel.earliest_deadline();
+        assert_eq!(driver.wheel.pull(driver.now), Pull::Idle);
+        assert!(!driver.wheel.tidy(driver.now));
         assert_eq!(driver.wheel.earliest_deadline(), (first + 128) * width);
     }
 }
 
-/// When a quarter is left of what the run can serve, the run has them again, and not before.
+/// When a quarter is left of what the front serves alone, it has them again, and not before.
 #[test]
 fn a_quarter_is_gathered() {
     let mut driver = Driver::new(0);
@@ -123,7 +126,7 @@ fn a_quarter_is_gathered() {
     for left in (1..=64).rev() {
         let cancelled = left as u32;
         assert!(driver.remove(cancelled));
-        while driver.wheel.tidy(0, &()) {}
+        while driver.wheel.tidy(0) {}
         assert_eq!(driver.wheel.is_small(), left <= 16, "{left} left");
     }
     assert_eq!(driver.turn(100 * TICK), [0]);

@@ -26,6 +26,7 @@ extern crate std;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use crate::wheel::Wheel;
 use crate::wheel::chunk::{List, NIL};
@@ -47,7 +48,7 @@ fn every_operation_leaves_the_wheel_in_order() {
 
 /// A wheel and what is filed in it.
 struct Inside<'a> {
-    wheel: &'a Wheel,
+    wheel: &'a Wheel<()>,
     filed: &'a BTreeMap<u32, Terms>,
     /// A turn has just come to its end.
     settled: bool,
@@ -68,15 +69,16 @@ impl Inside<'_> {
         let idle = chunks.iter().filter(|&&chunk| self.wheel.slots.chunks.idle(chunk).is_some());
         assert!(idle.count() <= KEPT, "more empty chunks are in their lists than are kept");
         if self.wheel.is_small() {
-            assert!(places.run.len() == self.filed.len() && chunks.is_empty(), "few, and not all in the run");
+            let front = places.run.len() + places.heap.len();
+            assert!(front == self.filed.len() && chunks.is_empty(), "few, and not all at the front");
         }
     }
 
     /// When to look: never too late, and exact while there are few.
     fn check_answers(&self) {
         let wheel = self.wheel;
-        let due = self.filed.values().map(|terms| terms.due).min().unwrap_or(u64::MAX);
-        let deadline = self.filed.values().map(Terms::deadline).min().unwrap_or(u64::MAX);
+        let due = self.filed.values().map(Terms::due).min().unwrap_or(u64::MAX);
+        let deadline = self.filed.values().map(|terms| terms.deadline).min().unwrap_or(u64::MAX);
         assert!(wheel.gate() <= wheel.next_due() && wheel.next_due() <= due);
         assert!(wheel.earliest_deadline() <= deadline);
         if wheel.is_small() {
@@ -95,11 +97,12 @@ impl Inside<'_> {
                 assert!(!record.is_filed(), "timer {timer} is not gone");
                 continue;
             };
-            assert_eq!((record.due, record.sequence), (terms.due, terms.sequence), "timer {timer}");
-            assert_eq!(record.deadline(), terms.deadline(), "timer {timer}");
+            let margin = record.held.as_ref().expect("it is pending").margin;
+            let asked = self.wheel.margins.asked(margin, record.due);
+            let kept = Terms { key: record.key(), asked, deadline: record.deadline(&self.wheel.margins) };
+            assert_eq!(kept, *terms, "timer {timer}");
             match record.place.filed() {
-                Filed::Nowhere => panic!("timer {timer} is nowhere"),
-                Filed::Run => places.run.push(record.entry(timer)),
+                Filed::Run { .. } => places.run.push(record.entry(timer)),
                 Filed::Heap { at } => places.heap.push((at, record.entry(timer))),
                 Filed::Inbox { at } => places.inbox.push(at),
                 Filed::Chunk { chunk, .. } => places.chunks.push((chunk, timer)),
@@ -111,14 +114,18 @@ impl Inside<'_> {
     /// What is below the horizon is in order, and nothing else is there.
     fn check_front(&self, places: &Places) {
         let Wheel { front, inbox, horizon, shift, .. } = self.wheel;
-        let all = |entry: &Entry| (entry.due, entry.sequence, entry.timer, entry.deadline());
-        let mut run: Vec<_> = places.run.iter().map(all).collect();
-        run.sort_unstable();
-        assert!(front.run.entries().iter().map(all).eq(run), "the run is not in order");
+        let mut run = places.run.clone();
+        run.sort_unstable_by(order);
+        let is_same = |(one, other): (&Entry, &Entry)| one.key() == other.key() && one.timer == other.timer;
+        assert!(run.len() == front.run.entries().count() && run.iter().zip(front.run.entries()).all(is_same));
         let heap = || places.heap.iter().map(|(_, entry)| entry);
-        assert_eq!(front.heap.first().map(all), heap().map(all).min());
-        let deadline = heap().map(Entry::deadline).min().unwrap_or(u64::MAX);
-        assert_eq!(front.heap.earliest_deadline(usize::MAX), Some(deadline));
+        assert_eq!(
+            front.heap.first().map(Entry::key),
+            heap().min_by(|one, other| order(one, other)).map(Entry::key)
+        );
+        let deadline = heap().map(|entry| self.filed[&entry.timer].deadline).min().unwrap_or(u64::MAX);
+        let found = front.heap.earliest_deadline(usize::MAX, &self.wheel.records, &self.wheel.margins);
+        assert_eq!(found, deadline);
         assert!(places.run.iter().chain(heap()).all(|entry| entry.due >> shift < *horizon));
         assert!(no_gap(places.heap.iter().map(|&(at, _)| at)) && no_gap(places.inbox.iter().copied()));
         assert_eq!(inbox.is_empty(), places.inbox.is_empty());
@@ -155,7 +162,7 @@ impl Inside<'_> {
             let record = &self.wheel.records[timer];
             assert!(start <= record.due >> self.wheel.shift, "timer {timer} is in a slot after it");
             assert!(slot.least_due <= record.due, "timer {timer}");
-            assert!(slot.least_deadline <= record.deadline(), "timer {timer}");
+            assert!(slot.least_deadline <= record.deadline(&self.wheel.margins), "timer {timer}");
         }
         chunks
     }
@@ -208,6 +215,10 @@ struct Places {
     heap: Vec<(usize, Entry)>,
     inbox: Vec<usize>,
     chunks: Vec<(u32, u32)>,
+}
+
+fn order(one: &Entry, other: &Entry) -> Ordering {
+    if one.is_before(other) { Ordering::Less } else { Ordering::Greater }
 }
 
 /// Granules of a slot.

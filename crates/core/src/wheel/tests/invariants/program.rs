@@ -10,20 +10,20 @@ extern crate std;
 use alloc::collections::BTreeMap;
 
 use super::Inside;
-use crate::wheel::record::{Late, Record, Terms};
-use crate::wheel::tests::{MOST, Random};
-use crate::wheel::{Key, Pull, Wheel};
+use crate::wheel::record::{Key, Record, Sequence, Terms};
+use crate::wheel::tests::{BELOW_WRAP, MOST, Random};
+use crate::wheel::{Pull, Wheel};
 
 /// An owner of a wheel, whose choices are drawn.
 pub(super) struct Program {
     number: u64,
     operation: u64,
     random: Random,
-    wheel: Wheel,
+    wheel: Wheel<()>,
     /// What was set and has not come out.
     filed: BTreeMap<u32, Terms>,
     now: u64,
-    sequence: u64,
+    sequence: Sequence,
     /// The limit of the turn that has begun, until it is over.
     turn: Option<Key>,
     tick: u64,
@@ -51,7 +51,7 @@ impl Program {
             wheel: Wheel::new(tick, small),
             filed: BTreeMap::new(),
             now: [0, 1_000, 1 << 40, u64::MAX - (1 << 44), u64::MAX - 1_000_000][random.below(5) as usize],
-            sequence: 0,
+            sequence: BELOW_WRAP,
             turn: None,
             tick,
             most: [3, 20, 100, 400][random.below(if cfg!(miri) { 2 } else { 4 }) as usize],
@@ -99,21 +99,23 @@ impl Program {
         let most = if self.random.below(4) == 0 { self.most.min(20) } else { self.most };
         let timer = self.random.below(most) as u32;
         let pending = self.filed.get(&timer).copied();
-        let mut terms =
-            Terms { due: self.due(pending), sequence: self.sequence, early: 0, late: self.late() };
-        self.sequence += 1;
+        let due = self.due(pending);
+        let mut key = Key { due, sequence: self.sequence.advance() };
         while self.wheel.records.len() <= timer as usize {
             self.wheel.records.push(Record::new(1));
         }
         if let Some(pending) = pending {
             if self.random.below(6) == 0 {
-                (terms.due, terms.sequence) = (pending.due, pending.sequence);
+                key = pending.key;
             }
+        }
+        let terms = self.terms(key);
+        if pending.is_some() {
             if !self.wheel.put_off(timer, &terms) {
                 self.wheel.move_to(self.now, timer, &terms);
             }
         } else {
-            self.wheel.insert(self.now, timer, &terms);
+            self.wheel.insert(self.now, timer, &terms, ());
         }
         self.filed.insert(timer, terms);
     }
@@ -125,7 +127,7 @@ impl Program {
             0 => u64::MAX - self.random.below(3),
             1..13 => {
                 let (later, sooner) = (self.span() % NEAR, self.span() % NEAR);
-                pending.map_or(self.now, |terms| terms.due).saturating_add(later).saturating_sub(sooner)
+                pending.map_or(self.now, |terms| terms.due()).saturating_add(later).saturating_sub(sooner)
             }
             _ if self.random.below(8) < share => {
                 (self.now / every + 1).saturating_mul(every).saturating_add(self.random.below(within))
@@ -135,13 +137,15 @@ impl Program {
         due.max(self.now)
     }
 
-    fn late(&mut self) -> Late {
-        match self.random.below(5) {
-            0 => Late::NEVER,
-            1 => Late::from_nanos(0),
-            2 => Late::from_nanos(50_000),
-            _ => Late::from_nanos(self.span()),
-        }
+    fn terms(&mut self, key: Key) -> Terms {
+        let late = match self.random.below(5) {
+            0 => u64::MAX,
+            1 => 0,
+            2 => 50_000,
+            _ => self.span(),
+        };
+        let early = if self.random.below(3) == 0 { self.span() } else { self.random.below(self.tick) };
+        Terms { key, asked: key.due.saturating_sub(early), deadline: key.due.saturating_add(late) }
     }
 
     /// Up to ten hours, each power of two as likely as the next, and mostly whole ticks.
@@ -159,7 +163,7 @@ impl Program {
         }
     }
 
-    /// Few may be left, so that the run has them all.
+    /// Few may be left, so that the front has them all.
     fn cancel_most(&mut self) {
         let Program { filed, wheel, random, .. } = self;
         let of = 1 + random.below(30);
@@ -185,24 +189,24 @@ impl Program {
         if told != u64::MAX {
             self.now = self.now.max(told);
         }
-        self.turn = Some((self.now, self.sequence));
+        self.turn = Some(Key { due: self.now, sequence: self.sequence });
     }
 
     /// So many quanta of a turn: as `next`, which asks the gate first, or as `step`.
     fn go_on(&mut self, quanta: u64) {
         let closed = self.now < self.wheel.gate() && self.random.below(2) == 0;
-        let limit = if closed { (0, 0) } else { (self.now, self.sequence) };
+        let limit = if closed { Key::ZERO } else { Key { due: self.now, sequence: self.sequence } };
         let limit = *self.turn.get_or_insert(limit);
         let asks_first = self.random.below(4) != 0;
         for _ in 0..quanta {
-            if asks_first && limit.0 < self.wheel.gate() {
-                assert!(self.filed.values().all(|terms| terms.due > limit.0));
+            if asks_first && limit.due < self.wheel.gate() {
+                assert!(self.filed.values().all(|terms| terms.due() > limit.due));
                 self.turn = None;
                 return;
             }
             if !self.quantum(limit) {
                 self.turn = None;
-                return self.check_end(limit.0);
+                return self.check_end(limit.due);
             }
             if self.random.below(30) == 0 {
                 self.check(false);
@@ -213,24 +217,21 @@ impl Program {
     /// False if the turn is over.
     fn quantum(&mut self, limit: Key) -> bool {
         let before = self.wheel.touched;
-        let found = self.wheel.pop(limit, &());
-        let due = |terms: &Terms| (terms.due, terms.sequence) < limit;
+        let found = self.wheel.pop(limit);
+        let due = |terms: &Terms| terms.key.is_before(limit);
         let more = match found {
             Pull::Least(key, timer) => {
                 self.wheel.taken(timer);
                 let terms = self.filed.remove(&timer).expect("a timer that is pending");
-                assert_eq!(key, (terms.due, terms.sequence));
+                assert_eq!(key, terms.key);
                 assert!(due(&terms), "timer {timer} is early");
-                assert!(
-                    self.filed.values().all(|other| key < (other.due, other.sequence)),
-                    "it is not the least"
-                );
+                assert!(self.filed.values().all(|other| key.is_before(other.key)), "it is not the least");
                 true
             }
             Pull::More => true,
             Pull::Idle => {
                 assert!(!self.filed.values().any(due), "a timer that is due was left");
-                self.wheel.tidy(limit.0, &())
+                self.wheel.tidy(limit.due)
             }
         };
         assert!(self.wheel.touched - before <= MOST, "more than a quantum of work");
@@ -244,7 +245,7 @@ impl Program {
     /// After a turn, whoever asks when to look next is not sent back to the past.
     fn check_end(&self, now: u64) {
         self.check(true);
-        if !self.filed.is_empty() && self.filed.values().all(|terms| terms.due > now) {
+        if !self.filed.is_empty() && self.filed.values().all(|terms| terms.due() > now) {
             let Program { wheel, .. } = self;
             let times = [wheel.gate(), wheel.next_due(), wheel.earliest_deadline()];
             assert!(times.iter().all(|&time| time > now), "a look at {times:?} after one at {now}");
