@@ -124,7 +124,7 @@ impl Spans {
         let now = Timestamp::from_nanos(self.now);
         // A timer that may stay where it is keeps its place; for the keys, and the model, it has to move.
         let slack = if (due..=due.saturating_add(slack)).contains(&before.effective) { 0 } else { slack };
-        let due = if due == before.effective { due.checked_add(1).unwrap_or(due - 1) } else { due };
+        let due = if due == before.effective { due.checked_add(1).unwrap_or_else(|| due - 1) } else { due };
         let at = Timestamp::from_nanos(due);
         let slack_of = Slack::within(Duration::from_nanos(slack));
         self.timers.reschedule_at(now, before.id, at, slack_of).unwrap();
