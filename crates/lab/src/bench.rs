@@ -18,7 +18,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args as _, FromArgMatches as _, value_parser};
 use softtimers_measure::bar::Verdict;
 use softtimers_measure::child::end_with;
-use softtimers_measure::failure::Failure;
+use softtimers_measure::failure::{Exit, Failure};
 use softtimers_measure::machine::Machine;
 use softtimers_measure::result::{Results, Table};
 
@@ -122,26 +122,19 @@ pub fn child(child: impl FnOnce(&[&str]) -> Done) -> Option<ExitCode> {
 /// Says what broke off, or why nothing was measured; the code to end with.
 pub fn exit(name: &str, done: Done) -> ExitCode {
     let Err(error) = done else { return ExitCode::SUCCESS };
-    if let Some(Skipped(reason)) = error.downcast_ref() {
-        println!("skipped: {reason}");
+    if is_not_possible(&*error) {
+        println!("skipped: {error}");
         return ExitCode::SUCCESS;
     }
     eprintln!("{name}: {error:#}");
-    // What the command would exit with: 2 for a file that exists, 77 for what is not possible here.
+    // What the command would exit with: 2 for a file that exists.
     error.downcast_ref::<Failure>().map_or(ExitCode::FAILURE, |failure| failure.exit().into())
 }
 
-/// Why nothing can be measured here.
-#[derive(Debug)]
-pub struct Skipped(pub String);
-
-impl std::fmt::Display for Skipped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Whether the machine lacks something, which is no defect of a bench.
+fn is_not_possible(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<Failure>().is_some_and(|failure| failure.exit() == Exit::NotPossible)
 }
-
-impl Error for Skipped {}
 
 /// What each bench is asked, and `cargo lab measure` and `rig`.
 #[derive(clap::Args, Clone, Debug)]
@@ -242,7 +235,7 @@ impl Asked {
                         file.write_all(results.to_text()?.as_bytes())?;
                     }
                 }
-                Err(error) if error.is::<Skipped>() => println!("skipped: {error}\n"),
+                Err(error) if is_not_possible(&*error) => println!("skipped: {error}\n"),
                 // What the others find is not to be lost with it.
                 Err(error) => {
                     println!("{name} broke off: {error}\n");

@@ -8,21 +8,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The command under measurement.
 #[derive(Debug)]
 pub struct Program {
     path: PathBuf,
-}
-
-/// A paced stream as both ends saw it.
-#[derive(Debug)]
-pub struct Stream {
-    /// The sender's object.
-    pub sent: Value,
-    /// The receiver's.
-    pub received: Value,
 }
 
 impl Program {
@@ -51,7 +42,7 @@ impl Program {
         command
     }
 
-    /// A run of `send` with these flags under `wrapper`, to a `recv` of its own, disturbed by `disturb`.
+    /// A run of `send` with these flags under `wrapper`, to a `recv` of its own, disturbed by `disturb`: the objects of both, `sent` and `received`.
     ///
     /// # Errors
     /// If either end does not start, or ends badly.
@@ -60,7 +51,7 @@ impl Program {
         wrapper: &[&str],
         flags: &str,
         disturb: impl FnOnce(u32) -> Result<()>,
-    ) -> Result<Stream> {
+    ) -> Result<Value> {
         // If the sender never comes, somebody must notice.
         let mut receiver = self.command(&["recv", "127.0.0.1:0", "--once", "--json", "--duration", "30s"]);
         let (receiver, address) = announced(&mut receiver, "listening on ")?;
@@ -70,7 +61,7 @@ impl Program {
         words.extend(flags.split(' '));
         let sender = start(Command::new(words[0]).args(&words[1..]))?;
         disturb(sender.id())?;
-        Ok(Stream { sent: sender.object()?, received: receiver.object()? })
+        Ok(json!({ "sent": sender.object()?, "received": receiver.object()? }))
     }
 
     /// The object that the command prints for these words.
@@ -79,13 +70,6 @@ impl Program {
     /// If it ends badly, or prints none.
     pub fn object(&self, words: &str) -> Result<Value> {
         start(&mut self.command(&words.split(' ').collect::<Vec<_>>()))?.object()
-    }
-}
-
-impl Stream {
-    /// Why it proves nothing, if either end says so.
-    pub fn inconclusive(&self) -> Option<&str> {
-        [&self.sent, &self.received].into_iter().find_map(|end| end["inconclusive"].as_str())
     }
 }
 

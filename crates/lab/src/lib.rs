@@ -20,6 +20,7 @@ pub mod bench;
 pub mod command;
 pub mod cpu;
 pub mod events;
+pub mod figures;
 pub mod least;
 pub mod measure;
 pub mod pacing;

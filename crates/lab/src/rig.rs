@@ -27,9 +27,10 @@ mod plain;
 mod shares;
 mod trial;
 
-use crate::bench::{Asked, Done, Section, Skipped};
+use crate::bench::{Asked, Done, Section};
 use hosts::Hosts;
 use plain::Peer;
+use softtimers_measure::failure::Failure;
 use trial::Rig;
 
 /// What it is asked.
@@ -37,7 +38,7 @@ use trial::Rig;
 pub struct Arguments {
     #[command(flatten)]
     asked: Asked,
-    /// How often what is compared in rounds is measured; `sources` and `limit` are not
+    /// How often each is measured; of `compute`, turns
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// A forwarder of your own from r0 to out, beside ours: packet=COMMAND or xdp=COMMAND; may be repeated
@@ -56,24 +57,16 @@ pub const SECTIONS: [Section<Rig>; 7] = [
     ("capture", capture::capture),
 ];
 
-/// Those without rounds.
-const ONCE: [&str; 2] = ["sources", "limit"];
-
 /// Makes the sections that are asked for.
 ///
 /// # Errors
 /// If something cannot be built, or a section breaks off.
 pub fn run(arguments: &Arguments) -> Done {
-    let Arguments { asked, rounds, peers } = arguments;
-    if let Some(once) = asked.sections.iter().find(|name| rounds.is_some() && ONCE.contains(&name.as_str())) {
-        return Err(format!("--rounds: the section `{once}` has none, it measures once").into());
-    }
+    let Arguments { asked, peers, .. } = arguments;
     if !peers.is_empty() && !asked.wants("forward") {
         return Err("--peer: the section `forward` compares with it, and is not asked for".into());
     }
-    if let Some(reason) = hosts::missing() {
-        return Err(Skipped(reason).into());
-    }
+    hosts::missing().map_or(Ok(()), |reason| Err(Failure::not_possible(reason)))?;
     let rig = Rig::new(trial::build()?, Hosts::lay()?, arguments.clone())?;
     asked.run("cargo lab rig", &SECTIONS, &rig)
 }

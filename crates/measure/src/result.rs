@@ -196,6 +196,16 @@ impl Table {
         self.rows.push(cells.into());
     }
 
+    /// Adds a column: of each row, the ratio of its figure to that of the row `to`, each within a round.
+    pub fn against(&mut self, head: &str, measured: &Measured, figure: &str, to: &str) {
+        self.columns.push(head.to_owned());
+        self.decimals.push(3);
+        for row in &mut self.rows {
+            let name = row.first().map_or_else(String::new, |name| name.show(None));
+            row.push(measured.ratio(figure, &name, to).into());
+        }
+    }
+
     /// Adds a bar, of which nothing is known where the table is inconclusive.
     pub fn bar(&mut self, bar: Bar) {
         self.bars.push(bar.unless(self.inconclusive.is_some()));

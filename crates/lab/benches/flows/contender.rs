@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 
 use anyhow::Result;
-use softtimers::{Clock, Monotonic};
+use serde_json::{Value, json};
 use softtimers_lab::command::{Program, announced};
-use softtimers_lab::cpu::of_thread;
+use softtimers_lab::figures::{self, Figure};
+use softtimers_measure::paired::Round;
 use softtimers_measure::processor::Processor;
+use softtimers_measure::usage::Usage;
 
 use crate::lanes::Lanes;
 use crate::{Load, task_each, timerfd_each};
@@ -40,31 +42,31 @@ pub(crate) const ALL: [(&str, How); 4] = [
 /// | CPU | sender | of its thread |
 /// | skipped | sender | places given up, 10 ms behind |
 /// | lost the CPU | sender | departures a millisecond late for want of one: the host's, other programs', a late wake-up's |
-pub(crate) const COLUMNS: [(&str, usize); 12] = [
-    ("slowest flow %", 2),
-    ("fastest flow %", 2),
-    (DEVIATION, 1),
-    ("gap deviation, worst flow µs", 1),
-    ("longest train", 0),
-    ("back to back %", 2),
-    ("left in a turn", 2),
-    (CPU, 2),
-    (COST, 2),
-    ("lost", 0),
-    ("skipped", 0),
-    ("lost the CPU", 0),
+pub(crate) const FIGURES: [Figure; 12] = [
+    ("slowest flow %", 2, "", 0.0),
+    ("fastest flow %", 2, "", 0.0),
+    (DEVIATION, 1, "received.over_flows.gap_stddev_ns.p50", 1e-3),
+    ("gap deviation, worst flow µs", 1, "received.over_flows.gap_stddev_ns.max", 1e-3),
+    ("longest train", 0, "received.over_flows.longest_train", 1.0),
+    ("back to back %", 2, "received.back_to_back", 100.0),
+    ("left in a turn", 2, "sent.packets_per_turn", 1.0),
+    (CPU, 2, "sent.cpu_share", 100.0),
+    (COST, 2, "sent.cpu_ns_per_packet", 1e-3),
+    ("lost", 0, "received.lost", 1.0),
+    ("skipped", 0, "sent.forfeited", 1.0),
+    ("lost the CPU", 0, "", 0.0),
 ];
 pub(crate) const DEVIATION: &str = "gap deviation, median flow µs";
 pub(crate) const CPU: &str = "CPU %";
 pub(crate) const COST: &str = "CPU µs/packet";
 
 impl How {
-    /// Sends the load on the first of the processors to a receiver on the second, and says what came of it.
+    /// Sends the load on the first of the processors to a receiver on the second, and notes what came of it.
     pub(crate) fn run(
         self,
         load: &Load,
         processors: Option<[usize; 2]>,
-        mut tell: impl FnMut(&str, Option<f64>),
+        (round, name): (&mut Round, &str),
     ) -> Result<()> {
         let program = Program::build()?;
         // If the sender never says goodbye, somebody must notice.
@@ -72,75 +74,56 @@ impl How {
         let mut command = program.command(&line.split(' ').collect::<Vec<_>>());
         command.args(processors.iter().flat_map(|[_, there]| ["--cpu".to_owned(), there.to_string()]));
         let (receiver, to) = announced(&mut command, "listening on ")?;
-        let received = match self {
+        let found = match self {
             How::Command(timer) => {
-                send(&program, load, timer, &to, processors, &mut tell)?;
-                receiver.object()?
+                let sent = program.object(&send(load, timer, &to, processors))?;
+                json!({ "sent": sent, "received": receiver.object()? })
             }
             How::Here(run) => {
-                here(load, to.parse()?, processors, run, &mut tell)?;
-                receiver.ended()?
+                let sent = here(load, to.parse()?, processors, run)?;
+                json!({ "sent": sent, "received": receiver.ended()? })
             }
         };
-        let over = &received["over_flows"];
-        let rate = |key: &str| over["rate_pps"][key].as_f64();
-        let percent = |rate: f64| 100.0 * rate / f64::from(load.packets_per_second);
-        let deviation = |key: &str| over["gap_stddev_ns"][key].as_f64().map(|nanos| nanos / 1e3);
-        tell("slowest flow %", rate("min").map(percent));
-        tell("fastest flow %", rate("max").map(percent));
-        tell(DEVIATION, deviation("p50"));
-        tell("gap deviation, worst flow µs", deviation("max"));
-        tell("longest train", over["longest_train"].as_f64());
-        tell("back to back %", received["back_to_back"].as_f64().map(|share| 100.0 * share));
-        tell("lost", received["lost"].as_f64());
+        figures::put(round, name, &found, &FIGURES);
+        for (figure, key) in [("slowest flow %", "min"), ("fastest flow %", "max")] {
+            let rate = found["received"]["over_flows"]["rate_pps"][key].as_f64();
+            round.put(name, figure, rate.map(|rate| 100.0 * rate / f64::from(load.packets_per_second)));
+        }
+        let lost = ["wakeup", "scheduler", "steal", "stopped"];
+        let lost = lost.map(|cause| found["sent"]["late"][cause]["count"].as_f64());
+        let told = lost.iter().any(Option::is_some);
+        round.put(name, "lost the CPU", told.then(|| lost.into_iter().flatten().sum()));
         Ok(())
     }
 }
 
-/// The command's own, as it is when only the timer is given.
-fn send(
-    program: &Program,
-    load: &Load,
-    timer: &str,
-    to: &str,
-    processors: Option<[usize; 2]>,
-    mut tell: impl FnMut(&str, Option<f64>),
-) -> Result<()> {
+/// The command's own words, as they are when only the timer is given.
+fn send(load: &Load, timer: &str, to: &str, processors: Option<[usize; 2]>) -> String {
     let Load { flows, packets_per_second, bytes, time } = load;
     let cpu = processors.map_or(String::new(), |[here, _]| format!(" --cpu {here}"));
-    let line = format!(
+    format!(
         "send {to}{cpu} --timer {timer} --flows {flows} --rate {packets_per_second}pps --size {bytes} \
          --duration {}s --json",
         time.as_secs()
-    );
-    let found = program.object(&line)?;
-    let lost = ["wakeup", "scheduler", "steal", "stopped"].iter();
-    let lost: u64 = lost.filter_map(|cause| found["late"][cause]["count"].as_u64()).sum();
-    tell(CPU, found["cpu_share"].as_f64().map(|share| 100.0 * share));
-    tell(COST, found["cpu_ns_per_packet"].as_f64().map(|nanos| nanos / 1e3));
-    tell("left in a turn", found["packets_per_turn"].as_f64());
-    tell("skipped", found["forfeited"].as_f64());
-    tell("lost the CPU", Some(lost as f64));
-    Ok(())
+    )
 }
 
-/// One that this bench drives itself.
+/// One that this bench drives itself, with as much of an account as it has.
 fn here(
     load: &Load,
     to: SocketAddr,
     processors: Option<[usize; 2]>,
     run: fn(&Load, Lanes) -> Result<Lanes>,
-    mut tell: impl FnMut(&str, Option<f64>),
-) -> Result<()> {
+) -> Result<Value> {
     let here = processors.map(|[here, _]| Processor::new(here)).transpose()?;
     let _kept = here.map(Processor::keep).transpose()?;
     let lanes = Lanes::to(to, load)?;
-    let (cpu, wall) = (of_thread(), Monotonic.now());
+    let before = Usage::now();
     let lanes = run(load, lanes)?;
-    let used = of_thread().saturating_sub(cpu).as_secs_f64();
-    let took = Monotonic.now().saturating_duration_since(wall).as_secs_f64();
-    tell(CPU, Some(100.0 * used / took));
-    tell(COST, Some(used * 1e6 / lanes.sent() as f64));
-    tell("left in a turn", lanes.per_turn());
-    Ok(())
+    let used = Usage::now().since(&before);
+    Ok(json!({
+        "cpu_share": used.cpu.as_secs_f64() / used.wall.as_secs_f64(),
+        "cpu_ns_per_packet": used.cpu.as_nanos() as f64 / lanes.sent() as f64,
+        "packets_per_turn": lanes.per_turn(),
+    }))
 }

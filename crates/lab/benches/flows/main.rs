@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use softtimers_lab::bench::{self, Done, Section};
+use softtimers_lab::figures;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::{Measured, Paired};
 use softtimers_measure::processor::Processor;
@@ -80,8 +81,7 @@ fn measure(&(paired, time): &(Paired, Duration)) -> Done<Vec<Table>> {
         let contenders = if load.packets_per_second == 1 { &ALL[..2] } else { &ALL[..] };
         let measured = paired.contest(&[()], &mut contenders.to_vec(), |(), (name, how), round| {
             eprintln!("{}: {name}", load.name());
-            how.run(&load, processors, |figure, value| round.put(name, figure, value))
-                .with_context(|| format!("{}, {name}", load.name()))
+            how.run(&load, processors, (round, name)).with_context(|| format!("{}, {name}", load.name()))
         })?;
         tables.push(table(&load, contenders.iter().map(|(name, _)| *name), &measured));
     }
@@ -89,13 +89,9 @@ fn measure(&(paired, time): &(Paired, Duration)) -> Done<Vec<Table>> {
 }
 
 /// The table of a load, with what is asked of softtimers under it.
-fn table<'a>(load: &Load, names: impl Iterator<Item = &'a str> + Clone, measured: &Measured) -> Table {
-    let mut table = Table::of(&load.name(), measured, names.clone(), &contender::COLUMNS);
-    table.columns.push("of heap's".to_owned());
-    table.decimals.push(3);
-    for (row, name) in table.rows.iter_mut().zip(names) {
-        row.push(measured.ratio(COST, name, "heap").into());
-    }
+fn table<'a>(load: &Load, names: impl Iterator<Item = &'a str>, measured: &Measured) -> Table {
+    let mut table = figures::table(&load.name(), measured, names, &contender::FIGURES);
+    table.against("of heap's", measured, COST, "heap");
     let soft = |figure| measured.estimate("soft", figure);
     let against = |peer| measured.ratio(COST, "soft", peer);
     let bars = match (load.flows, load.packets_per_second) {

@@ -31,7 +31,7 @@ use softtimers_lab::cpu;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::child;
 use softtimers_measure::paired::Paired;
-use softtimers_measure::result::{Cell, Table};
+use softtimers_measure::result::Table;
 use softtimers_net::udp::RecvBatch;
 
 use ring::Ring;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         .unwrap_or_else(|| bench::main("handover", &SECTIONS, |asked| Ok(asked.rounds())))
 }
 
-/// Two tables for each receiver: what each way costs, and in what proportion to `send` in the same round.
+/// A table for each receiver: what each way costs, and in what proportion to `send` in the same round.
 fn measure(rounds: &usize) -> Done<Vec<Table>> {
     let columns = AT_A_TIME.map(|count| format!("{count} at a time"));
     let mut tables = Vec::new();
@@ -68,15 +68,11 @@ fn measure(rounds: &usize) -> Done<Vec<Table>> {
                 io::Result::Ok(())
             },
         )?;
-        let names = || ways.iter().map(|(name, _)| *name);
-        let heads: Vec<(&str, usize)> = columns.iter().map(|name| (name.as_str(), 0)).collect();
-        let mut costs = Table::of(&format!("receiver {receiver}: ns"), &measured, names(), &heads);
-        let head = columns.iter().map(|name| (name.as_str(), 2));
-        let head: Vec<(&str, usize)> = std::iter::once(("", 0)).chain(head).collect();
-        let mut against = Table::new(&format!("receiver {receiver}: against send"), &head);
-        for name in names() {
-            let ratios = columns.iter().map(|count| measured.ratio(count, name, "send").into());
-            against.rows.push(std::iter::once(Cell::from(name)).chain(ratios).collect());
+        let names = ways.iter().map(|(name, _)| *name);
+        let heads = columns.each_ref().map(|name| (name.as_str(), 0));
+        let mut costs = Table::of(&format!("receiver {receiver}: ns"), &measured, names, &heads);
+        for count in &columns {
+            costs.against(&format!("{count}, against send"), &measured, count, "send");
         }
         if receiver == POLLS {
             let eight = |way| measured.ratio("8 at a time", way, "send");
@@ -87,7 +83,7 @@ fn measure(rounds: &usize) -> Done<Vec<Table>> {
                 eight("sendmmsg"),
             ));
         }
-        tables.extend([costs, against]);
+        tables.push(costs);
     }
     Ok(tables)
 }

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use softtimers_bpf::{Events, Facility, Source, Timers};
-use softtimers_lab::bench::{Done, Skipped};
+use softtimers_lab::bench::Done;
 use softtimers_measure::bar::Bar;
+use softtimers_measure::failure::Failure;
 use softtimers_measure::paired::Measured;
 use softtimers_measure::result::Table;
 
@@ -25,7 +26,7 @@ const FACILITIES: [(&str, usize); 2] = [("three sources", 0), ("all sources", 1)
 
 /// A web server with its load, and the programs.
 fn setting(bench: &Bench) -> Done<(Server, Programs)> {
-    let server = Server::start(bench, 1)?.ok_or_else(|| Skipped("this needs nginx and wrk".to_owned()))?;
+    let server = Server::start(bench, 1)?.ok_or_else(|| Failure::not_possible("this needs nginx and wrk"))?;
     let facilities = [Facility::load(&Source::DEFAULT)?, Facility::load(&Source::ALL)?];
     Ok((server, Programs { facilities, timers: Timers::load()? }))
 }

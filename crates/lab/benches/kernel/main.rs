@@ -22,7 +22,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use softtimers_bpf::{Probe, ProbeConfig};
-use softtimers_lab::bench::{self, Asked, Done, Section, Skipped};
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_measure::failure::Failure;
 use softtimers_measure::processor::{Kept, Processor};
 
 const SECTIONS: [Section<Bench>; 3] =
@@ -47,9 +48,9 @@ fn main() -> ExitCode {
 }
 
 fn plan(asked: &Asked) -> Done<Bench> {
-    Probe::start(&ProbeConfig { samples: 0, ..ProbeConfig::default() })
-        .map_err(|why| Skipped(why.to_string()))?;
-    let [server, client] = Processor::two().ok_or_else(|| Skipped("this needs two processors".into()))?;
+    Probe::start(&ProbeConfig { samples: 0, ..ProbeConfig::default() }).map_err(Failure::not_possible)?;
+    let [server, client] =
+        Processor::two().ok_or_else(|| Failure::not_possible("this needs two processors"))?;
     let (server, client) = (Processor::new(server)?, Processor::new(client)?);
     Ok(Bench {
         server,

@@ -21,15 +21,6 @@ pub(crate) struct Server {
     url: String,
 }
 
-/// How clients connect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Connections {
-    /// Sixteen, which last.
-    Kept,
-    /// One for each request, as the paper's clients did.
-    Each,
-}
-
 impl Server {
     /// Starts it with so many workers; `None` where nginx or wrk is missing.
     pub(crate) fn start(bench: &Bench, workers: u32) -> Done<Option<Self>> {
@@ -66,21 +57,22 @@ impl Server {
 
     /// Requests a second that it answers under full load for so many seconds.
     pub(crate) fn rate(&self, seconds: u32) -> Done<f64> {
-        let output = self.wrk(Connections::Kept, seconds).output()?;
+        let output = self.wrk(true, seconds).output()?;
         let text = String::from_utf8(output.stdout)?;
         let rate = text.lines().find_map(|line| line.trim().strip_prefix("Requests/sec:"));
         Ok(rate.ok_or_else(|| format!("wrk said {text:?}"))?.trim().parse()?)
     }
 
-    /// Load without an end, until it is dropped.
-    pub(crate) fn load(&self, bench: &Bench, connections: Connections) -> Done<Running> {
-        Ok(Running::start(bench.client, &mut self.wrk(connections, 3_600))?)
+    /// Load without an end, until it is dropped: over sixteen connections that are kept, or one for each request, as the
+    /// paper's clients had.
+    pub(crate) fn load(&self, bench: &Bench, kept: bool) -> Done<Running> {
+        Ok(Running::start(bench.client, &mut self.wrk(kept, 3_600))?)
     }
 
-    fn wrk(&self, connections: Connections, seconds: u32) -> Command {
+    fn wrk(&self, kept: bool, seconds: u32) -> Command {
         let mut wrk = Command::new("setpriv");
         wrk.args(["--pdeathsig", "KILL", "wrk", "-t1", "-c16", &format!("-d{seconds}s")]);
-        if connections == Connections::Each {
+        if !kept {
             wrk.args(["-H", "Connection: close"]);
         }
         wrk.arg(&self.url);

@@ -29,7 +29,7 @@ use softtimers_measure::result::{Cell, Table};
 use crate::Bench;
 use crate::analogues::{self, Running};
 use crate::intervals::{COLUMNS, Intervals};
-use crate::server::{Connections, Server, there};
+use crate::server::{Server, there};
 
 /// What is measured, and what its text and its figure say in the paper, in microseconds.
 const WORKLOADS: [(&str, &str); 7] = [
@@ -153,17 +153,17 @@ fn measured(bench: &Bench, name: &str) -> Done<Measured> {
     let here = |under: &[&str], name| Running::analogue(bench.server, under, [name, ""]);
     let mut running = vec![];
     let server = match name {
-        "ST-Apache" | "ST-Apache-compute" => Some((8, Connections::Each)),
-        "ST-Flash" => Some((1, Connections::Kept)),
+        "ST-Apache" | "ST-Apache-compute" => Some((8, false)),
+        "ST-Flash" => Some((1, true)),
         _ => None,
     };
     let server = match server {
         None => None,
-        Some((workers, connections)) => {
+        Some((workers, kept)) => {
             let Some(server) = Server::start(bench, workers)? else {
                 return Ok(Err("this needs nginx and wrk".to_owned()));
             };
-            running.push(server.load(bench, connections)?);
+            running.push(server.load(bench, kept)?);
             Some(server)
         }
     };

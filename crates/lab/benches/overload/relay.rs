@@ -1,12 +1,12 @@
 //! Packets/s through a relay: `softtimers forward --udp` beside `socat`, each on the same processor.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
 use softtimers_lab::bench::Done;
-use softtimers_lab::command::{Killed, Program, announced, pause, start};
+use softtimers_lab::command::{Program, announced, pause, start, works};
 use softtimers_measure::bar::Bar;
 use softtimers_measure::processor::Processor;
 use softtimers_measure::result::Table;
@@ -17,86 +17,60 @@ use super::Effort;
 const FLOOD: &str = "600kpps";
 const BYTES: &str = "64";
 
+const FORWARD: &str = "softtimers forward --udp";
+const SOCAT: &str = "socat -u UDP4-RECV UDP4-SENDTO";
+const RATE: &str = "kpps";
+
 pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
-    let mut skipped = None;
-    let measured = effort.rounds.contest(&[()], &mut RELAYS.clone(), |(), relay, round| {
-        match relay.packets_per_second(effort.trial) {
-            Ok(rate) => round.put(relay.name(), RATE, rate / 1e3),
-            Err(error) if *relay == Relay::Socat => skipped = Some(format!("skipped: socat: {error}")),
-            Err(error) => return Err(error),
-        }
-        Ok(())
+    let mut relays = vec![FORWARD];
+    relays.extend(works(Command::new("socat").arg("-V")).then_some(SOCAT));
+    let measured = effort.rounds.contest(&[()], &mut relays, |(), relay, round| {
+        round.put(relay, RATE, packets_per_second(relay, effort.trial)? / 1e3);
+        Done::Ok(())
     })?;
-    let mut table = Table::of("relay", &measured, RELAYS.map(Relay::name), &[(RATE, 1)]);
-    let ratio = measured.ratio(RATE, Relay::Forward.name(), Relay::Socat.name());
-    table.bar(Bar::at_least("forward / socat", 3.0, ratio));
-    table.notes.extend(skipped);
+    let mut table = Table::of("relay", &measured, [FORWARD, SOCAT], &[(RATE, 1)]);
+    table.bar(Bar::at_least("forward / socat", 3.0, measured.ratio(RATE, FORWARD, SOCAT)));
+    if relays.len() < 2 {
+        table.note("skipped: there is no socat");
+    }
     Ok(vec![table])
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Relay {
-    Forward,
-    Socat,
+/// What comes out behind a relay while a sender offers more than it takes.
+fn packets_per_second(relay: &str, time: Duration) -> Done<f64> {
+    let program = Program::build()?;
+    let [here, there] = Processor::two().ok_or("it takes two processors")?;
+    // Nobody reads it: once its buffer is full, what arrives is counted as dropped.
+    let sink = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
+    sink.request_recv_buffer(4 << 10)?;
+    let to = sink.local_addr()?;
+    // A port that was free a moment ago.
+    let address = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
+    let (mut command, ready) = if relay == FORWARD {
+        let words = format!("forward --udp {address} --duration 60s --json --to {to}");
+        (program.command(&words.split(' ').collect::<Vec<_>>()), "listening on ")
+    } else {
+        let mut socat = Command::new("socat");
+        let ends = [format!("UDP4-RECV:{},bind=127.0.0.1", address.port()), format!("UDP4-SENDTO:{to}")];
+        socat.args(["-d", "-d", "-u"]).args(ends).stdin(Stdio::null());
+        (socat, "starting data transfer")
+    };
+    // The relay inherits it.
+    let kept = Processor::new(there)?.keep()?;
+    let (running, _) = announced(&mut command, ready)?;
+    drop(kept);
+    let words = format!(
+        "send {address} --no-handshake --rate {FLOOD} --quantum 4 --size {BYTES} --timer spin --catch-up all --cpu {here} \
+         --json --duration {}ms",
+        (time + Duration::from_millis(300)).as_millis()
+    );
+    let sender = start(&mut program.command(&words.split(' ').collect::<Vec<_>>()))?;
+    pause(Duration::from_millis(200));
+    let (before, began) = (sink.drops()?, Monotonic.now());
+    pause(time);
+    let (after, ended) = (sink.drops()?, Monotonic.now());
+    sender.object()?;
+    drop(running);
+    let packets = f64::from(after.wrapping_sub(before));
+    Ok(packets / ended.saturating_duration_since(began).as_secs_f64())
 }
-
-const RELAYS: [Relay; 2] = [Relay::Forward, Relay::Socat];
-
-impl Relay {
-    fn name(self) -> &'static str {
-        match self {
-            Relay::Forward => "softtimers forward --udp",
-            Relay::Socat => "socat -u UDP4-RECV UDP4-SENDTO",
-        }
-    }
-
-    /// What comes out behind it while a sender offers more than it takes.
-    fn packets_per_second(self, time: Duration) -> Done<f64> {
-        let [here, there] = Processor::two().ok_or("it takes two processors")?;
-        // Nobody reads it: once its buffer is full, what arrives is counted as dropped.
-        let sink = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
-        sink.request_recv_buffer(4 << 10)?;
-        // Relays inherit it.
-        let kept = Processor::new(there)?.keep()?;
-        let (running, address) = self.start(sink.local_addr()?)?;
-        drop(kept);
-        let (warm, whole) = (Duration::from_millis(100), time + Duration::from_millis(300));
-        let line = format!(
-            "send {address} --no-handshake --rate {FLOOD} --quantum 4 --size {BYTES} --timer spin --catch-up all --cpu {here} \
-             --json --duration {}ms",
-            whole.as_millis()
-        );
-        let sender = start(&mut Program::build()?.command(&line.split(' ').collect::<Vec<_>>()))?;
-        pause(warm + Duration::from_millis(100));
-        let (before, began) = (sink.drops()?, Monotonic.now());
-        pause(time);
-        let (after, ended) = (sink.drops()?, Monotonic.now());
-        sender.object()?;
-        drop(running);
-        let packets = f64::from(after.wrapping_sub(before));
-        Ok(packets / ended.saturating_duration_since(began).as_secs_f64())
-    }
-
-    /// Starts it; its address, once it says that it relays.
-    fn start(self, sink: SocketAddr) -> Done<(Killed, SocketAddr)> {
-        match self {
-            Relay::Forward => {
-                let words = format!("forward --udp 127.0.0.1:0 --duration 60s --json --to {sink}");
-                let mut command = Program::build()?.command(&words.split(' ').collect::<Vec<_>>());
-                let (relay, line) = announced(&mut command, "listening on ")?;
-                Ok((relay, line.split(',').next().unwrap_or_default().parse()?))
-            }
-            Relay::Socat => {
-                // A port that was free a moment ago.
-                let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
-                let ends = [format!("UDP4-RECV:{port},bind=127.0.0.1"), format!("UDP4-SENDTO:{sink}")];
-                let mut command = Command::new("socat");
-                command.args(["-d", "-d", "-u"]).args(ends).stdin(Stdio::null());
-                let (relay, _) = announced(&mut command, "starting data transfer")?;
-                Ok((relay, SocketAddr::from(([127, 0, 0, 1], port))))
-            }
-        }
-    }
-}
-
-const RATE: &str = "kpps";

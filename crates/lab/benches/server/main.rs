@@ -25,7 +25,8 @@ mod table;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use softtimers_lab::bench::{self, Section, Skipped};
+use softtimers_lab::bench::{self, Section};
+use softtimers_measure::failure::Failure;
 use softtimers_measure::paired::Paired;
 use softtimers_measure::processor::Processor;
 
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
     bench::child(contender::serve).unwrap_or_else(|| {
         bench::main("server", &SECTIONS, |asked| {
             let missing = "this needs two processors, one for the server and one for the load";
-            let [here, there] = Processor::two().ok_or_else(|| Skipped(missing.to_owned()))?;
+            let [here, there] = Processor::two().ok_or_else(|| Failure::not_possible(missing))?;
             let trial = Duration::from_millis(if asked.quick { 200 } else { 1_000 });
             let processors = [Processor::new(here)?, Processor::new(there)?];
             Ok(Effort { rounds: Paired::new(asked.rounds()), trial, processors })

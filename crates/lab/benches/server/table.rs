@@ -65,13 +65,8 @@ fn rounds(effort: &Effort, keep_alive: bool, load: Load) -> Done<Measured> {
 
 fn shown(key: &str, measured: &Measured) -> Table {
     let mut table = Table::of(key, measured, CONTENDERS.map(Contender::name), &COLUMNS);
-    for (name, to) in [(AGAINST, EPOLL.to_owned()), (AGAINST_ONE, Contender::Polled(1).name())] {
-        table.columns.push(name.to_owned());
-        table.decimals.push(3);
-        for (row, contender) in table.rows.iter_mut().zip(CONTENDERS) {
-            row.push(measured.ratio(RATE, &contender.name(), &to).into());
-        }
-    }
+    table.against("against epoll", measured, RATE, EPOLL);
+    table.against("against quota 1", measured, RATE, &Contender::Polled(1).name());
     table
 }
 
@@ -155,8 +150,6 @@ fn listen_overflows() -> Option<u64> {
 }
 
 const EPOLL: &str = "epoll";
-const AGAINST: &str = "against epoll";
-const AGAINST_ONE: &str = "against quota 1";
 const COST: &str = "CPU µs a request";
 const OVERFLOWS: &str = "listen overflows";
 const COLUMNS: [(&str, usize); 9] = [

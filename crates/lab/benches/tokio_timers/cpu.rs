@@ -73,12 +73,12 @@ pub(crate) fn staggered(rounds: &usize) -> Done<Vec<Table>> {
 
 pub(crate) fn pending(rounds: &usize) -> Done<Vec<Table>> {
     let time = Duration::from_millis(200);
-    let cpu = |timers| {
+    let cpu = |timers: Timers| {
         run(async move {
             let hour = Duration::from_secs(3_600);
             for number in 0..10_000 {
                 let deadline = Instant::now() + hour + Duration::from_micros(number);
-                tokio::spawn(timers_sleep(timers, deadline));
+                tokio::spawn(timers.sleep_until(deadline));
             }
             tokio::task::yield_now().await;
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -89,8 +89,4 @@ pub(crate) fn pending(rounds: &usize) -> Done<Vec<Table>> {
     };
     let measured = take(*rounds, &[()], |(), timers, round| round.put(timers.name(), CPU, cpu(timers)))?;
     Ok(vec![table("10,000 pending sleeps", &measured, &[(CPU, 2)])])
-}
-
-async fn timers_sleep(timers: Timers, deadline: Instant) {
-    timers.sleep_until(deadline).await;
 }

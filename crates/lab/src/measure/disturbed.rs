@@ -11,7 +11,8 @@ use softtimers_measure::result::Table;
 
 use super::Effort;
 use crate::bench::Done;
-use crate::command::{self, Program, Stream, pause, signal};
+use crate::command::{self, Program, pause, signal};
+use crate::figures::{self, Figure};
 
 /// A busy run of three seconds.
 const BUSY: &str = "--interval 40us --duration 3s --busy echo";
@@ -22,37 +23,39 @@ const SLEEPING: &str = "--interval 40us --duration 3s --timer pwait2";
 const WHOLE_SLICE: &str = "--interval 120us --duration 4s --catch-up none";
 const SHORT_SLICE: &str = "--interval 120us --duration 4s --catch-up none --sched-slice 100us";
 
-/// What is told of a stream: a column, its decimals, and the figure of both ends.
-type Figure = (&'static str, usize, fn(&Stream) -> Option<f64>);
-
 const FIGURES: [Figure; 13] = [
-    ("of the rate %", 1, |s| Some(100.0 * s.sent["achieved_pps"].as_f64()? / s.sent["target_pps"].as_f64()?)),
-    ("gap p1 µs", 1, |s| micros(&s.received["gap_ns"]["p1"])),
-    ("gap p50 µs", 1, |s| micros(&s.received["gap_ns"]["p50"])),
-    ("gap p99 µs", 1, |s| micros(&s.received["gap_ns"]["p99"])),
-    ("CPU %", 1, |s| Some(100.0 * s.sent["cpu_share"].as_f64()?)),
-    ("polled away %", 1, |s| Some(100.0 * s.sent["polled"]["share"].as_f64()?)),
-    ("late p99.9 µs", 1, |s| micros(&s.sent["late_ns"]["p999"])),
-    ("late max µs", 1, |s| micros(&s.sent["late_ns"]["max"])),
-    ("places lost", 0, |s| s.sent["forfeited"].as_f64()),
-    ("longest burst, sender's", 0, |s| s.sent["longest_burst"].as_f64()),
-    ("longest burst, receiver's", 0, |s| s.received["longest_burst"].as_f64()),
-    ("late by a stop", 0, |s| s.sent["late"]["stopped"]["count"].as_f64()),
-    ("late by the scheduler", 0, |s| s.sent["late"]["scheduler"]["count"].as_f64()),
+    ("of the rate %", 1, "", 0.0),
+    ("gap p1 µs", 1, "received.gap_ns.p1", 1e-3),
+    ("gap p50 µs", 1, "received.gap_ns.p50", 1e-3),
+    ("gap p99 µs", 1, "received.gap_ns.p99", 1e-3),
+    ("CPU %", 1, "sent.cpu_share", 100.0),
+    ("polled away %", 1, "sent.polled.share", 100.0),
+    ("late p99.9 µs", 1, "sent.late_ns.p999", 1e-3),
+    ("late max µs", 1, "sent.late_ns.max", 1e-3),
+    ("places lost", 0, "sent.forfeited", 1.0),
+    ("longest burst, sender's", 0, "sent.longest_burst", 1.0),
+    ("longest burst, receiver's", 0, "received.longest_burst", 1.0),
+    ("late by a stop", 0, "sent.late.stopped.count", 1.0),
+    ("late by the scheduler", 0, "sent.late.scheduler.count", 1.0),
 ];
 
-fn micros(nanos: &Value) -> Option<f64> {
-    nanos.as_f64().map(|nanos| nanos / 1e3)
+fn note(round: &mut Round, row: &str, stream: &Value) {
+    figures::put(round, row, stream, &FIGURES);
+    let rate = |key| figures::at(&stream["sent"], key);
+    let share = rate("achieved_pps").zip(rate("target_pps")).map(|(achieved, target)| achieved / target);
+    round.put(row, "of the rate %", share.map(|share| 100.0 * share));
 }
 
-fn note(round: &mut Round, row: &str, stream: &Stream) {
-    FIGURES.iter().for_each(|(name, _, figure)| round.put(row, name, figure(stream)));
+/// Sets the round aside if an end says that it proves nothing.
+fn judge(round: &mut Round, stream: &Value) {
+    let reasons = ["sent", "received"].map(|end| stream[end]["inconclusive"].as_str());
+    reasons.into_iter().flatten().for_each(|reason| round.set_aside(reason));
 }
 
 /// The table of the figures with these names.
 fn table(key: &str, measured: &Measured, rows: &[&str], names: &[&str]) -> Table {
-    let columns = FIGURES.iter().filter(|(name, ..)| names.contains(name));
-    Table::of(key, measured, rows, &columns.map(|(name, decimals, _)| (*name, *decimals)).collect::<Vec<_>>())
+    let wanted = FIGURES.into_iter().filter(|(name, ..)| names.contains(name));
+    figures::table(key, measured, rows, &wanted.collect::<Vec<_>>())
 }
 
 /// SIGSTOP for 50 ms in the middle of a busy run; then a process that computes on the same core.
@@ -76,7 +79,7 @@ fn stall(effort: &Effort) -> Result<Table> {
             pause(Duration::from_millis(50));
             signal(sender, "CONT")
         })?;
-        stream.inconclusive().into_iter().for_each(|reason| round.set_aside(reason));
+        judge(round, &stream);
         note(round, STOPPED, &stream);
         anyhow::Ok(())
     })?;
@@ -147,7 +150,7 @@ pub(super) fn idle(effort: &Effort) -> Done<Vec<Table>> {
     let program = Program::build()?;
     let measured = effort.paired.contest(&[()], &mut [FAST, HYBRID, SLEEPING], |(), flags, round| {
         let stream = program.stream(&[], flags, |_| Ok(()))?;
-        stream.inconclusive().into_iter().for_each(|reason| round.set_aside(reason));
+        judge(round, &stream);
         note(round, flags, &stream);
         anyhow::Ok(())
     })?;

@@ -9,6 +9,7 @@ use softtimers_measure::result::Table;
 use super::Effort;
 use crate::bench::Done;
 use crate::command::Program;
+use crate::figures::{self, Figure};
 
 /// In the order of `doctor`.
 const METHODS: [&str; 8] = ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
@@ -20,18 +21,17 @@ const MOST_TAKEN: f64 = 0.05;
 const IDLE_INTERVAL: &str = "120us";
 const LOADS: [(&str, &str); 2] = [("echo", "busy echo, 40 µs"), ("none", "idle, 120 µs")];
 
-/// A figure's key in the object, its column, decimals, and what it is multiplied by.
-const COLUMNS: [(&str, &str, usize, f64); 10] = [
-    ("achieved_share", "of the rate %", 1, 100.0),
-    ("back_to_back", "back to back %", 1, 100.0),
-    ("longest_burst", "longest burst", 0, 1.0),
-    ("gap_ns.p50", "gap p50 µs", 1, 1e-3),
-    ("gap_ns.p99", "gap p99 µs", 1, 1e-3),
-    ("gap_ns.p999", "gap p99.9 µs", 1, 1e-3),
-    ("late_ns.p50", "late p50 µs", 1, 1e-3),
-    ("late_ns.p99", "late p99 µs", 1, 1e-3),
-    ("cpu_share", "CPU %", 1, 100.0),
-    ("work_kept", "work kept %", 1, 100.0),
+const FIGURES: [Figure; 10] = [
+    ("of the rate %", 1, "achieved_share", 100.0),
+    ("back to back %", 1, "back_to_back", 100.0),
+    ("longest burst", 0, "longest_burst", 1.0),
+    ("gap p50 µs", 1, "gap_ns.p50", 1e-3),
+    ("gap p99 µs", 1, "gap_ns.p99", 1e-3),
+    ("gap p99.9 µs", 1, "gap_ns.p999", 1e-3),
+    ("late p50 µs", 1, "late_ns.p50", 1e-3),
+    ("late p99 µs", 1, "late_ns.p99", 1e-3),
+    ("CPU %", 1, "cpu_share", 100.0),
+    ("work kept %", 1, "work_kept", 100.0),
 ];
 
 pub(super) fn beside_work(effort: &Effort, batch: usize) -> Done<Vec<Table>> {
@@ -44,8 +44,7 @@ pub(super) fn beside_work(effort: &Effort, batch: usize) -> Done<Vec<Table>> {
         Ok::<(), anyhow::Error>(())
     })?;
     let rows = LOADS.iter().flat_map(|(_, load)| METHODS.map(|method| row(load, method)));
-    let columns = COLUMNS.map(|(_, column, decimals, _)| (column, decimals));
-    let mut table = Table::of(&format!("batch-{batch}"), &measured, rows, &columns);
+    let mut table = figures::table(&format!("batch-{batch}"), &measured, rows, &FIGURES);
     bars(&measured, batch).into_iter().for_each(|bar| table.bar(bar));
     Ok(vec![table])
 }
@@ -62,10 +61,8 @@ fn note(round: &mut Round, doctor: &Value) {
         let (method, busy) = (cell["method"].as_str().unwrap_or_default(), &cell["busy"]);
         let Some((_, load)) = LOADS.iter().find(|(name, _)| busy == name) else { continue };
         let row = row(load, method);
-        let get = |key: &str| key.split('.').try_fold(cell, |value, part| value.get(part))?.as_f64();
-        for (key, column, _, factor) in COLUMNS {
-            round.put(&row, column, get(key).map(|figure| figure * factor));
-        }
+        let get = |key| figures::at(cell, key);
+        figures::put(round, &row, cell, &FIGURES);
         round.put(&row, LOST, get("lost"));
         let apart = get("back_to_back").zip(get("sender_back_to_back"));
         round.put(&row, APART, apart.map(|(there, here)| 100.0 * (there - here).abs()));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Paired;
 use softtimers_measure::result::Table;
@@ -13,6 +13,7 @@ use softtimers_measure::result::Table;
 use super::trial::{DESTINATION_PORT, Offer, Rig, now, used};
 use crate::bench::Done;
 use crate::command::{pause, signal};
+use crate::figures::{self, Figure};
 
 pub(super) fn capture(rig: &Rig) -> Done<Vec<Table>> {
     let trace = Trace::new()?;
@@ -33,16 +34,6 @@ const MONITORS: [Monitor; 4] = [
     Monitor::Tcpdump("--immediate-mode"),
 ];
 
-/// What one of them made of a load.
-#[derive(Clone, Debug)]
-struct Caught {
-    offered: f64,
-    lost: f64,
-    cpu: f64,
-    beside: f64,
-    report: Value,
-}
-
 /// Beside a computation on the same CPU, at 400,000 packets/s.
 fn beside(rig: &Rig, trace: &Trace) -> Result<Table> {
     let (rounds, millis) = (rig.rounds(5), rig.of(2_000, 500));
@@ -52,30 +43,11 @@ fn beside(rig: &Rig, trace: &Trace) -> Result<Table> {
     let measured =
         Paired::new(rounds).beside_others().contest(&[()], &mut monitors, |(), monitor, round| {
             let caught = monitor.trial(rig, &Offer::steady(RATE, millis), true, trace)?;
-            let delay = |key: &str| caught.report["delay_ns"][key].as_f64().map(|nanos| nanos / 1e3);
-            for (name, figure) in [
-                (OFFERED, Some(caught.offered / 1e3)),
-                (LOST, Some(100.0 * caught.lost)),
-                ("delay p50 µs", delay("p50")),
-                ("delay p99 µs", delay("p99")),
-                ("worst delay µs", delay("max")),
-                ("CPU %", Some(100.0 * caught.cpu)),
-                ("the computation's %", Some(100.0 * caught.beside)),
-            ] {
-                round.put(&monitor.name(), name, figure);
-            }
+            figures::put(round, &monitor.name(), &caught, &FIGURES);
             anyhow::Ok(())
         })?;
-    let columns = [
-        (OFFERED, 1),
-        (LOST, 2),
-        ("delay p50 µs", 0),
-        ("delay p99 µs", 0),
-        ("worst delay µs", 0),
-        ("CPU %", 1),
-        ("the computation's %", 1),
-    ];
-    let mut table = Table::of("capture", &measured, monitors.iter().map(|monitor| monitor.name()), &columns);
+    let rows = monitors.iter().map(|monitor| monitor.name());
+    let mut table = figures::table("capture", &measured, rows, &FIGURES);
     let ours = Monitor::Ours("1ms").name();
     // A generator that was much too slow has shown nothing.
     let was_offered = measured.median(&ours, OFFERED).is_some_and(|offered| offered >= 0.9 * RATE / 1e3);
@@ -92,7 +64,7 @@ fn sizes(rig: &Rig, trace: &Trace) -> Result<Table> {
         let offer = Offer { payload: *bytes - HEADERS, ..Offer::steady(100_000.0, millis) };
         let one = Monitor::Ours("1ms").trial(rig, &offer, false, trace)?;
         // By the program's own account, which is of all its time, and finer than the kernel's ticks.
-        let figure = |key: &str| one.report[key].as_f64().filter(|&figure| figure > 0.0);
+        let figure = |key| figures::at(&one, key).filter(|&figure| figure > 0.0);
         if let (Some(captured), Some(span), Some(cpu)) =
             (figure("captured"), figure("span_s"), figure("cpu_share"))
         {
@@ -118,6 +90,15 @@ fn sizes(rig: &Rig, trace: &Trace) -> Result<Table> {
 const OFFERED: &str = "offered kpps";
 const LOST: &str = "lost %";
 const COST: &str = "ns of CPU";
+const FIGURES: [Figure; 7] = [
+    (OFFERED, 1, "offered_pps", 1e-3),
+    (LOST, 2, "lost_share", 100.0),
+    ("delay p50 µs", 0, "delay_ns.p50", 1e-3),
+    ("delay p99 µs", 0, "delay_ns.p99", 1e-3),
+    ("worst delay µs", 0, "delay_ns.max", 1e-3),
+    ("CPU %", 1, "used_share", 100.0),
+    ("the computation's %", 1, "beside_share", 100.0),
+];
 
 impl Monitor {
     fn ours(self) -> bool {
@@ -136,8 +117,8 @@ impl Monitor {
         Duration::from_millis(if self.ours() { 100 } else { 1_200 })
     }
 
-    /// Captures on the loaded interface until the load has gone.
-    fn trial(self, rig: &Rig, offer: &Offer, beside: bool, trace: &Trace) -> Result<Caught> {
+    /// Captures on the loaded interface until the load has gone: the monitor's report, and what both ends say.
+    fn trial(self, rig: &Rig, offer: &Offer, beside: bool, trace: &Trace) -> Result<Value> {
         let computation = beside.then(|| rig.computation()).transpose()?;
         let file = trace.file.display();
         let _ = std::fs::remove_file(&trace.file);
@@ -163,28 +144,23 @@ impl Monitor {
         let after = accounts()?;
         let [seconds, used, others] = [0, 1, 2].map(|at| after[at] - before[at]);
         pause(self.last());
-        let (report, captured) = match self {
-            Monitor::Ours(_) => {
-                let report = monitor.ended()?;
-                let captured = report["captured"].as_f64();
-                (report, captured)
-            }
+        let mut report = match self {
+            Monitor::Ours(_) => monitor.ended()?,
             // It tells in words.
             Monitor::Tcpdump(_) => {
                 signal(monitor.id(), "TERM")?;
                 let (_, talk) = monitor.output()?;
-                let number = |line: &str| line.trim().strip_suffix("packets captured")?.trim().parse().ok();
-                (Value::Null, talk.lines().find_map(number))
+                let number =
+                    |line: &str| line.trim().strip_suffix("packets captured")?.trim().parse::<u64>().ok();
+                json!({ "captured": talk.lines().find_map(number) })
             }
         };
-        let captured = captured.context("captured")?;
-        Ok(Caught {
-            offered: offered.pps,
-            lost: 1.0 - captured / (offered.sent as f64).max(1.0),
-            cpu: used / seconds,
-            beside: others / seconds,
-            report,
-        })
+        let captured = report["captured"].as_f64().context("captured")?;
+        report["offered_pps"] = offered.pps.into();
+        report["lost_share"] = (1.0 - captured / (offered.sent as f64).max(1.0)).into();
+        report["used_share"] = (used / seconds).into();
+        report["beside_share"] = (others / seconds).into();
+        Ok(report)
     }
 }
 

@@ -8,6 +8,7 @@ use softtimers_measure::result::Table;
 
 use super::trial::{Amount, Offer, Rig};
 use crate::bench::Done;
+use crate::figures::{self, Figure};
 
 /// Names and flags; those with a bar first.
 const CONTENDERS: [(&str, &str); 6] = [
@@ -70,7 +71,8 @@ impl Setting<'_> {
         })?;
         let rows =
             contenders.iter().flat_map(|(name, _)| multiples.iter().map(|&multiple| row(name, multiple)));
-        let mut table = Table::of(&format!("{driver}, bursts of {burst}{what}"), &measured, rows, &COLUMNS);
+        let mut table =
+            figures::table(&format!("{driver}, bursts of {burst}{what}"), &measured, rows, &FIGURES);
         table.note(format!("each packet a walk through {RULES} rules; capacity {:.0} kpps", capacity / 1e3));
         table.note(OTHERS);
         Ok((table, measured))
@@ -145,7 +147,7 @@ pub(super) fn capacity(rig: &Rig, driver: &str) -> Result<f64> {
 }
 
 /// What a receiver found, with what was offered.
-fn trial(rig: &Rig, driver: &str, flags: &str, offer: Offer) -> Result<Value> {
+pub(super) fn trial(rig: &Rig, driver: &str, flags: &str, offer: Offer) -> Result<Value> {
     let window = offer.length().as_micros();
     let words = format!("stages r0 out --driver {driver} --rules {RULES} {flags} --window {window}us");
     let (mut found, offered) = rig.received(&words, &[(0, offer)])?;
@@ -166,40 +168,28 @@ fn ends(sweep: &Measured, name: &str, multiples: &[f64]) -> [f64; 3] {
 
 const OFFERED: &str = "offered kpps";
 const DELIVERED: &str = "delivered kpps";
-const COLUMNS: [(&str, usize); 12] = [
-    (OFFERED, 1),
-    (DELIVERED, 1),
-    ("dropped: ring and interface", 0),
-    ("queue", 0),
-    ("output", 0),
-    ("p50 µs", 0),
-    ("p99 µs", 0),
-    ("deviation µs", 0),
-    ("CPU %", 0),
-    ("CPU µs/packet", 1),
-    ("others there, at most %", 0),
-    ("asleep", 0),
+const FIGURES: [Figure; 12] = [
+    (OFFERED, 1, "offered_pps", 1e-3),
+    (DELIVERED, 1, "delivered_pps", 1e-3),
+    ("dropped: ring and interface", 0, "", 0.0),
+    ("queue", 0, "dropped.queue", 1.0),
+    ("output", 0, "", 0.0),
+    ("p50 µs", 0, "latency_ns.p50", 1e-3),
+    ("p99 µs", 0, "latency_ns.p99", 1e-3),
+    ("deviation µs", 0, "latency_ns.stddev", 1e-3),
+    ("CPU %", 0, "cpu_share", 100.0),
+    ("CPU µs/packet", 1, "", 0.0),
+    ("others there, at most %", 0, "", 0.0),
+    ("asleep", 0, "wakeups", 1.0),
 ];
 
 fn put(round: &mut Round, row: &str, found: &Value) {
-    let dropped = |key: &str| found["dropped"][key].as_f64().unwrap_or(0.0);
-    let micros = |key: &str| found["latency_ns"][key].as_f64().map(|nanos| nanos / 1e3);
-    let share = |key: &str| found[key].as_f64().unwrap_or(0.0);
-    let figures = [
-        Some(share("offered_pps") / 1e3),
-        Some(delivered(found) / 1e3),
-        Some(dropped("ring") + dropped("interface")),
-        Some(dropped("queue")),
-        Some(dropped("output") + dropped("failed")),
-        micros("p50"),
-        micros("p99"),
-        micros("stddev"),
-        Some(100.0 * share("cpu_share")),
-        Some(1e6 * share("cpu_share") / delivered(found).max(1.0)),
-        Some(100.0 * (share("others_share") + share("steal_share"))),
-        found["wakeups"].as_f64(),
-    ];
-    COLUMNS.iter().zip(figures).for_each(|((name, _), figure)| round.put(row, name, figure));
+    let of = |key| figures::at(found, key).unwrap_or(0.0);
+    figures::put(round, row, found, &FIGURES);
+    round.put(row, "dropped: ring and interface", of("dropped.ring") + of("dropped.interface"));
+    round.put(row, "output", of("dropped.output") + of("dropped.failed"));
+    round.put(row, "CPU µs/packet", 1e6 * of("cpu_share") / of("delivered_pps").max(1.0));
+    round.put(row, "others there, at most %", 100.0 * (of("others_share") + of("steal_share")));
 }
 
 /// Some ten microseconds' worth, so that the generator reaches five times the capacity beside the kernel's own work.

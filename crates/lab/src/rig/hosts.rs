@@ -10,7 +10,9 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::bench::{Done, Skipped};
+use softtimers_measure::failure::Failure;
+
+use crate::bench::Done;
 use crate::command::{output, works};
 
 /// Three namespaces, deleted when it is dropped.
@@ -38,7 +40,7 @@ impl Hosts {
     /// Lays the cables.
     ///
     /// # Errors
-    /// [`Skipped`] if that is not possible here; if what watches over them cannot be started.
+    /// If that is not possible here; if what watches over them cannot be started.
     pub(super) fn lay() -> Done<Self> {
         sweep()?;
         let name = format!("{PREFIX}{}", std::process::id());
@@ -51,7 +53,7 @@ impl Hosts {
         let mut sweeper = Command::new("sh");
         sweeper.args(["-c", script, &name]).stdin(Stdio::piped()).process_group(0);
         let hosts = Hosts { name, sweeper: sweeper.spawn().context("sh")? };
-        hosts.connect().map_err(|error| Skipped(format!("no three hosts: {error:#}")))?;
+        hosts.connect().map_err(|error| Failure::not_possible(format_args!("no three hosts: {error:#}")))?;
         Ok(hosts)
     }
 

@@ -15,6 +15,7 @@ use softtimers_measure::result::Table;
 use super::hosts::ip;
 use super::trial::{DESTINATION, Offer, Rig};
 use crate::bench::Done;
+use crate::figures::{self, Figure};
 
 /// A program of the reader's, and the driver that it takes frames by.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +57,14 @@ const BRIDGE: &str = "example bridge, packet";
 const KERNEL: &str = "kernel, ip_forward";
 const PEAK: &str = "peak kpps";
 const MOST: &str = "offered at most kpps";
+const FIGURES: [Figure; 6] = [
+    (PEAK, 0, "", 0.0),
+    (MOST, 0, "", 0.0),
+    ("at the highest, of the peak", 2, "", 0.0),
+    ("p50 µs", 0, "latency_ns.p50", 1e-3),
+    ("p99 µs", 0, "latency_ns.p99", 1e-3),
+    ("CPU %", 0, "cpu_share", 100.0),
+];
 
 pub(super) fn forward(rig: &Rig) -> Done<Vec<Table>> {
     let ours = |driver: &str, mode: &str| format!("forward, {driver}, {mode}");
@@ -79,21 +88,11 @@ pub(super) fn forward(rig: &Rig) -> Done<Vec<Table>> {
         round.put(name, PEAK, peak / 1e3);
         round.put(name, MOST, most(|point| point.0) / 1e3);
         round.put(name, "at the highest, of the peak", last / peak);
-        for (figure, key) in [("p50 µs", "p50"), ("p99 µs", "p99")] {
-            round.put(name, figure, report["latency_ns"][key].as_f64().map(|nanos| nanos / 1e3));
-        }
-        round.put(name, "CPU %", report["cpu_share"].as_f64().map(|share| 100.0 * share));
+        figures::put(round, name, &report, &FIGURES);
         Ok(())
     })?;
-    let columns = [
-        (PEAK, 0),
-        (MOST, 0),
-        ("at the highest, of the peak", 2),
-        ("p50 µs", 0),
-        ("p99 µs", 0),
-        ("CPU %", 0),
-    ];
-    let mut table = Table::of("forward", &measured, contenders.iter().map(|(name, _)| name), &columns);
+    let rows = contenders.iter().map(|(name, _)| name);
+    let mut table = figures::table("forward", &measured, rows, &FIGURES);
     let bridge = (BRIDGE.to_owned(), DRIVERS[0]);
     for (name, driver) in [bridge].into_iter().chain(peers.iter().map(|peer| (peer.name(), peer.driver))) {
         let figure = format!("forward, {driver}, hybrid: peak, against that of {name}, in pairs");

@@ -53,12 +53,10 @@ pub const PACKET: u64 = 1_410;
 /// None, unless something is broken.
 pub fn time(path: Path, way: Way, packets: u64, set_up: bool) -> Result<Duration, Failure> {
     let mut network = Network::new(path, way)?;
-    if set_up {
-        let answered = network.ask(packets * PACKET)?;
-        return Ok(answered.saturating_duration_since(Timestamp::ZERO));
+    if !set_up {
+        network.connect()?;
+        network.rest(PAUSE)?;
     }
-    network.connect()?;
-    network.rest(PAUSE)?;
     let asked = network.now;
     Ok(network.ask(packets * PACKET)?.saturating_duration_since(asked))
 }
