@@ -26,14 +26,22 @@ use crate::backup::{Backup, BackupStats};
 
 #[derive(Debug)]
 pub(super) struct Common<E> {
-    /// The earliest due time in nanoseconds: before it no trigger state need take the lock.
-    gate: AtomicU64,
-    /// Whether the owner may be asleep, so that only the backup can reach it. Beside the gate, for a trigger state
-    /// reads both.
-    asleep: AtomicBool,
+    seen: Seen,
     state: Mutex<State<E>>,
     /// For the helper: the earliest deadline has moved before the time at which it looks, or it is to stop.
     pub(super) moved: Condvar,
+}
+
+/// What a trigger state reads, in a cache line apart from the lock, which is written by everybody. Two lines: processors
+/// fetch a neighbour as well.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Seen {
+    /// The earliest due time in nanoseconds: before it no trigger state need take the lock. Stored under the lock, and
+    /// only when it changes.
+    gate: AtomicU64,
+    /// Whether the owner may be asleep, so that only the backup can reach it.
+    asleep: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -85,8 +93,7 @@ impl<E> Common<E> {
             helpers: 0,
         };
         Common {
-            gate: AtomicU64::new(u64::MAX),
-            asleep: AtomicBool::new(false),
+            seen: Seen { gate: AtomicU64::new(u64::MAX), asleep: AtomicBool::new(false) },
             state: Mutex::new(state),
             moved: Condvar::new(),
         }
@@ -95,15 +102,15 @@ impl<E> Common<E> {
     /// The time before which nothing is due.
     #[inline]
     pub(super) fn gate(&self) -> Timestamp {
-        Timestamp::from_nanos(self.gate.load(Ordering::Acquire))
+        Timestamp::from_nanos(self.seen.gate.load(Ordering::Acquire))
     }
 
     /// The owner is at a trigger state: until its next [`arm`](Self::arm) nobody need wake it.
     #[inline]
     pub(super) fn awake(&self) {
         // A store for each trigger state would keep the line from those who read it.
-        if self.asleep.load(Ordering::Relaxed) {
-            self.asleep.store(false, Ordering::Relaxed);
+        if self.seen.asleep.load(Ordering::Relaxed) {
+            self.seen.asleep.store(false, Ordering::Relaxed);
         }
     }
 
@@ -114,16 +121,22 @@ impl<E> Common<E> {
 
     /// Lets the others in, and tells them when something is due.
     pub(super) fn publish(&self, state: MutexGuard<'_, State<E>>) {
-        self.gate.store(state.timers.gate().as_nanos(), Ordering::Release);
+        let gate = state.timers.gate().as_nanos();
+        if self.seen.gate.load(Ordering::Relaxed) != gate {
+            self.seen.gate.store(gate, Ordering::Release);
+        }
     }
 
     /// Schedules or moves something. A deadline may have become the earliest: whoever sleeps beyond it is told.
     pub(super) fn change<R>(&self, now: Timestamp, operation: impl FnOnce(&mut SoftTimers<E>) -> R) -> R {
         let mut state = self.lock();
         let result = operation(&mut state.timers);
+        let asleep = self.seen.asleep.load(Ordering::Relaxed);
         let mut wake_helper = false;
-        if let Some(deadline) = state.timers.poll_at() {
-            if self.asleep.load(Ordering::Relaxed) {
+        // While the owner is awake and nobody helps, no one is told.
+        let told = asleep || state.watch.is_some();
+        if let Some(deadline) = if told { state.timers.poll_at() } else { None } {
+            if asleep {
                 // Later too, if by much: what it was armed for may have been run at a remote's trigger state.
                 let wake = state.wake_for(deadline);
                 if let Err(error) = state.backup.arm_for_sleeper(now, Some(wake)) {
@@ -183,7 +196,7 @@ impl<E> Common<E> {
     /// Returns the time for which the backup is armed.
     pub(super) fn arm(&self, now: Timestamp, lead: Duration) -> io::Result<Option<Timestamp>> {
         let mut state = self.lock();
-        self.asleep.store(true, Ordering::Relaxed);
+        self.seen.asleep.store(true, Ordering::Relaxed);
         state.lead = lead;
         let wake = state.timers.poll_at().map(|deadline| state.wake_for(deadline));
         let armed = state.backup.arm(now, wake);
