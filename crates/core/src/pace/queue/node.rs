@@ -36,6 +36,7 @@ pub(super) struct Place(pub(super) u32);
 impl Place {
     pub(super) const NOWHERE: Place = Place(u32::MAX);
     pub(super) const RUN: Place = Place(u32::MAX - 1);
+    pub(super) const SOLE: Place = Place(u32::MAX - 2);
 }
 
 impl Node {

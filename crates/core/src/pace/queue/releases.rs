@@ -12,7 +12,8 @@
 //!   filed for the present ───────────────────────▲
 //! ```
 //!
-//! The calendar is looked into as time goes by and not ahead of it: what is filed later may still come first.
+//! The calendar is looked into as time goes by and not ahead of it: what is filed later may still come first. A flow that
+//! is the only one filed is in neither: it is the next, whenever that is.
 
 use alloc::vec::Vec;
 
@@ -30,12 +31,21 @@ pub(super) struct Releases {
     /// The least time in the calendar, if it is known.
     least: Option<u64>,
     run: Run,
+    /// The only flow that is filed, if there is one alone.
+    sole: Option<u32>,
     sequence: u64,
 }
 
 impl Releases {
     pub(super) fn new() -> Self {
-        Releases { nodes: Vec::new(), calendar: Calendar::new(), least: None, run: Run::new(), sequence: 0 }
+        Releases {
+            nodes: Vec::new(),
+            calendar: Calendar::new(),
+            least: None,
+            run: Run::new(),
+            sole: None,
+            sequence: 0,
+        }
     }
 
     /// Makes room for a flow.
@@ -49,6 +59,9 @@ impl Releases {
     /// The least, if it is before `limit`.
     #[inline]
     pub(super) fn before(&mut self, limit: Filed) -> Option<u32> {
+        if let Some(flow) = self.sole {
+            return (self.nodes[flow as usize].filed() < limit).then_some(flow);
+        }
         loop {
             if let Some((filed, flow)) = self.run.first() {
                 return (filed < limit).then_some(flow);
@@ -74,6 +87,9 @@ impl Releases {
     /// The least time. After a turn O(1); after changes since, O(flows in the same slot).
     #[inline]
     pub(super) fn first(&self) -> Option<Timestamp> {
+        if let Some(flow) = self.sole {
+            return Some(Timestamp::from_nanos(self.nodes[flow as usize].time));
+        }
         if let Some((filed, _)) = self.run.first() {
             return Some(filed.time());
         }
@@ -95,10 +111,32 @@ impl Releases {
         if self.nodes[flow as usize].place != Place::NOWHERE {
             self.withdraw(flow);
         }
-        self.calendar.begin(now.as_nanos());
         let node = &mut self.nodes[flow as usize];
         (node.time, node.sequence) = (release.max(now).as_nanos(), self.sequence);
         self.sequence += 1;
+        if self.sole.is_none() && self.run.first().is_none() && self.calendar.is_empty() {
+            node.place = Place::SOLE;
+            self.sole = Some(flow);
+        } else {
+            self.file_beside(flow, now);
+        }
+    }
+
+    /// Files a flow that is not alone.
+    #[inline(always)]
+    fn file_beside(&mut self, flow: u32, now: Timestamp) {
+        if let Some(sole) = self.sole.take() {
+            self.put(sole, now);
+        }
+        self.put(flow, now);
+        self.calendar.tidy(&mut self.nodes);
+    }
+
+    /// Puts a flow into the run or the calendar.
+    #[inline]
+    fn put(&mut self, flow: u32, now: Timestamp) {
+        self.calendar.begin(now.as_nanos());
+        let node = &mut self.nodes[flow as usize];
         if self.calendar.is_past(node.time) {
             node.place = Place::RUN;
             self.run.insert(node.filed(), flow);
@@ -106,14 +144,17 @@ impl Releases {
             self.least = self.least.map(|least| least.min(node.time));
             self.calendar.link(flow, &mut self.nodes);
         }
-        self.calendar.tidy(&mut self.nodes);
     }
 
     /// Takes out the flow that is [before](Self::before) all others.
     #[inline]
     pub(super) fn take_first(&mut self, flow: u32) {
-        self.nodes[flow as usize].place = Place::NOWHERE;
-        self.run.take_first();
+        let place = core::mem::replace(&mut self.nodes[flow as usize].place, Place::NOWHERE);
+        if place == Place::SOLE {
+            self.sole = None;
+        } else {
+            self.run.take_first();
+        }
     }
 
     /// Takes a flow out, if it is filed.
@@ -121,6 +162,7 @@ impl Releases {
         let node = &mut self.nodes[flow as usize];
         match core::mem::replace(&mut node.place, Place::NOWHERE) {
             Place::NOWHERE => {}
+            Place::SOLE => self.sole = None,
             Place::RUN => self.run.remove(node.filed()),
             place => {
                 if self.least == Some(node.time) {
