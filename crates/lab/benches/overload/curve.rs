@@ -4,8 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use softtimers_forward::Mode;
-use softtimers_forward::overload::Bench;
-use softtimers_forward::overload::Receiver;
+use softtimers_forward::overload::{Bench, Receiver};
 use softtimers_lab::bench::Done;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Round;

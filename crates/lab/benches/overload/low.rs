@@ -1,10 +1,7 @@
 //! Where there is no overload: what the cure costs then. And how the modes and quotas differ.
 
 use softtimers_forward::Mode;
-use softtimers_forward::overload::Bench;
-use softtimers_forward::overload::Offer;
-use softtimers_forward::overload::Point;
-use softtimers_forward::overload::Receiver;
+use softtimers_forward::overload::{Bench, Offer, Point, Receiver};
 use softtimers_lab::bench::Done;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Round;

@@ -24,10 +24,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use softtimers_forward::overload::Bench;
-use softtimers_forward::overload::Offer;
-use softtimers_forward::overload::Point;
-use softtimers_forward::overload::Receiver;
+use softtimers_forward::overload::{Bench, Offer, Point, Receiver};
 use softtimers_forward::{Looking, Mode};
 use softtimers_lab::bench::{self, Section};
 use softtimers_lab::command::Program;

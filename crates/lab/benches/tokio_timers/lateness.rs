@@ -12,7 +12,7 @@ use softtimers_tokio::wrap;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
-use crate::{SOFT, Timers, run, table, take};
+use crate::{BOTH, SOFT, Timers, run, table, take};
 
 const DELAY: Duration = Duration::from_micros(100);
 const PERIOD: Duration = Duration::from_micros(40);
@@ -74,18 +74,17 @@ async fn beside(beside: Beside, timers: Timers) -> (f64, f64) {
 
 pub(crate) fn busy(rounds: &usize) -> Done<Vec<Table>> {
     let tasks = [("wrapped tasks", Beside::Wrapped), ("plain tasks", Beside::Plain)];
+    let row = |name: &str, timers: Timers| format!("{name}: {}", timers.name());
     let measured = take(*rounds, &tasks, |(name, tasks), timers, round| {
         let (late, rate) = run(beside(*tasks, timers));
-        round.put(timers.name(), &format!("{name}: {LATE}"), late);
-        round.put(timers.name(), &format!("{name}: polls/s"), rate);
+        round.put(&row(name, timers), LATE, late);
+        round.put(&row(name, timers), "polls/s", rate);
     })?;
-    let columns = tasks.map(|(name, _)| [(format!("{name}: {LATE}"), 2), (format!("{name}: polls/s"), 0)]);
-    let columns: Vec<(&str, usize)> =
-        columns.iter().flatten().map(|(name, decimals)| (name.as_str(), *decimals)).collect();
-    let mut table = table("busy", &measured, &columns);
-    let soft = |column: usize| measured.estimate(SOFT, columns[column].0);
-    table.bar(Bar::at_most("busy, wrapped tasks: late, median µs", 15.0, soft(0)));
-    table.bar(Bar::at_least("busy: polls/s", 50_000.0, soft(1)));
+    let rows = tasks.iter().flat_map(|(name, _)| BOTH.map(|timers| row(name, timers)));
+    let mut table = Table::of("busy", &measured, rows, &[(LATE, 2), ("polls/s", 0)]);
+    let soft = row("wrapped tasks", Timers::Soft);
+    table.bar(Bar::at_most("busy, wrapped tasks: late, median µs", 15.0, measured.estimate(&soft, LATE)));
+    table.bar(Bar::at_least("busy: polls/s", 50_000.0, measured.estimate(&soft, "polls/s")));
     Ok(vec![table])
 }
 
