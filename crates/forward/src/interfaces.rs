@@ -25,7 +25,7 @@ use crate::frames::headers::HEADERS;
 use crate::frames::loops::Loops;
 use crate::frames::router::{Leg, Router};
 use crate::plan::{Between, Controls, FrameDriver, Plan};
-use crate::stats::{Account, SharedStats};
+use crate::stats::SharedStats;
 use crate::workers::Workers;
 use carrier::Carrier;
 use links::{LinkWatch, Links};
@@ -115,7 +115,7 @@ impl<D: Wire + Send + 'static> Pollers for Shares<D> {
         let mut workers = Workers::ended_by(self.interrupt.stop_handle().map_err(clash)?);
         for devices in self.others.drain(..) {
             let (setting, interrupt) = (Arc::clone(&self.setting), self.interrupt.share().map_err(clash)?);
-            let mut account = Account::another(stats);
+            let mut account = stats.account();
             workers.start(interrupt.stop_handle().map_err(clash)?, move || {
                 let basis = Basis::another(&setting.plan, interrupt);
                 let engine = basis.and_then(|basis| setting.engine(basis, devices, |carrier| carrier));
@@ -124,7 +124,7 @@ impl<D: Wire + Send + 'static> Pollers for Shares<D> {
                 engine.run(&mut account)
             })?;
         }
-        let carried = self.first.run(&mut Account::first(stats));
+        let carried = self.first.run(&mut stats.account());
         carried.and(workers.end())
     }
 }

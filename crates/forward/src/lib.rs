@@ -47,7 +47,6 @@ use softtimers_net::udp::UdpSocket;
 
 use engine::Engine;
 use interfaces::Pollers;
-use stats::Account;
 
 pub use asks::{Asker, Asks, asks};
 pub use frames::headers::Mac;
@@ -101,6 +100,6 @@ impl fmt::Debug for Forward {
 
 impl Pollers for Engine<relay::Screen> {
     fn run(mut self: Box<Self>, stats: &SharedStats) -> Result<(), Failure> {
-        Engine::run(&mut self, &mut Account::first(stats))
+        Engine::run(&mut self, &mut stats.account())
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! A run that nobody watches counts into the total at once, without a lock. Where lines are printed, the thread that prints
 //! them takes each interval away and leaves a cleared one, and the total is the sum of the intervals: a line and the final
-//! report cannot contradict each other.
+//! report cannot contradict each other. Each thread of a run has an interval of its own, so that none waits for another.
 
 pub mod passage;
 
@@ -56,13 +56,16 @@ pub struct Counter<S>(Place<S>);
 
 enum Place<S> {
     Alone(Box<S>),
-    Streamed(Arc<Shared<S>>),
+    Shared { own: Arc<Interval<S>>, all: Arc<Shared<S>> },
 }
+
+type Interval<S> = Mutex<Box<S>>;
 
 /// The lock of the total is taken first, so that nothing is missed that is on its way from one to the other.
 struct Shared<S> {
-    interval: Mutex<Box<S>>,
     total: Mutex<Box<S>>,
+    /// One for each thread.
+    intervals: Mutex<Vec<Arc<Interval<S>>>>,
 }
 
 impl<S: Stats> Counter<S> {
@@ -73,35 +76,46 @@ impl<S: Stats> Counter<S> {
 
     /// Counts what is taken away interval by interval.
     pub fn streamed(blank: S) -> (Self, Intervals<S>) {
-        let boxed = || Mutex::new(Box::new(blank.clone()));
-        let shared = Arc::new(Shared { interval: boxed(), total: boxed() });
-        let intervals = Intervals { shared: Arc::clone(&shared), spare: Box::new(blank) };
-        (Counter(Place::Streamed(shared)), intervals)
+        let total = Mutex::new(Box::new(blank.clone()));
+        let all = Arc::new(Shared { total, intervals: Mutex::default() });
+        let intervals = Intervals { all: Arc::clone(&all), spares: vec![Box::new(blank.clone())] };
+        (Shared::interval(all, blank), intervals)
+    }
+
+    /// Returns a counter whose [`total`](Self::total) has what other threads count as soon as they do.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        match self.0 {
+            Place::Alone(stats) => Counter::streamed(*stats).0,
+            Place::Shared { .. } => self,
+        }
     }
 
     /// Lets `count` see the stats of the interval that goes on.
     ///
     /// # Cost
-    /// What `count` takes. If it is streamed, also a lock that nobody holds, 10 ns; once a second it may be held for as
-    /// long as it takes to exchange a pointer, and while [`total`](Self::total) is asked for as long as it takes to copy the stats.
+    /// What `count` takes. If it is streamed or shared, also a lock that nobody holds, 10 ns; once a second it may be held
+    /// for as long as it takes to exchange a pointer, and while [`total`](Self::total) is asked for as long as it takes to
+    /// copy the stats.
     #[inline]
     pub fn count(&mut self, count: impl FnOnce(&mut S)) {
         match &mut self.0 {
             Place::Alone(stats) => count(stats),
-            Place::Streamed(shared) => count(&mut lock(&shared.interval)),
+            Place::Shared { own, .. } => count(&mut lock(own)),
         }
     }
 
     /// Returns a counter for another thread of the same run, to be [joined](Self::join) at its end.
     #[must_use]
     pub fn another(&self) -> Self {
+        let blank = |stats: &S| {
+            let mut blank = stats.clone();
+            blank.clear();
+            blank
+        };
         match &self.0 {
-            Place::Alone(stats) => {
-                let mut blank = stats.clone();
-                blank.clear();
-                Counter(Place::Alone(blank))
-            }
-            Place::Streamed(shared) => Counter(Place::Streamed(Arc::clone(shared))),
+            Place::Alone(stats) => Counter::new(blank(stats)),
+            Place::Shared { own, all } => Shared::interval(Arc::clone(all), blank(&lock(own))),
         }
     }
 
@@ -109,8 +123,8 @@ impl<S: Stats> Counter<S> {
     pub fn join(&mut self, other: Self) {
         match (&mut self.0, other.0) {
             (Place::Alone(stats), Place::Alone(theirs)) => **stats += &theirs,
-            // It is where this one's is.
-            (Place::Streamed(_), _) | (_, Place::Streamed(_)) => {}
+            // The total has it.
+            (Place::Shared { .. }, _) | (_, Place::Shared { .. }) => {}
         }
     }
 
@@ -121,16 +135,26 @@ impl<S: Stats> Counter<S> {
     pub fn total(&self) -> S {
         match &self.0 {
             Place::Alone(stats) => S::clone(stats),
-            Place::Streamed(shared) => {
-                let total = lock(&shared.total);
+            Place::Shared { all, .. } => {
+                let total = lock(&all.total);
                 let mut sum = S::clone(&total);
-                // Adding takes longer than copying, and the run may wait for the interval.
-                let interval = S::clone(&lock(&shared.interval));
+                // Adding takes longer than copying, and the run may wait for an interval.
+                let intervals: Vec<_> =
+                    lock(&all.intervals).iter().map(|interval| S::clone(&lock(interval))).collect();
                 drop(total);
-                sum += &interval;
+                intervals.iter().for_each(|interval| sum += interval);
                 sum
             }
         }
+    }
+}
+
+impl<S> Shared<S> {
+    /// Counts in an interval more.
+    fn interval(all: Arc<Self>, blank: S) -> Counter<S> {
+        let own = Arc::new(Mutex::new(Box::new(blank)));
+        lock(&all.intervals).push(Arc::clone(&own));
+        Counter(Place::Shared { own, all })
     }
 }
 
@@ -142,24 +166,36 @@ impl<S> fmt::Debug for Counter<S> {
 
 /// Takes away what a [`Counter`] counts, interval by interval.
 pub struct Intervals<S> {
-    shared: Arc<Shared<S>>,
-    /// Cleared, to be left for what is taken.
-    spare: Box<S>,
+    all: Arc<Shared<S>>,
+    /// Cleared, to be left for what is taken of each thread. There is at least one.
+    spares: Vec<Box<S>>,
 }
 
 impl<S: Stats> Intervals<S> {
     /// Ends an interval, and shows it and the total with it.
     pub fn next<T>(&mut self, show: impl FnOnce(&S, &S) -> T) -> T {
         let total = {
-            let mut total = lock(&self.shared.total);
-            // Nothing else under the lock that the run may wait for.
-            std::mem::swap(&mut *lock(&self.shared.interval), &mut self.spare);
-            **total += &self.spare;
+            let mut total = lock(&self.all.total);
+            let intervals = Vec::clone(&lock(&self.all.intervals));
+            while self.spares.len() < intervals.len() {
+                self.spares.push(self.spares[0].clone());
+            }
+            // All at one moment, so that none has what follows from what another has not. Nothing else under the locks
+            // that the run may wait for.
+            let mut held: Vec<_> = intervals.iter().map(|interval| lock(interval)).collect();
+            held.iter_mut().zip(&mut self.spares).for_each(|(own, spare)| std::mem::swap(&mut **own, spare));
+            drop(held);
+            let (interval, others) = self.spares.split_at_mut(1);
+            for other in others {
+                *interval[0] += &**other;
+                other.clear();
+            }
+            **total += &interval[0];
             total.clone()
         };
         // Showing takes long; who asks for the total meanwhile does not wait for it.
-        let shown = show(&self.spare, &total);
-        self.spare.clear();
+        let shown = show(&self.spares[0], &total);
+        self.spares[0].clear();
         shown
     }
 }
@@ -205,13 +241,9 @@ mod tests {
 
     #[test]
     fn the_total_is_the_sum_whoever_counts_and_whoever_looks() {
-        for streamed in [false, true] {
-            let (mut counter, intervals) = if streamed {
-                let (counter, intervals) = Counter::streamed(Seen(0));
-                (counter, Some(intervals))
-            } else {
-                (Counter::new(Seen(0)), None)
-            };
+        let (streamed, intervals) = Counter::streamed(Seen(0));
+        let [alone, shared] = [Counter::new(Seen(0)), Counter::new(Seen(0)).shared()];
+        for (mut counter, intervals) in [(alone, None), (shared, None), (streamed, Some(intervals))] {
             counter.count(|seen| seen.0 += 1);
             let mut beside = counter.another();
             let beside = std::thread::spawn(move || {

@@ -1,64 +1,54 @@
 //! The stats of a run while it goes on: [`SharedStats`], and the [`Account`] of each of its pollers.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use softtimers_measure::stats::{Counter, Stats as _};
 
 use super::Stats;
 
-/// The stats of a run, to which its pollers add theirs.
+/// The stats of a run: the sum of what its pollers have handed over, each for itself.
 #[derive(Clone, Debug)]
 pub struct SharedStats {
-    counter: Arc<Mutex<Counter<Stats>>>,
+    counter: Arc<Counter<Stats>>,
     each_round: bool,
 }
 
-/// Where one poller counts.
+/// Where one poller counts. No other waits for it.
 #[derive(Debug)]
 pub(crate) struct Account {
-    shared: SharedStats,
-    /// Of one that shares the stats with others: what it has counted since it handed that over.
+    counter: Counter<Stats>,
+    /// What it has counted since it handed that over; `None` if it does so each round.
     apart: Option<Box<Stats>>,
 }
 
 impl SharedStats {
-    /// Counts in `counter` from now on. Of several pollers each hands over what it has counted four times a second, or
+    /// Counts in `counter` from now on. Each poller hands over what it has counted four times a second, when somebody asks, or
     /// `each_round`, where a line of each second is to be exact.
     pub fn new(counter: Counter<Stats>, each_round: bool) -> Self {
-        SharedStats { counter: Arc::new(Mutex::new(counter)), each_round }
+        SharedStats { counter: Arc::new(counter.shared()), each_round }
     }
 
-    /// Returns what all pollers have counted so far.
+    /// Returns what all pollers have handed over so far.
     ///
     /// # Cost
-    /// A copy, of some 300 KB, for which a poller that counts may have to wait.
+    /// A copy for each poller, of some 300 KB, for which that poller may have to wait.
     pub fn total(&self) -> Stats {
-        self.lock().total()
+        self.counter.total()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Counter<Stats>> {
-        self.counter.lock().unwrap_or_else(PoisonError::into_inner)
+    /// For one poller more.
+    pub(crate) fn account(&self) -> Account {
+        Account { counter: self.counter.another(), apart: (!self.each_round).then(Box::default) }
     }
 }
 
 impl Account {
-    /// The first poller's, which counts where the sum is.
-    pub(crate) fn first(shared: &SharedStats) -> Self {
-        Account { shared: shared.clone(), apart: None }
-    }
-
-    /// Another poller's, which does not keep the others waiting.
-    pub(crate) fn another(shared: &SharedStats) -> Self {
-        let apart = (!shared.each_round).then(Box::default);
-        Account { shared: shared.clone(), apart }
-    }
-
     /// Counts, and hands over what was counted if it is time for that.
     pub(crate) fn count(&mut self, hand_over: bool, count: impl FnOnce(&mut Stats)) {
-        let Some(own) = &mut self.apart else { return self.shared.lock().count(count) };
+        let Some(own) = &mut self.apart else { return self.counter.count(count) };
         count(own);
         if hand_over {
-            self.shared.lock().count(|stats| *stats += own);
+            self.counter.count(|stats| *stats += own);
             own.clear();
         }
     }
@@ -96,10 +86,10 @@ mod tests {
         let names = ["a", "b"].map(str::to_owned);
         for each_round in [false, true] {
             let shared = SharedStats::new(Counter::new(Stats::of_interfaces(&names)), each_round);
-            let (mut first, mut other) = (Account::first(&shared), Account::another(&shared));
+            let (mut first, mut other) = (shared.account(), shared.account());
             first.count(false, |stats| carried(stats, 3, &rules));
             other.count(false, |stats| carried(stats, 4, &later));
-            assert_eq!(shared.total().counts().out, if each_round { 7 } else { 3 });
+            assert_eq!(shared.total().counts().out, if each_round { 7 } else { 0 });
             first.count(true, |stats| stats.span += Duration::from_secs(1));
             other.count(true, |_| ());
             other.count(true, |_| ());
