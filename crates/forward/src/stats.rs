@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use softtimers_measure::distribution::Recorder;
+use softtimers_measure::sums;
 
 use crate::frames::reason::Reasons;
 use crate::rules::Tally;
@@ -320,7 +321,7 @@ impl AddAssign<&Stats> for Stats {
         let Stats { ends, polling, latency, cpu, span, clients, interfaces, rules } = other;
         self.ends.iter_mut().zip(ends).for_each(|(own, other)| *own += other);
         self.polling += polling;
-        self.latency.add(latency);
+        self.latency += latency;
         self.cpu += *cpu;
         self.span += *span;
         add_some(&mut self.clients, clients);
@@ -351,18 +352,6 @@ impl AddAssign<&RuleStats> for RuleStats {
         add_some(&mut self.tally, &other.tally);
         self.refused += other.refused;
     }
-}
-
-/// Adds field by field.
-macro_rules! sums {
-    ($type:ty: $($field:ident$(.$part:ident)?),+) => {
-        impl AddAssign<&$type> for $type {
-            #[inline]
-            fn add_assign(&mut self, other: &$type) {
-                $(self.$field$(.$part)? += &other.$field$(.$part)?;)+
-            }
-        }
-    };
 }
 
 sums!(EndStats: received, sent, dropped.ring, dropped.rule, dropped.output);

@@ -1,9 +1,10 @@
 //! Packets, and their bytes: [`Volume`].
 
 use std::iter::Sum;
-use std::ops::{AddAssign, Sub};
+use std::ops::Sub;
 
 use serde::Serialize;
+use softtimers_measure::sums;
 
 /// Packets, and their bytes: of frames, from Ethernet's header on; of datagrams, their payload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
@@ -23,12 +24,7 @@ impl Volume {
     }
 }
 
-impl AddAssign<&Volume> for Volume {
-    fn add_assign(&mut self, other: &Volume) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-    }
-}
+sums!(Volume: packets, bytes);
 
 impl Sub for Volume {
     type Output = Volume;

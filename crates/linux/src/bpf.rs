@@ -204,6 +204,7 @@ pub fn name_of(program: u32) -> io::Result<String> {
 /// they are sent, received or dropped. Every copy is used again, as it is then. Returns when that is done, or with
 /// `Interrupted` when a signal comes (Linux 5.18).
 pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], times: u32, batch: u32) -> io::Result<()> {
+    #[derive(Default)]
     #[repr(C)]
     struct Run {
         program: u32,
@@ -223,19 +224,12 @@ pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], times: u32, batch: u32) -
     }
     let mut attributes = Run {
         program: program.as_raw_fd() as u32,
-        result: 0,
         frame_length: frame.len() as u32,
-        no_output_length: 0,
         frame: frame.as_ptr() as u64,
-        no_output: 0,
         times,
-        duration: 0,
-        no_context: [0; 2],
-        no_contexts: [0; 2],
         flags: LIVE_FRAMES,
-        no_processor: 0,
         batch,
-        padding: 0,
+        ..Run::default()
     };
     // SAFETY: the kernel reads no more of the frame than its length, and writes nothing but the attributes.
     unsafe { command(PROG_TEST_RUN, &raw mut attributes) }

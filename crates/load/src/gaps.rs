@@ -92,7 +92,7 @@ impl Gaps {
     /// Adds what was seen elsewhere, judged by the same target.
     pub fn add(&mut self, other: &Gaps) {
         self.target = self.target.or(other.target);
-        self.gaps.add(&other.gaps);
+        self.gaps += &other.gaps;
         self.back_to_back += other.back_to_back;
         self.longest_burst = self.longest_burst.max(other.longest_burst);
     }

@@ -20,6 +20,35 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+/// Adds numbers field by field, and whatever else takes `+=` by reference: all of a type, or some of a value's.
+///
+/// ```
+/// #[derive(Clone, Copy, Default, PartialEq, Debug)]
+/// struct Packets {
+///     sent: u64,
+///     lost: u64,
+/// }
+/// softtimers_measure::sums!(Packets: sent, lost);
+///
+/// let mut packets = Packets { sent: 3, lost: 1 };
+/// packets += &packets.clone();
+/// assert_eq!(packets, Packets { sent: 6, lost: 2 });
+/// ```
+#[macro_export]
+macro_rules! sums {
+    ($sum:ident += $more:ident: $($field:ident$(.$part:ident)?),+) => {
+        $($sum.$field$(.$part)? += &$more.$field$(.$part)?;)+
+    };
+    ($type:ty: $($field:ident$(.$part:ident)?),+) => {
+        impl std::ops::AddAssign<&$type> for $type {
+            #[inline]
+            fn add_assign(&mut self, more: &$type) {
+                $crate::sums!(self += more: $($field$(.$part)?),+);
+            }
+        }
+    };
+}
+
 /// What is counted in an interval, or in a whole run. Adding is what makes a run of its intervals, in their order.
 pub trait Stats: Clone + for<'a> AddAssign<&'a Self> + Send + 'static {
     /// What is printed of them.
@@ -42,7 +71,7 @@ pub trait Stats: Clone + for<'a> AddAssign<&'a Self> + Send + 'static {
 /// # use softtimers_measure::stats::passage::{Counted, Interval};
 /// # #[derive(Clone, Copy, Default, PartialEq)]
 /// # struct Packets(u64);
-/// # impl std::ops::AddAssign for Packets { fn add_assign(&mut self, next: Self) { self.0 += next.0 } }
+/// # impl std::ops::AddAssign<&Packets> for Packets { fn add_assign(&mut self, next: &Self) { self.0 += next.0 } }
 /// # impl Counted for Packets { type Figures = u64; fn figures(self, _: Interval) -> u64 { self.0 } }
 ///
 /// let (mut counter, mut intervals) = Counter::streamed(Passage::<Packets>::default());

@@ -40,7 +40,7 @@ fn mark(figure: Figure) -> &'static str {
 /// The page with the mark of each figure behind the first cell of its rows.
 fn marked(page: &str) -> String {
     let mut left: BTreeMap<&str, &str> = BTreeMap::new();
-    for figure in Figure::ALL {
+    for &figure in Figure::ALL {
         for row in figure.rows() {
             assert_eq!(left.insert(row, mark(figure)), None, "two figures have the row '{row}'");
         }

@@ -49,6 +49,58 @@ pub(crate) struct Live<P, E> {
     look_at: Option<(TimerId, Timestamp)>,
 }
 
+/// What can be asked of every relay, and set.
+macro_rules! controls {
+    ($relay:ident) => {
+        impl $relay {
+            /// Has [`run`](Self::run) come back with this number when a descriptor can be read: of a signal, a control
+            /// socket. It is reported as long as it can.
+            ///
+            /// # Errors
+            /// As [`EventLoop::register`](softtimers::EventLoop::register).
+            pub fn watch(&mut self, source: &impl std::os::fd::AsFd, number: u32) -> std::io::Result<()> {
+                self.live.watch(source, number)
+            }
+
+            /// Watches it no more.
+            ///
+            /// # Errors
+            /// `NotFound` if it is not watched.
+            pub fn unwatch(&mut self, source: &impl std::os::fd::AsFd) -> std::io::Result<()> {
+                self.live.unwatch(source)
+            }
+
+            /// Returns the time, by the clock that the path delays by.
+            pub fn now(&self) -> softtimers::Timestamp {
+                self.live.now()
+            }
+
+            /// Returns what was set in one direction.
+            pub fn path(&self, way: crate::Way) -> &crate::PathConfig {
+                self.live.wan.direction(way).path()
+            }
+
+            /// Returns what became of what was put on the path in one direction. The opening and the end of a stream count
+            /// as pieces without a byte.
+            pub fn counters(&self, way: crate::Way) -> crate::Counters {
+                self.live.wan.direction(way).counters()
+            }
+
+            /// Returns what was measured of what came out.
+            pub fn measured(&self, way: crate::Way) -> &crate::Measured {
+                self.live.wan.direction(way).measured()
+            }
+
+            /// Returns how often the loop has waited, and how long its handlers took.
+            pub fn loop_stats(&self) -> softtimers::LoopStats {
+                self.live.events.stats()
+            }
+        }
+    };
+}
+
+pub(crate) use controls;
+
 /// What the loop waits for beside descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event<E> {

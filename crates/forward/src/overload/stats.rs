@@ -4,6 +4,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use softtimers_measure::distribution::Recorder;
+use softtimers_measure::sums;
 use softtimers_poll::FeedbackStats;
 
 use crate::stats::DropCounts;
@@ -40,21 +41,12 @@ pub(super) struct Stats {
 
 impl AddAssign<&Stats> for Stats {
     fn add_assign(&mut self, other: &Stats) {
-        self.received += other.received;
-        self.dropped += &other.dropped;
-        self.latency.add(&other.latency);
+        sums!(self += other: received, dropped, latency, wakeups, polls, empty_polls, mode_switches, cpu_limited, looks,
+            stalled, episodes);
         self.cpu += other.cpu;
         self.beside += other.beside;
-        self.wakeups += other.wakeups;
-        self.polls += other.polls;
-        self.empty_polls += other.empty_polls;
-        self.mode_switches += other.mode_switches;
-        self.cpu_limited += other.cpu_limited;
         // There is one queue, and one such timer.
         self.feedback = self.feedback.or(other.feedback);
         self.timer_share = self.timer_share.or(other.timer_share);
-        self.looks += other.looks;
-        self.stalled += other.stalled;
-        self.episodes += other.episodes;
     }
 }

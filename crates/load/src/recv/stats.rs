@@ -7,6 +7,7 @@ use serde::Serialize;
 use softtimers_core::Timestamp;
 use softtimers_measure::distribution::{Distribution, Recorder};
 use softtimers_measure::stats::Stats;
+use softtimers_measure::sums;
 
 use crate::gaps::{GapReport, Gaps};
 
@@ -103,24 +104,15 @@ impl RecvStats {
 
 impl AddAssign<&RecvStats> for RecvStats {
     fn add_assign(&mut self, next: &Self) {
-        let (counts, more) = (&mut self.counts, next.counts);
-        counts.received += more.received;
-        counts.received_bytes += more.received_bytes;
+        let (counts, more) = (&mut self.counts, &next.counts);
+        sums!(counts += more: received, received_bytes, reordered, duplicated, too_late, foreign, strangers, flows);
         counts.lost = counts.lost.saturating_add(more.lost);
-        counts.reordered += more.reordered;
-        counts.duplicated += more.duplicated;
-        counts.too_late += more.too_late;
-        counts.foreign += more.foreign;
-        counts.strangers += more.strangers;
-        counts.flows += more.flows;
-        self.unsorted += next.unsorted;
-        self.hellos += next.hellos;
+        sums!(self += next: unsorted, hellos, variation);
         self.span = match (self.span, next.span) {
             (Some((first, last)), Some((_, later))) => Some((first, last.max(later))),
             (before, after) => before.or(after),
         };
         self.gaps.add(&next.gaps);
-        self.variation.add(&next.variation);
     }
 }
 

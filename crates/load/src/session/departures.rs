@@ -102,7 +102,7 @@ impl Departures {
 }
 
 fn count(stats: &mut SendStats, calls: Calls, forfeited: u64) {
-    stats.calls += calls;
+    stats.calls += &calls;
     stats.forfeited += forfeited;
 }
 

@@ -55,7 +55,7 @@ impl Sender {
 
     /// Counts calls that somebody else made on this socket.
     pub(super) fn add_calls(&mut self, calls: Calls) {
-        self.calls += calls;
+        self.calls += &calls;
     }
 
     /// Why what was to leave in one send did not, if so.

@@ -10,6 +10,7 @@ use softtimers_core::{PerSource, TriggerState};
 use softtimers_linux::signal_timer::Departure;
 use softtimers_measure::distribution::{Distribution, Recorder};
 use softtimers_measure::stats::Stats;
+use softtimers_measure::sums;
 
 use crate::gaps::{GapReport, Gaps};
 use crate::traffic::nanos;
@@ -61,15 +62,7 @@ impl Calls {
     }
 }
 
-impl AddAssign for Calls {
-    fn add_assign(&mut self, more: Self) {
-        self.calls += more.calls;
-        self.segments += more.segments;
-        self.would_block += more.would_block;
-        self.no_buffers += more.no_buffers;
-        self.refused += more.refused;
-    }
-}
+sums!(Calls: calls, segments, would_block, no_buffers, refused);
 
 impl SendStats {
     /// Nothing has left. Gaps are judged by this `interval` of a flow, and by that of so many `flows` together.
@@ -122,14 +115,10 @@ impl SendStats {
 
 impl AddAssign<&SendStats> for SendStats {
     fn add_assign(&mut self, next: &Self) {
-        self.sent += next.sent;
-        self.turns += next.turns;
-        self.forfeited += next.forfeited;
-        self.calls += next.calls;
+        sums!(self += next: sent, turns, forfeited, calls, late);
         for source in TriggerState::ALL {
             self.fired[source] += next.fired[source];
         }
-        self.late.add(&next.late);
         for (cause, more) in self.causes.iter_mut().zip(next.causes) {
             cause.add(more);
         }

@@ -9,7 +9,7 @@ use super::Stats;
 use crate::distribution::{Distribution, Recorder};
 
 /// What is counted of packets, and how a line tells it.
-pub trait Counted: Copy + Default + PartialEq + AddAssign + Send + 'static {
+pub trait Counted: Copy + Default + PartialEq + for<'a> AddAssign<&'a Self> + Send + 'static {
     /// The keys of `interval` and of `total`.
     type Figures: Serialize;
 
@@ -55,8 +55,8 @@ impl<C> Passage<C> {
 
 impl<C: Counted> AddAssign<&Passage<C>> for Passage<C> {
     fn add_assign(&mut self, next: &Passage<C>) {
-        self.counts += next.counts;
-        self.stay.add(&next.stay);
+        self.counts += &next.counts;
+        self.stay += &next.stay;
         self.cpu += next.cpu;
     }
 }

@@ -7,11 +7,7 @@ use softtimers_poll::hip::Costs;
 
 #[cfg(test)]
 use super::changed::Changed;
-use super::figure::Figure::{
-    self, BestQuota, BigAcks, BurstOfThree, ByHandle, ByHash, Captures, Deadlines, Feedback, FirstOfBurst,
-    HipInterrupts, HipPolling, HipTradeOffs, NoPolling, OldList, PacingHardware, Quota5, Quotas, SlowStart,
-    Starvation, Unmodified, UnmodifiedScreend, User,
-};
+use super::figure::Figure::{self, *};
 use super::quantity::Quantity;
 use super::table::constants;
 use super::{Constant, Origin};
@@ -211,64 +207,34 @@ constants! {
     }
 }
 
-/// All that the search for the traffic looks at.
-const TABLE_3: &[Figure] = &[HipPolling, Figure::Hip];
+/// Sets of figures that several constants move, or were fitted to.
+macro_rules! sets {
+    ($($set:ident: $($figure:ident),+;)*) => {
+        $(const $set: &[Figure] = &[$(Figure::$figure),+];)*
+    };
+}
 
-/// Sets of figures that several constants move.
-const ROUTER_1: &[Figure] = &[
-    Unmodified,
-    NoPolling,
-    UnmodifiedScreend,
-    Quota5,
-    Quotas,
-    BestQuota,
-    Feedback,
-    User,
-    BurstOfThree,
-    Starvation,
-    Captures,
-];
-const ROUTER_2: &[Figure] = &[Quota5, Quotas, BestQuota, Feedback, User, BurstOfThree, Captures];
-const ROUTER_3: &[Figure] = &[Quota5, Quotas, BestQuota, Feedback, User, BurstOfThree];
-const ROUTER_4: &[Figure] = &[Feedback, User, BurstOfThree, Captures];
-const ROUTER_5: &[Figure] = &[Unmodified, NoPolling, UnmodifiedScreend, BurstOfThree, Starvation];
-const ROUTER_6: &[Figure] = &[Unmodified, NoPolling, UnmodifiedScreend, BurstOfThree];
-const ROUTER_7: &[Figure] = &[Unmodified, UnmodifiedScreend, Starvation];
-const ROUTER_8: &[Figure] = &[
-    Unmodified,
-    NoPolling,
-    UnmodifiedScreend,
-    Quota5,
-    Quotas,
-    BestQuota,
-    Feedback,
-    User,
-    BurstOfThree,
-    Captures,
-];
-const ROUTER_9: &[Figure] = &[
-    Unmodified,
-    NoPolling,
-    UnmodifiedScreend,
-    Quota5,
-    Quotas,
-    BestQuota,
-    Feedback,
-    User,
-    Starvation,
-    Captures,
-];
-const ROUTER_10: &[Figure] =
-    &[Unmodified, NoPolling, UnmodifiedScreend, Quota5, Quotas, BestQuota, Feedback, User, BurstOfThree];
-const ROUTER_11: &[Figure] = &[Unmodified, NoPolling, Quotas, BestQuota];
-const ROUTER_12: &[Figure] = &[Quota5, Quotas, BestQuota, Feedback, User];
-const ROUTER_13: &[Figure] = &[UnmodifiedScreend, Feedback, Captures];
-const ROUTER_14: &[Figure] =
-    &[Unmodified, NoPolling, UnmodifiedScreend, Quota5, Quotas, Feedback, User, Starvation, Captures];
-const HIP_1: &[Figure] = &[HipInterrupts, Figure::Hip, HipTradeOffs];
-const HIP_2: &[Figure] = &[HipPolling, Figure::Hip, HipTradeOffs];
-const HIP_3: &[Figure] = &[HipInterrupts, HipPolling, Figure::Hip, HipTradeOffs];
-const TRACES_1: &[Figure] = &[Figure::HipTraces, HipInterrupts, HipPolling, Figure::Hip, HipTradeOffs];
-const TRACES_2: &[Figure] = &[Figure::HipTraces, HipPolling, Figure::Hip, HipTradeOffs];
-const TRACES_3: &[Figure] = &[Figure::HipTraces, HipPolling, Figure::Hip];
-const CALLOUTS_1: &[Figure] = &[OldList, ByHash, ByHandle];
+sets! {
+    TABLE_3: HipPolling, Hip;
+    ROUTER_1: Unmodified, NoPolling, UnmodifiedScreend, Quota5, Quotas, BestQuota, Feedback, User, BurstOfThree, Starvation, Captures;
+    ROUTER_2: Quota5, Quotas, BestQuota, Feedback, User, BurstOfThree, Captures;
+    ROUTER_3: Quota5, Quotas, BestQuota, Feedback, User, BurstOfThree;
+    ROUTER_4: Feedback, User, BurstOfThree, Captures;
+    ROUTER_5: Unmodified, NoPolling, UnmodifiedScreend, BurstOfThree, Starvation;
+    ROUTER_6: Unmodified, NoPolling, UnmodifiedScreend, BurstOfThree;
+    ROUTER_7: Unmodified, UnmodifiedScreend, Starvation;
+    ROUTER_8: Unmodified, NoPolling, UnmodifiedScreend, Quota5, Quotas, BestQuota, Feedback, User, BurstOfThree, Captures;
+    ROUTER_9: Unmodified, NoPolling, UnmodifiedScreend, Quota5, Quotas, BestQuota, Feedback, User, Starvation, Captures;
+    ROUTER_10: Unmodified, NoPolling, UnmodifiedScreend, Quota5, Quotas, BestQuota, Feedback, User, BurstOfThree;
+    ROUTER_11: Unmodified, NoPolling, Quotas, BestQuota;
+    ROUTER_12: Quota5, Quotas, BestQuota, Feedback, User;
+    ROUTER_13: UnmodifiedScreend, Feedback, Captures;
+    ROUTER_14: Unmodified, NoPolling, UnmodifiedScreend, Quota5, Quotas, Feedback, User, Starvation, Captures;
+    HIP_1: HipInterrupts, Hip, HipTradeOffs;
+    HIP_2: HipPolling, Hip, HipTradeOffs;
+    HIP_3: HipInterrupts, HipPolling, Hip, HipTradeOffs;
+    TRACES_1: HipTraces, HipInterrupts, HipPolling, Hip, HipTradeOffs;
+    TRACES_2: HipTraces, HipPolling, Hip, HipTradeOffs;
+    TRACES_3: HipTraces, HipPolling, Hip;
+    CALLOUTS_1: OldList, ByHash, ByHandle;
+}

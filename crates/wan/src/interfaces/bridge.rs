@@ -1,16 +1,17 @@
 //! [`Bridge`]: two interfaces on either side of a [`Wan`](crate::Wan), and the loop between them.
 
-use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
+use std::io::ErrorKind;
 use std::time::Duration;
 
-use softtimers::{LoopConfig, LoopStats, Slack, Timestamp};
-use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Heard, Interface, LoopProbe, claim};
+use softtimers::{LoopConfig, Slack, Timestamp};
+use softtimers_net::packet::{
+    ClaimError, FrameBatch, FrameReceiver, FrameSender, Heard, Interface, LoopProbe, claim,
+};
 
 use super::mark::mark;
 use super::problem::Problem;
-use crate::live::{Ended, Live, Next};
-use crate::{Counters, Measured, PathConfig, PathError, WanBuilder, Way};
+use crate::live::{Ended, Live, Next, controls};
+use crate::{PathConfig, PathError, WanBuilder, Way};
 
 /// How a bridge is set up.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,6 +85,8 @@ enum Event {
     Probe,
 }
 
+controls!(Bridge);
+
 impl Bridge {
     /// Looks at both interfaces, sends a frame out of each to see whether it comes back, and is ready. Takes a
     /// tenth of a second.
@@ -93,7 +96,7 @@ impl Bridge {
     pub fn new(config: &BridgeConfig, path: WanBuilder) -> Result<Self, Problem> {
         let [a, b] = &config.interfaces;
         if a == b {
-            return Err(Problem::Interface { name: a.clone(), what: "twice the same".into() });
+            return Err(ClaimError::Interface { name: a.clone(), what: "twice the same".into() }.into());
         }
         let live = Live::new(LoopConfig::default(), path).map_err(|error| match error.downcast() {
             Ok(path) => Problem::Path(path),
@@ -124,22 +127,6 @@ impl Bridge {
         if bridge.came_back { Err(Problem::Loop) } else { Ok(bridge) }
     }
 
-    /// Has [`run`](Self::run) come back with this number when a descriptor can be read.
-    ///
-    /// # Errors
-    /// As [`EventLoop::register`](softtimers::EventLoop::register).
-    pub fn watch(&mut self, source: &impl AsFd, number: u32) -> io::Result<()> {
-        self.live.watch(source, number)
-    }
-
-    /// Watches it no more.
-    ///
-    /// # Errors
-    /// `NotFound` if it is not watched.
-    pub fn unwatch(&mut self, source: &impl AsFd) -> io::Result<()> {
-        self.live.unwatch(source)
-    }
-
     /// Carries frames until this time, or for good, or until a [watched](Self::watch) descriptor can be read.
     ///
     /// # Errors
@@ -156,34 +143,9 @@ impl Bridge {
         self.live.wan.set(self.live.now(), way, path)
     }
 
-    /// The time, by the clock that frames are delayed by.
-    pub fn now(&self) -> Timestamp {
-        self.live.now()
-    }
-
-    /// What was set in one direction.
-    pub fn path(&self, way: Way) -> &PathConfig {
-        self.live.wan.direction(way).path()
-    }
-
-    /// What became of the frames in one direction.
-    pub fn counters(&self, way: Way) -> Counters {
-        self.live.wan.direction(way).counters()
-    }
-
-    /// What was measured of those that came out.
-    pub fn measured(&self, way: Way) -> &Measured {
-        self.live.wan.direction(way).measured()
-    }
-
     /// What was done beside.
     pub fn stats(&self) -> BridgeStats {
         self.stats
-    }
-
-    /// How often the loop has waited, and how long its handlers took.
-    pub fn loop_stats(&self) -> LoopStats {
-        self.live.events.stats()
     }
 
     /// Without `all` only looks out for loops.

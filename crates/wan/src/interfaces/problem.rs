@@ -11,20 +11,9 @@ use crate::PathError;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Problem {
-    /// An interface does not exist, is not Ethernet's, or there is only one.
-    Interface {
-        /// The name of the interface.
-        name: String,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// This machine uses it itself; taking it must be asked for, as by [`BridgeConfig::take`](super::BridgeConfig::take).
-    InUse {
-        /// The name of the interface.
-        name: String,
-        /// What this machine uses it for.
-        what: String,
-    },
+    /// An interface does not exist, is not Ethernet's, or there is only one; or this machine uses it itself, which must be
+    /// asked for, as by [`BridgeConfig::take`](super::BridgeConfig::take).
+    Interface(ClaimError),
     /// What one interface sends comes back to the other, or to itself.
     Loop,
     /// The privilege is missing.
@@ -38,10 +27,8 @@ pub enum Problem {
 impl From<ClaimError> for Problem {
     fn from(error: ClaimError) -> Self {
         match error {
-            ClaimError::Interface { name, what } => Problem::Interface { name, what },
-            ClaimError::InUse { name, what } => Problem::InUse { name, what },
             ClaimError::System(error) => error.into(),
-            other => Problem::System(io::Error::other(other)),
+            other => Problem::Interface(other),
         }
     }
 }
@@ -59,8 +46,7 @@ impl From<io::Error> for Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Interface { name, what } => write!(f, "interface {name}: {what}"),
-            Problem::InUse { name, what } => write!(f, "interface {name} {what}"),
+            Problem::Interface(error) => error.fmt(f),
             Problem::Loop => f.write_str("a frame came back: the two interfaces are joined elsewhere, too"),
             Problem::Privilege(error) => write!(f, "a packet socket needs CAP_NET_RAW: {error}"),
             Problem::Path(error) => error.fmt(f),

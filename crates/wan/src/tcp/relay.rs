@@ -3,17 +3,16 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::time::Duration;
 
-use softtimers::{Interest, LoopStats, Slack, Timestamp, Token};
+use softtimers::{Interest, Slack, Timestamp, Token};
 use softtimers_net::relay::is_same_socket;
 
 use super::config::{StreamConfig, StreamStats};
 use super::connection::{Connection, Standing, flow, reset};
 use super::flow::Load;
-use crate::live::{Carried, Ended, Live, Next};
-use crate::{Bottleneck, Counters, Measured, PathConfig, PathError, WanBuilder, Way};
+use crate::live::{Carried, Ended, Live, Next, controls};
+use crate::{Bottleneck, PathConfig, PathError, WanBuilder, Way};
 
 /// A TCP relay whose two sides are a [`Wan`](crate::Wan) apart. See the [module documentation](super).
 ///
@@ -83,6 +82,8 @@ enum Event {
     Accept,
 }
 
+controls!(Relay);
+
 impl Relay {
     /// Listens, on a path that is empty. Bytes flow while it [runs](Self::run).
     ///
@@ -115,23 +116,6 @@ impl Relay {
             buffer: vec![0; READ].into(),
             stats: StreamStats::default(),
         })
-    }
-
-    /// Has [`run`](Self::run) come back with this number when a descriptor can be read: of a signal, a control
-    /// socket. It is reported as long as it can.
-    ///
-    /// # Errors
-    /// As [`EventLoop::register`](softtimers::EventLoop::register).
-    pub fn watch(&mut self, source: &impl AsFd, number: u32) -> io::Result<()> {
-        self.live.watch(source, number)
-    }
-
-    /// Watches it no more.
-    ///
-    /// # Errors
-    /// `NotFound` if it is not watched.
-    pub fn unwatch(&mut self, source: &impl AsFd) -> io::Result<()> {
-        self.live.unwatch(source)
     }
 
     /// Carries bytes until this time, or for good, or until a [watched](Self::watch) descriptor can be read. What is
@@ -172,35 +156,9 @@ impl Relay {
         self.local
     }
 
-    /// The time, by the clock that bytes are delayed by.
-    pub fn now(&self) -> Timestamp {
-        self.live.now()
-    }
-
-    /// What was set in one direction.
-    pub fn path(&self, way: Way) -> &PathConfig {
-        self.live.wan.direction(way).path()
-    }
-
-    /// What became of the pieces in one direction. The opening and the end of each stream are pieces without a
-    /// byte.
-    pub fn counters(&self, way: Way) -> Counters {
-        self.live.wan.direction(way).counters()
-    }
-
-    /// What was measured of those that came out.
-    pub fn measured(&self, way: Way) -> &Measured {
-        self.live.wan.direction(way).measured()
-    }
-
     /// What was done beside.
     pub fn stats(&self) -> StreamStats {
         self.stats
-    }
-
-    /// How often the loop has waited, and how long its handlers took.
-    pub fn loop_stats(&self) -> LoopStats {
-        self.live.events.stats()
     }
 
     fn run_until_stopped(&mut self, mut observe: impl FnMut(&Carried)) -> io::Result<Ended> {

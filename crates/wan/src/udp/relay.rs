@@ -3,16 +3,15 @@
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 
-use softtimers::{Interest, LoopStats, Timestamp, Token};
+use softtimers::{Interest, Timestamp, Token};
 use softtimers_net::relay::{
     ClientId, RelayConfig, RelayStats, Sessions, is_misdirected, is_same_socket, prepare,
 };
 use softtimers_net::udp::{Datagram, RecvBatch, UdpSocket, is_about_an_earlier_datagram};
 
-use crate::live::{Carried, Ended, Live, Next};
-use crate::{Counters, Delivery, Measured, PathConfig, PathError, Wan, WanBuilder, Way};
+use crate::live::{Carried, Ended, Live, Next, controls};
+use crate::{Delivery, PathConfig, PathError, Wan, WanBuilder, Way};
 
 /// A UDP relay whose two sides are a [`Wan`] apart. See the [module documentation](super).
 ///
@@ -71,6 +70,8 @@ impl AsMut<[u8]> for Packet {
     }
 }
 
+controls!(Relay);
+
 impl Relay {
     /// Listens, on a path that is empty. Packets flow while it [runs](Self::run).
     ///
@@ -97,23 +98,6 @@ impl Relay {
             answers: RecvBatch::new(BATCH, MAX_DATAGRAM),
             drops_seen: 0,
         })
-    }
-
-    /// Has [`run`](Self::run) come back with this number when a descriptor can be read: of a signal, a control
-    /// socket. It is reported as long as it can.
-    ///
-    /// # Errors
-    /// As [`EventLoop::register`](softtimers::EventLoop::register).
-    pub fn watch(&mut self, source: &impl AsFd, number: u32) -> io::Result<()> {
-        self.live.watch(source, number)
-    }
-
-    /// Watches it no more.
-    ///
-    /// # Errors
-    /// `NotFound` if it is not watched.
-    pub fn unwatch(&mut self, source: &impl AsFd) -> io::Result<()> {
-        self.live.unwatch(source)
     }
 
     /// Carries packets until this time, or for good, or until a [watched](Self::watch) descriptor can be
@@ -154,34 +138,9 @@ impl Relay {
         self.local
     }
 
-    /// The time, by the clock that packets are delayed by.
-    pub fn now(&self) -> Timestamp {
-        self.live.now()
-    }
-
-    /// What was set in one direction.
-    pub fn path(&self, way: Way) -> &PathConfig {
-        self.live.wan.direction(way).path()
-    }
-
-    /// What became of the packets in one direction.
-    pub fn counters(&self, way: Way) -> Counters {
-        self.live.wan.direction(way).counters()
-    }
-
-    /// What was measured of those that came out.
-    pub fn measured(&self, way: Way) -> &Measured {
-        self.live.wan.direction(way).measured()
-    }
-
     /// What was done beside.
     pub fn stats(&self) -> RelayStats {
         self.sessions.clients.stats
-    }
-
-    /// How often the loop has waited, and how long its handlers took.
-    pub fn loop_stats(&self) -> LoopStats {
-        self.live.events.stats()
     }
 
     fn run_until_stopped(&mut self, mut observe: impl FnMut(&Carried)) -> io::Result<Ended> {

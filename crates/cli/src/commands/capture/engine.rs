@@ -163,7 +163,7 @@ impl CaptureLoop {
         let now = DropCounts { interface, ring, queue: self.stage.dropped(), output: 0 };
         let news = now.since(&std::mem::replace(&mut self.dropped, now));
         *self.before.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        self.counter.count(|stats| stats.counts.dropped += news);
+        self.counter.count(|stats| stats.counts.dropped += &news);
         count_cpu(&mut self.counter, &mut self.cpu);
     }
 

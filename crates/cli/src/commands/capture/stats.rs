@@ -1,10 +1,9 @@
 //! What `capture` counts, and what `--json-stream` says of an interval.
 
-use std::ops::AddAssign;
-
 use serde::Serialize;
 use softtimers_measure::distribution::Distribution;
 use softtimers_measure::stats::passage::{Counted, Interval, Passage};
+use softtimers_measure::sums;
 
 /// What is counted of frames. What the filter does not keep is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -42,22 +41,8 @@ impl DropCounts {
     }
 }
 
-impl AddAssign for DropCounts {
-    fn add_assign(&mut self, next: DropCounts) {
-        self.interface += next.interface;
-        self.ring += next.ring;
-        self.queue += next.queue;
-        self.output += next.output;
-    }
-}
-
-impl AddAssign for Counts {
-    fn add_assign(&mut self, next: Counts) {
-        self.captured += next.captured;
-        self.bytes += next.bytes;
-        self.dropped += next.dropped;
-    }
-}
+sums!(DropCounts: interface, ring, queue, output);
+sums!(Counts: captured, bytes, dropped);
 
 /// What was counted in an interval, or in the whole run; a frame's stay is its delay.
 pub(crate) type CaptureStats = Passage<Counts>;

@@ -85,6 +85,31 @@ pub(crate) enum NoiseClass {
     Fifo,
 }
 
+/// Where `noise` measures, by which draw, and how it tells.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct Setup {
+    /// Where it measures.
+    pub(crate) cpu: usize,
+    #[serde(skip)]
+    pub(super) seed: u64,
+    #[serde(skip)]
+    pub(super) processor: Processor,
+    #[serde(skip)]
+    pub(super) output: Output,
+}
+
+impl Setup {
+    /// Of the arguments.
+    ///
+    /// # Errors
+    /// A usage failure for a processor that this process may not run on.
+    fn new(args: &NoiseArgs) -> Result<Self, Failure> {
+        let unknown = |error| Failure::broke_off("asking for the processor", &error);
+        let processor = args.cpu.map_or_else(|| Processor::current().map_err(unknown), Processor::new)?;
+        Ok(Setup { cpu: processor.number(), seed: args.seed, processor, output: Output::from(&args.output) })
+    }
+}
+
 /// What `noise` will do.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Noise {
@@ -98,16 +123,11 @@ pub(crate) struct Noise {
     pub(crate) nodes: Vec<u32>,
     /// Whether also under `SCHED_FIFO`.
     pub(crate) fifo: bool,
-    /// Where it measures.
-    pub(crate) cpu: usize,
     #[serde(skip)]
     pub(super) phase: Duration,
-    #[serde(skip)]
-    pub(super) seed: u64,
-    #[serde(skip)]
-    pub(super) processor: Processor,
-    #[serde(skip)]
-    pub(super) output: Output,
+    /// Where, and how it tells.
+    #[serde(flatten)]
+    pub(crate) setup: Setup,
 }
 
 impl Noise {
@@ -117,7 +137,7 @@ impl Noise {
     /// A usage failure for a processor that this process may not run on, and for more real-time phases than a minute
     /// has.
     pub(crate) fn new(args: &NoiseArgs) -> Result<Self, Failure> {
-        let processor = processor(args)?;
+        let setup = Setup::new(args)?;
         let fifo = args.class == NoiseClass::Fifo;
         if fifo && args.phase * args.phases > LONGEST_FIFO {
             let most = LONGEST_FIFO.as_nanos() / args.phase.as_nanos();
@@ -132,11 +152,8 @@ impl Noise {
             threshold: args.threshold,
             nodes: args.nodes.clone(),
             fifo,
-            cpu: processor.number(),
             phase: args.phase,
-            seed: args.seed,
-            processor,
-            output: Output::from(&args.output),
+            setup,
         })
     }
 }
@@ -152,16 +169,11 @@ pub(crate) struct Rates {
     pub(crate) turn_ns: u64,
     /// Timers of the application.
     pub(crate) timers: u32,
-    /// Where it measures.
-    pub(crate) cpu: usize,
     #[serde(skip)]
     pub(super) turn: Duration,
-    #[serde(skip)]
-    pub(super) seed: u64,
-    #[serde(skip)]
-    pub(super) processor: Processor,
-    #[serde(skip)]
-    pub(super) output: Output,
+    /// Where, and how it tells.
+    #[serde(flatten)]
+    pub(crate) setup: Setup,
 }
 
 impl Rates {
@@ -170,25 +182,15 @@ impl Rates {
     /// # Errors
     /// A usage failure for a processor that this process may not run on.
     pub(crate) fn new(rates: &[NonZeroU32], args: &NoiseArgs) -> Result<Self, Failure> {
-        let processor = processor(args)?;
         Ok(Rates {
             rates: rates.to_vec(),
             rounds: args.rounds,
             turn_ns: args.turn.as_nanos() as u64,
             timers: args.timers,
-            cpu: processor.number(),
             turn: args.turn,
-            seed: args.seed,
-            processor,
-            output: Output::from(&args.output),
+            setup: Setup::new(args)?,
         })
     }
-}
-
-/// Where to measure.
-fn processor(args: &NoiseArgs) -> Result<Processor, Failure> {
-    let unknown = |error| Failure::broke_off("asking for the processor", &error);
-    args.cpu.map_or_else(|| Processor::current().map_err(unknown), Processor::new)
 }
 
 fn phase(text: &str) -> Result<Duration, String> {

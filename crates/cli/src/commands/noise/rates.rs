@@ -62,7 +62,7 @@ impl Command for Rates {
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
-        &self.output
+        &self.setup.output
     }
 
     fn config(&self) -> Rates {
@@ -70,7 +70,7 @@ impl Command for Rates {
     }
 
     fn seed(&self) -> Option<u64> {
-        Some(self.seed)
+        Some(self.setup.seed)
     }
 
     fn example(&self) -> RatesReport {
@@ -82,17 +82,18 @@ impl Command for Rates {
         if !class.may_spin() {
             return Err(Failure::not_possible(format_args!("{class}, so it must not spin")));
         }
-        let counters = Counters::find(Path::new("/"), self.cpu);
+        let counters = Counters::find(Path::new("/"), self.setup.cpu);
         run.drop_privileges(Needs::default())?;
         let interrupt = run.interrupt()?;
         let done = Arc::new(AtomicUsize::new(0));
         let steps = 1 + self.rates.len() * (3 * self.rounds as usize + 2);
         let _progress = Progress::counted("measuring", steps, &done);
-        let refused = |error| Failure::broke_off(format_args!("keeping to processor {}", self.cpu), &error);
-        let _kept = self.processor.keep().map_err(refused)?;
+        let refused =
+            |error| Failure::broke_off(format_args!("keeping to processor {}", self.setup.cpu), &error);
+        let _kept = self.setup.processor.keep().map_err(refused)?;
         let bench = Bench {
             work: Work::calibrated(PIECE).0,
-            application: Application::new(self.timers, self.seed),
+            application: Application::new(self.timers, self.setup.seed),
             counters,
             done,
             interrupt,

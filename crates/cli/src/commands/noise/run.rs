@@ -27,7 +27,7 @@ impl Command for Noise {
     const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
-        &self.output
+        &self.setup.output
     }
 
     fn config(&self) -> Noise {
@@ -35,7 +35,7 @@ impl Command for Noise {
     }
 
     fn seed(&self) -> Option<u64> {
-        Some(self.seed)
+        Some(self.setup.seed)
     }
 
     fn example(&self) -> NoiseReport {
@@ -59,10 +59,11 @@ impl Command for Noise {
         let phases = self.phases as usize * (1 + usize::from(self.fifo));
         let progress = (self.phase * phases as u32 > WORTH_SHOWING)
             .then(|| Progress::counted("measuring", phases, &done));
-        let refused = |error| Failure::broke_off(format_args!("keeping to processor {}", self.cpu), &error);
-        let kept = self.processor.keep().map_err(refused)?;
+        let refused =
+            |error| Failure::broke_off(format_args!("keeping to processor {}", self.setup.cpu), &error);
+        let kept = self.setup.processor.keep().map_err(refused)?;
         let (work, calibrated) = Work::calibrated(self.phase);
-        let mut accounts = Accounts::open(self.cpu);
+        let mut accounts = Accounts::open(self.setup.cpu);
         let ordinary = measure(work, self.phases, None, &mut accounts, &done, interrupt);
         let fifo = if self.fifo {
             let held = real_time()?;

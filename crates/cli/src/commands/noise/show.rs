@@ -100,7 +100,7 @@ impl ClassReport {
         let delayed: u64 = causes.iter().map(|caused| caused.phases).sum();
         let unexplained = causes.iter().filter(|caused| caused.cause == Cause::Unexplained);
         let unexplained: u64 = unexplained.map(|caused| caused.phases).sum();
-        let job = |nodes: u32| slowdown(&phases, nodes, threshold, plan.seed);
+        let job = |nodes: u32| slowdown(&phases, nodes, threshold, plan.setup.seed);
         ClassReport {
             phases: recorder.len(),
             phase_ns: recorder.distribution(),

@@ -15,7 +15,6 @@ use softtimers_load::wire::{MAX_SIZE, MIN_SIZE};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
 
-use crate::args::{EndArgs, StreamArgs};
 use crate::commands::send::engine::EngineArgs;
 use crate::run::output::Output;
 use crate::run::privileges::user::exceeds_caller;
@@ -62,17 +61,9 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub(crate) burst_interval: Option<Duration>,
 
-    /// When it ends, if not with the recording.
-    #[command(flatten)]
-    pub(crate) end: EndArgs,
-
-    /// How the run is driven.
+    /// How the run is driven. It ends with the recording, if not before.
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
-
-    /// How to print.
-    #[command(flatten)]
-    pub(crate) output: StreamArgs,
 }
 
 /// A run of `replay`.
@@ -127,7 +118,7 @@ impl Replay {
             },
             size: trace.iter().map(|(_, length)| usize::from(length)).max().unwrap_or(MIN_SIZE),
             trace: Some(trace),
-            end: End::from(&args.end),
+            end: End::from(&args.engine.end),
             ..Traffic::new(mean)
         };
         Ok(Replay {
@@ -136,7 +127,7 @@ impl Replay {
             file,
             speed: args.speed.as_f64(),
             headers: args.headers,
-            output: Output::from(&args.output),
+            output: Output::from(&args.engine.output),
         })
     }
 

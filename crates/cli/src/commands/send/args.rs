@@ -17,7 +17,7 @@ use super::driver::DriverArgs;
 use super::engine::EngineArgs;
 use crate::address;
 use crate::args::any_seed;
-use crate::args::{EndArgs, StreamArgs, datagram_size};
+use crate::args::{EndArgs, datagram_size};
 use crate::run::output::Output;
 
 /// `softtimers send`.
@@ -103,17 +103,9 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) driver: DriverArgs,
 
-    /// When it ends.
-    #[command(flatten)]
-    pub(crate) end: EndArgs,
-
     /// How the run is driven.
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
-
-    /// How to print.
-    #[command(flatten)]
-    pub(crate) output: StreamArgs,
 }
 
 /// A run of `send`.
@@ -133,7 +125,7 @@ impl Send {
     pub(crate) fn new(args: &SendArgs) -> Result<Self, Failure> {
         let traffic = args.traffic()?;
         let plan = args.engine.plan(traffic, address::destination(&args.address)?)?;
-        Ok(Send { plan, output: Output::from(&args.output) })
+        Ok(Send { plan, output: Output::from(&args.engine.output) })
     }
 }
 
@@ -188,7 +180,7 @@ impl SendArgs {
 
     /// When it ends; something does.
     pub(super) fn end(&self) -> End {
-        let EndArgs { duration, count } = self.end;
+        let EndArgs { duration, count } = self.engine.end;
         End { duration: duration.or(count.is_none().then_some(DEFAULT_DURATION)), count }
     }
 
@@ -202,7 +194,7 @@ impl SendArgs {
             ("--phase", self.phase.is_some()),
             ("--train", self.train.is_some()),
             ("--no-gso", self.no_gso),
-            ("--json-stream", self.output.json_stream),
+            ("--json-stream", self.engine.output.json_stream),
         ]
     }
 

@@ -1,4 +1,4 @@
-//! How a run is driven, whatever it sends: what `send` and `replay` have in common.
+//! What `send` and `replay` have in common: when a run ends, how it is driven, whatever it sends, and how it is told.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,9 +15,15 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::processor::Processor;
 use softtimers_measure::units::{self, show_duration};
 
+use crate::args::{EndArgs, StreamArgs};
+
 /// The timer, the loop around it, and its surroundings.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct EngineArgs {
+    /// When it ends.
+    #[command(flatten)]
+    pub(crate) end: EndArgs,
+
     /// How far behind schedule the sender may fall before it gives datagrams up: a time, none or all
     #[arg(long, value_name = "TIME|none|all", default_value = "10ms", value_parser = catch_up)]
     pub(crate) catch_up: CatchUp,
@@ -80,6 +86,10 @@ pub(crate) struct EngineArgs {
     /// this only for a network and a host of your own.
     #[arg(long)]
     pub(crate) no_handshake: bool,
+
+    /// How to print.
+    #[command(flatten)]
+    pub(crate) output: StreamArgs,
 }
 
 impl EngineArgs {

@@ -67,7 +67,7 @@ impl Generate {
             end: args.end(),
             cpu: args.engine.cpu.map(Processor::new).transpose()?,
         };
-        Ok(Some(Generate { plan, output: Output::from(&args.output) }))
+        Ok(Some(Generate { plan, output: Output::from(&args.engine.output) }))
     }
 }
 

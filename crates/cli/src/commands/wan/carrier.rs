@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 
 use softtimers::{LoopStats, Timestamp};
 use softtimers_measure::failure::Failure;
+use softtimers_net::packet::ClaimError;
 use softtimers_wan::interfaces::{Bridge, BridgeConfig, Problem};
 use softtimers_wan::live::Ended;
 use softtimers_wan::tcp::{self, StreamConfig};
@@ -188,10 +189,10 @@ impl Carrier {
 pub(crate) fn failure(what: &str, problem: &Problem) -> Failure {
     match problem {
         Problem::Privilege(_) => Failure::not_possible(format_args!("{what}: {problem}")),
-        Problem::InUse { .. } => Failure::usage(format_args!(
+        Problem::Interface(ClaimError::InUse { .. }) => Failure::usage(format_args!(
             "{what}: {problem}, so this machine uses it itself; --take allows that"
         )),
-        Problem::Interface { .. } => {
+        Problem::Interface(_) => {
             Failure::usage(format_args!("{what}: {problem}; two Ethernet interfaces that are up are needed"))
         }
         Problem::Loop | Problem::Path(_) => Failure::usage(format_args!("{what}: {problem}")),

@@ -25,90 +25,47 @@ pub(crate) struct Setting {
     parse: fn(&str) -> Result<Change, String>,
 }
 
-macro_rules! flags {
-    ($name:literal) => {
-        [$name, concat!("up-", $name), concat!("down-", $name)]
+/// A row: its name as a change, the type of its values; its flag, value and help; who understands a value, and what of a path
+/// it becomes.
+macro_rules! settings {
+    ($($name:ident($type:ty), $flag:literal, $value:literal, $help:literal, $parse:path, $($field:ident).+;)*) => {
+        /// All of them, in the order of the help.
+        pub(crate) const SETTINGS: &[Setting] = &[$(Setting {
+            flags: [$flag, concat!("up-", $flag), concat!("down-", $flag)],
+            value: $value,
+            help: $help,
+            parse: |text| $parse(text).map(Change::$name).map_err(|error| error.to_string()),
+        },)*];
+
+        /// A new value of a setting.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        pub(crate) enum Change {
+            $(#[doc = $help] $name($type),)*
+        }
+
+        impl Change {
+            /// Changes a path.
+            pub(crate) fn apply(&self, path: &mut PathConfig) {
+                match self {
+                    $(Change::$name(value) => path.$($field).+ = value.clone().into(),)*
+                }
+            }
+        }
     };
 }
 
-/// All of them, in the order of the help.
-pub(crate) const SETTINGS: [Setting; 11] = [
-    Setting { flags: flags!("delay"), value: "TIME", help: "How long a packet is under way", parse: delay },
-    Setting {
-        flags: flags!("jitter"),
-        value: "TIME[:OPTION]",
-        help: "How that varies: TIME less or more, all equally likely; :normal, :exponential, :reordering",
-        parse: jitter,
-    },
-    Setting {
-        flags: flags!("rate"),
-        value: "RATE",
-        help: "The bottleneck, in bits a second; or none",
-        parse: rate,
-    },
-    Setting {
-        flags: flags!("trace"),
-        value: "FILE",
-        help: "A recorded bottleneck instead: mahimahi's format, a line for each packet with its millisecond",
-        parse: trace,
-    },
-    Setting {
-        flags: flags!("queue"),
-        value: "LIMIT",
-        help: "What may wait for the bottleneck",
-        parse: queue,
-    },
-    Setting {
-        flags: flags!("mark"),
-        value: "LIMIT",
-        help: "Mark what waits beyond this (ECN): written into packets with --ifaces, else only counted",
-        parse: mark,
-    },
-    Setting { flags: flags!("loss"), value: "LOSS", help: "What is lost behind the bottleneck", parse: loss },
-    Setting {
-        flags: flags!("reorder"),
-        value: "SHARE:TIME",
-        help: "Which share comes later by this, to be overtaken: 1%:5ms",
-        parse: reorder,
-    },
-    Setting { flags: flags!("duplicate"), value: "SHARE", help: "Which share comes twice", parse: duplicate },
-    Setting {
-        flags: flags!("corrupt"),
-        value: "SHARE",
-        help: "In which share one bit is flipped",
-        parse: corrupt,
-    },
-    Setting {
-        flags: flags!("overhead"),
-        value: "SIZE",
-        help: "What a packet takes on the bottleneck beyond its payload [default: its IP and UDP or TCP headers; none with --ifaces]",
-        parse: overhead,
-    },
-];
-
-/// A new value of a setting.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Change {
-    /// The delay.
-    Delay(Duration),
-    /// Its variation.
-    Jitter(Jitter),
-    /// The bottleneck.
-    Bottleneck(Bottleneck),
-    /// The queue's limit.
-    Queue(Limit),
-    /// Its marks.
-    Mark(Limit),
-    /// The loss.
-    Loss(Loss),
-    /// Packets that come later; `None` for none.
-    Late(Option<Late>),
-    /// Packets that come twice.
-    Duplicate(Probability),
-    /// Packets that are damaged.
-    Corrupt(Probability),
-    /// Bytes beyond the payload.
-    Overhead(u32),
+settings! {
+    Delay(Duration), "delay", "TIME", "How long a packet is under way", units::duration, delay;
+    Jitter(Jitter), "jitter", "TIME[:OPTION]", "How that varies: TIME less or more, all equally likely; :normal, :exponential, :reordering", jitter, jitter;
+    Rate(Bottleneck), "rate", "RATE", "The bottleneck, in bits a second; or none", rate, bottleneck;
+    Trace(Bottleneck), "trace", "FILE", "A recorded bottleneck instead: mahimahi's format, a line for each packet with its millisecond", trace, bottleneck;
+    Queue(Limit), "queue", "LIMIT", "What may wait for the bottleneck", limit, queue.limit;
+    Mark(Limit), "mark", "LIMIT", "Mark what waits beyond this (ECN): written into packets with --ifaces, else only counted", limit, queue.mark;
+    Loss(Loss), "loss", "LOSS", "What is lost behind the bottleneck", loss, loss;
+    Late(Option<Late>), "reorder", "SHARE:TIME", "Which share comes later by this, to be overtaken: 1%:5ms", reorder, late;
+    Duplicate(Probability), "duplicate", "SHARE", "Which share comes twice", share, duplicate;
+    Corrupt(Probability), "corrupt", "SHARE", "In which share one bit is flipped", share, corrupt;
+    Overhead(u32), "overhead", "SIZE", "What a packet takes on the bottleneck beyond its payload [default: its IP and UDP or TCP headers; none with --ifaces]", overhead, overhead;
 }
 
 impl Setting {
@@ -126,29 +83,7 @@ impl Setting {
     }
 }
 
-impl Change {
-    /// Changes a path.
-    pub(crate) fn apply(&self, path: &mut PathConfig) {
-        match self {
-            Change::Delay(delay) => path.delay = *delay,
-            Change::Jitter(jitter) => path.jitter = *jitter,
-            Change::Bottleneck(bottleneck) => path.bottleneck = bottleneck.clone(),
-            Change::Queue(limit) => path.queue.limit = *limit,
-            Change::Mark(limit) => path.queue.mark = Some(*limit),
-            Change::Loss(loss) => path.loss = *loss,
-            Change::Late(late) => path.late = *late,
-            Change::Duplicate(share) => path.duplicate = *share,
-            Change::Corrupt(share) => path.corrupt = *share,
-            Change::Overhead(bytes) => path.overhead = *bytes,
-        }
-    }
-}
-
-fn delay(text: &str) -> Result<Change, String> {
-    units::duration(text).map(Change::Delay).map_err(|error| error.to_string())
-}
-
-fn jitter(text: &str) -> Result<Change, String> {
+fn jitter(text: &str) -> Result<Jitter, String> {
     let mut parts = text.split(':');
     let size = units::duration(parts.next().unwrap_or("")).map_err(|error| error.to_string())?;
     let mut jitter = Jitter::uniform(size);
@@ -160,22 +95,20 @@ fn jitter(text: &str) -> Result<Change, String> {
             _ => return Err(format!("no option {option:?}; there are normal, exponential, reordering")),
         };
     }
-    Ok(Change::Jitter(jitter))
+    Ok(jitter)
 }
 
-fn rate(text: &str) -> Result<Change, String> {
+fn rate(text: &str) -> Result<Bottleneck, String> {
     if text == "none" {
-        return Ok(Change::Bottleneck(Bottleneck::NONE));
+        return Ok(Bottleneck::NONE);
     }
     match units::rate(text).map_err(|error| error.to_string())? {
-        SendRate::BitsPerSecond(bits) => {
-            Bottleneck::bits_per_second(bits).map(Change::Bottleneck).map_err(|error| error.to_string())
-        }
+        SendRate::BitsPerSecond(bits) => Bottleneck::bits_per_second(bits).map_err(|error| error.to_string()),
         SendRate::PacketsPerSecond(_) => Err("a bottleneck has bits a second, such as 10Mbit".into()),
     }
 }
 
-fn trace(path: &str) -> Result<Change, String> {
+fn trace(path: &str) -> Result<Bottleneck, String> {
     let mut text = Vec::new();
     let file = file::open(Path::new(path)).map_err(|error| error.to_string())?;
     let read = file.take(MOST_OF_A_TRACE + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
@@ -186,15 +119,7 @@ fn trace(path: &str) -> Result<Change, String> {
         // It may quote the line.
         if exceeds_caller() { format!("line {}: {TRACE_LINES}", error.line()) } else { error.to_string() }
     })?;
-    Ok(Change::Bottleneck(Bottleneck::trace(trace)))
-}
-
-fn queue(text: &str) -> Result<Change, String> {
-    limit(text).map(Change::Queue)
-}
-
-fn mark(text: &str) -> Result<Change, String> {
-    limit(text).map(Change::Mark)
+    Ok(Bottleneck::trace(trace))
 }
 
 fn limit(text: &str) -> Result<Limit, String> {
@@ -206,9 +131,9 @@ fn limit(text: &str) -> Result<Limit, String> {
     time.or_else(|_| units::bytes(text).map(Limit::Bytes)).map_err(|_| allowed())
 }
 
-fn loss(text: &str) -> Result<Change, String> {
+fn loss(text: &str) -> Result<Loss, String> {
     let Some(burst) = text.strip_prefix("gilbert:") else {
-        return share(text).map(|share| Change::Loss(Loss::Random(share)));
+        return share(text).map(Loss::Random);
     };
     let values: Vec<Probability> = burst.split(',').map(share).collect::<Result<_, _>>()?;
     let (to_bad, to_good, rest) = match values[..] {
@@ -222,28 +147,19 @@ fn loss(text: &str) -> Result<Change, String> {
     if let Some(&good) = rest.get(1) {
         bursts.loss_good = good;
     }
-    Ok(Change::Loss(Loss::GilbertElliott(bursts)))
+    Ok(Loss::GilbertElliott(bursts))
 }
 
-fn reorder(text: &str) -> Result<Change, String> {
+fn reorder(text: &str) -> Result<Option<Late>, String> {
     let (which, by) = text.split_once(':').ok_or("a share and by how much later, such as 1%:5ms")?;
     let by = units::duration(by).map_err(|error| error.to_string())?;
     let share = share(which)?;
-    Ok(Change::Late((share != Probability::NEVER).then_some(Late { share, by })))
+    Ok((share != Probability::NEVER).then_some(Late { share, by }))
 }
 
-fn duplicate(text: &str) -> Result<Change, String> {
-    share(text).map(Change::Duplicate)
-}
-
-fn corrupt(text: &str) -> Result<Change, String> {
-    share(text).map(Change::Corrupt)
-}
-
-fn overhead(text: &str) -> Result<Change, String> {
+fn overhead(text: &str) -> Result<u32, String> {
     let bytes = units::bytes(text).map_err(|error| error.to_string())?;
-    let bytes = u32::try_from(bytes).map_err(|_| format!("{bytes} bytes are more than any header"))?;
-    Ok(Change::Overhead(bytes))
+    u32::try_from(bytes).map_err(|_| format!("{bytes} bytes are more than any header"))
 }
 
 fn share(text: &str) -> Result<Probability, String> {
@@ -270,7 +186,7 @@ mod tests {
         assert_eq!(change("queue", "20packets"), Ok(Change::Queue(Limit::Packets(20))));
         assert_eq!(change("queue", "64KiB"), Ok(Change::Queue(Limit::Bytes(65_536))));
         assert_eq!(change("mark", "5ms"), Ok(Change::Mark(Limit::Time(Duration::from_millis(5)))));
-        assert_eq!(change("rate", "none"), Ok(Change::Bottleneck(Bottleneck::NONE)));
+        assert_eq!(change("rate", "none"), Ok(Change::Rate(Bottleneck::NONE)));
         let one_percent = Probability::per_million(10_000).unwrap();
         assert_eq!(change("loss", "1%"), Ok(Change::Loss(Loss::Random(one_percent))));
         let late = Late { share: one_percent, by: Duration::from_millis(5) };
