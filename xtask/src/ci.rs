@@ -137,4 +137,17 @@ mod tests {
         };
         assert_eq!(found.lines().filter(code).collect::<Vec<_>>(), Vec::<&str>::new());
     }
+
+    /// Nobody else has the directories of whoever wrote a page. The one that is found, so that it is known to be found, is
+    /// `/home/somebody/softtimers`.
+    #[test]
+    fn no_file_names_a_directory_of_a_developers_machine() {
+        // Not as a part of another path, such as `target/release/root/usr`.
+        let places = r"(^|[^[:alnum:]_.~/*$}-])/(home|root|work|Users)/[[:alnum:]_.-]";
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut grep = program::program("git", root);
+        let found = grep.args(["grep", "--untracked", "-IE", places]).output().unwrap();
+        let found = String::from_utf8(found.stdout).unwrap();
+        assert!(found.starts_with("xtask/src/ci.rs:") && found.lines().count() == 1, "{found}");
+    }
 }

@@ -77,3 +77,74 @@ fn outside(member: &Package) -> impl Iterator<Item = &str> {
         member.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development);
     needed.map(|dependency| dependency.name.as_str())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// A workspace of empty crates with these dependencies.
+    fn workspace(directory: &Path, crates: &[(&str, &str)]) -> Workspace {
+        fs::create_dir_all(directory).unwrap();
+        fs::write(
+            directory.join("Cargo.toml"),
+            "[workspace]\nresolver = \"3\"\nmembers = [\"softtimers-*\"]\nexclude = [\"clap\"]\n",
+        )
+        .unwrap();
+        for (name, dependencies) in crates {
+            let path = directory.join(name);
+            fs::create_dir_all(path.join("src")).unwrap();
+            fs::write(path.join("src/lib.rs"), "").unwrap();
+            let head = format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+            fs::write(path.join("Cargo.toml"), format!("{head}{dependencies}\n")).unwrap();
+        }
+        Workspace::around(directory).unwrap()
+    }
+
+    fn found(name: &str, crates: &[(&str, &str)]) -> Vec<String> {
+        let directory = std::env::temp_dir().join(format!("softtimers-{name}-{}", std::process::id()));
+        let outcome = check(&workspace(&directory, crates));
+        fs::remove_dir_all(&directory).unwrap();
+        match outcome {
+            Outcome::Failed(problems) => problems,
+            Outcome::Passed(_) | Outcome::Skipped(_) => vec![],
+        }
+    }
+
+    #[test]
+    fn a_forbidden_arrow_is_found_also_in_tests() {
+        let crates = [
+            ("softtimers-core", "[dev-dependencies]\nsofttimers-linux.path = \"../softtimers-linux\""),
+            ("softtimers-linux", ""),
+            ("softtimers-sim", "[dependencies]\nsofttimers-core.path = \"../softtimers-core\""),
+            ("softtimers-new", "[dependencies]\nsofttimers-cli.path = \"../softtimers-cli\""),
+            ("softtimers-cli", ""),
+        ];
+        let problems = [
+            "softtimers-core may not depend on softtimers-linux",
+            "softtimers-new may not depend on softtimers-cli",
+        ];
+        assert_eq!(found("arrows", &crates), problems);
+    }
+
+    #[test]
+    fn core_depends_on_nothing_and_one_crate_has_what_is_heavy() {
+        let clap = "[dependencies]\nclap.path = \"../clap\"";
+        let crates =
+            [("softtimers-core", clap), ("softtimers-wan", clap), ("clap", "[lib]\npath = \"src/lib.rs\"")];
+        let problems = found("heavy", &crates);
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems[0].contains("softtimers-core depends on clap"), "{problems:?}");
+        assert!(problems[1].contains("clap is in softtimers-core and softtimers-wan"), "{problems:?}");
+    }
+
+    #[test]
+    fn every_rule_names_crates_that_there_are() {
+        let workspace = Workspace::load().unwrap();
+        let rules = MAY_DEPEND_ON.iter().flat_map(|(name, may)| std::iter::once(name).chain(*may));
+        let unknown: Vec<_> = rules.chain(TOP).filter(|name| workspace.member(name).is_none()).collect();
+        assert_eq!(unknown, Vec::<&&str>::new());
+    }
+}

@@ -5,11 +5,12 @@
 //! ```text
 //!   ci ────▶ format, links, features, header, licences, …         seconds: no build
 //!            clippy ─▶ tests ─▶ claims of docs/features.toml ─▶ …  minutes: one build
-//!   full ──▶ ci, then examples/, Miri, loom, fuzzing, …            nightly tools, an hour
+//!   full ──▶ ci, then examples/, Miri, loom, fuzzing, …            nightly tools, hours
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod assurance;
 mod ci;
 mod dependencies;
 mod features;
@@ -53,11 +54,16 @@ enum Task {
         #[arg(long, value_name = "FILE")]
         tests: Option<PathBuf>,
     },
-    /// Run ci, then examples/, Miri, loom, fuzzing, mutation and the commands of docs/outputs
+    /// Run ci, then examples/, sanitizers, loom, fuzzing, mutation and the commands of docs/outputs
     Full {
         /// As ci has it
         #[arg(long, value_name = "FILE")]
         tests: Option<PathBuf>,
+        #[command(flatten)]
+        effort: assurance::Effort,
+        /// Only these
+        #[arg(value_name = "STEP", value_parser = full::names())]
+        steps: Vec<String>,
     },
     /// Count what timers cost in instructions, against crates/core/benches/instructions.toml
     Instructions {
@@ -136,7 +142,9 @@ fn run(task: Task) -> Result<Outcome> {
     let root = workspace.root();
     match task {
         Task::Ci { tests } => reported(|report| ci::run(&workspace, tests.as_deref(), report)),
-        Task::Full { tests } => reported(|report| full::run(&workspace, tests.as_deref(), report)),
+        Task::Full { tests, effort, steps } => {
+            reported(|report| full::run(&workspace, tests.as_deref(), &effort, &steps, report))
+        }
         Task::Release { steps, .. } => reported(|report| {
             release::run(&workspace, &steps, report);
             Ok(())

@@ -139,7 +139,7 @@ impl Report {
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long a step took; nothing is decided by it")]
-fn stopwatch() -> Instant {
+pub(crate) fn stopwatch() -> Instant {
     Instant::now()
 }
 

@@ -27,7 +27,15 @@ impl Workspace {
     /// # Errors
     /// If cargo cannot tell.
     pub(crate) fn load() -> Result<Self> {
-        Ok(Workspace(MetadataCommand::new().exec()?))
+        Workspace::around(Path::new("."))
+    }
+
+    /// The workspace around a directory.
+    ///
+    /// # Errors
+    /// If cargo cannot tell.
+    pub(crate) fn around(directory: &Path) -> Result<Self> {
+        Ok(Workspace(MetadataCommand::new().current_dir(directory).exec()?))
     }
 
     pub(crate) fn root(&self) -> &Path {

@@ -427,8 +427,8 @@ impl<E> Wheel<E> {
         let levels = &self.slots.levels[level];
         [block, block + 1].into_iter().find_map(|block| {
             let index = levels.first(block as usize % 2)?;
-            let start = (block << BLOCK_BITS | (index as u64 & ((1 << BLOCK_BITS) - 1))) << bits;
-            Some((start, SlotId { level, index }))
+            let id = SlotId { level, index };
+            Some((id.start(block), id))
         })
     }
 

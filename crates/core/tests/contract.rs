@@ -115,6 +115,14 @@ fn many_timers_agree_with_a_map_over_every_span() {
         let most = [100, 3_000, 30_000][seed as usize % 3];
         let first_generation = if seed % 4 == 0 { u32::MAX - 3 } else { 1 };
         spans::Spans::new(&[], seed, first_generation).run(round, most, SPANS[seed as usize % SPANS.len()]);
+        tell((seed + 1) * round, operations);
+    }
+}
+
+/// How far a long test is, ten times a hundred million, and what it has done in the end: `cargo xtask full models` reads it.
+fn tell(done: u64, of: u64) {
+    if done >= of || done % 10_000_000 == 0 {
+        println!("operations: {done}");
     }
 }
 
@@ -125,12 +133,14 @@ fn a_stale_handle_never_reaches_the_next_timer() {
     let (now, delay) = (Timestamp::from_micros(5), Duration::from_micros(9));
     let mut stale = timers.schedule(now, delay, Slack::EXACT, 0);
     timers.cancel(stale);
-    for event in 1..operations(1_000_000).min(10_000_000) as u32 {
+    let operations = operations(1_000_000).min(10_000_000);
+    for event in 1..operations as u32 {
         let id = timers.schedule(now, delay, Slack::EXACT, event);
         assert_eq!((timers.cancel(stale), timers.is_pending(id)), (None, true));
         assert_eq!(timers.cancel(id), Some(event));
         stale = id;
     }
+    tell(operations, operations);
 }
 
 /// When handlers take longer than a tick, what falls due meanwhile is late by that much, and in order.

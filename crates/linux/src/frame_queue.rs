@@ -15,14 +15,15 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
+use super::mmsg::{empty_header, sendmmsg};
 use super::packet::OFFLOAD_HEADER;
-use super::recvmmsg::empty_header;
 
 /// Frames that wait, each behind what is to be done to it.
 pub struct FrameQueue {
-    /// Each leads to the vector of the same index, always.
+    /// Those that are sent lead to the vectors of the same indices, and these into `bytes`: pointers are made for
+    /// each call, since any use of the memory by reference ends what was derived from it before.
     headers: Vec<libc::mmsghdr>,
-    /// Of the frames that wait: where they are.
+    /// Of the frames that wait: how long they are.
     vectors: Vec<libc::iovec>,
     /// Where those are, in `bytes`.
     begins: Vec<usize>,
@@ -37,14 +38,10 @@ impl FrameQueue {
     /// Room for `frames`, at least one, which have `bytes` in all, at least [`LEAST`]. Memory that no frame has used
     /// costs no page.
     pub fn new(frames: usize, bytes: usize) -> Self {
-        let mut vectors = vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; frames];
-        let header = |vector: &mut libc::iovec| {
-            let mut header = empty_header();
-            header.msg_hdr.msg_iov = vector;
-            header.msg_hdr.msg_iovlen = 1;
-            header
-        };
-        let headers = vectors.iter_mut().map(header).collect();
+        let vectors = vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; frames];
+        let mut header = empty_header();
+        header.msg_hdr.msg_iovlen = 1;
+        let headers = vec![header; frames];
         let bytes = vec![0; bytes.max(LEAST)].into_boxed_slice();
         FrameQueue { headers, vectors, begins: vec![0; frames], bytes, first: 0, waiting: 0, end: 0 }
     }
@@ -56,8 +53,7 @@ impl FrameQueue {
         let place = &mut self.bytes[begin..][..SPACE + frame.len()];
         place[SPACE - OFFLOAD_HEADER..SPACE].copy_from_slice(offloads);
         place[SPACE..].copy_from_slice(frame);
-        let message = &mut place[SPACE - OFFLOAD_HEADER..];
-        self.vectors[slot] = libc::iovec { iov_base: message.as_mut_ptr().cast(), iov_len: message.len() };
+        self.vectors[slot].iov_len = OFFLOAD_HEADER + frame.len();
         self.begins[slot] = begin;
         self.end = begin + (SPACE + frame.len()).next_multiple_of(SPACE);
         self.waiting += 1;
@@ -88,14 +84,21 @@ impl FrameQueue {
     /// an error that is at least one, if one was waiting.
     pub fn send(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
         let run = self.waiting.min(self.vectors.len() - self.first).min(most);
-        let headers = &mut self.headers[self.first..self.first + run];
+        let run = self.first..self.first + run;
+        let headers = &mut self.headers[run.clone()];
+        let bytes = self.bytes.as_mut_ptr();
+        let places = self.vectors[run.clone()].iter_mut().zip(&self.begins[run]);
+        for (header, (vector, begin)) in headers.iter_mut().zip(places) {
+            vector.iov_base = bytes.wrapping_add(begin + SPACE - OFFLOAD_HEADER).cast();
+            header.msg_hdr.msg_iov = vector;
+        }
         let (start, length) = (headers.as_mut_ptr(), headers.len() as libc::c_uint);
         // The type of flags differs between C libraries.
         let flags = libc::MSG_DONTWAIT as _;
         // SAFETY: `start` is valid for `length` headers. Each leads to a vector, and that to bytes, that this value
-        // owns, that neither grow nor shrink, that nobody uses meanwhile, and of which a frame that waits has as many
-        // as the vector says.
-        let taken = unsafe { libc::sendmmsg(socket.as_raw_fd(), start, length, flags) };
+        // owns, that nobody has used since the pointers were made, and of which a frame that waits has as many as the
+        // vector says.
+        let taken = unsafe { sendmmsg(socket.as_raw_fd(), start, length, flags) };
         let taken = usize::try_from(taken).map_err(|_| io::Error::last_os_error())?;
         self.discard(taken);
         Ok(taken)

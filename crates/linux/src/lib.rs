@@ -24,6 +24,7 @@
 //! | `wait` | sleeping on a descriptor | – |
 //! | `stages` | long waits that end on time | – |
 //! | `recvmmsg`, `sendmmsg` | many datagrams per system call | not in rustix |
+//! | `mmsg` | those two calls; under Miri, what reads and writes as the kernel would | raw pointers |
 //! | `control`, `sockaddr` | the bytes those two exchange with the kernel | – (parsed as bytes) |
 //! | `sockopt` | time stamps, drops, queue errors, offloads, release times | not in rustix |
 //! | `tsc` | the time stamp counter | three instructions of x86-64 |
@@ -59,6 +60,7 @@ pub mod ethtool;
 pub mod frame_queue;
 pub mod mapping;
 pub mod misses;
+mod mmsg;
 pub mod namespace;
 pub mod packet;
 pub mod packet_ring;

@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
@@ -158,6 +158,9 @@ impl SignalTimer {
     /// also before the timer is armed: it neither allocates nor locks nor panics.
     pub(super) unsafe fn hook(&self, hook: *mut Hook) {
         THREAD.with(|thread| thread.hook.store(hook, Ordering::Release));
+        // The store keeps what is before it in front of it, not what is after it behind: the compiler could read or free
+        // what the former hook used while a signal can still run it. The handler is on this thread; no processor reorders.
+        compiler_fence(Ordering::SeqCst);
     }
 }
 

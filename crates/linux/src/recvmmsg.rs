@@ -7,7 +7,9 @@
 //! ```
 //!
 //! The arrows are raw pointers that the kernel follows. They are set once: the vectors they point
-//! into never grow, and moving a `Vec` leaves its elements where they are.
+//! into never grow, and moving a `Vec` leaves its elements where they are. They are derived from the vectors' own
+//! pointers, and what is shared or changed between two calls is so by the same: a mutable reference to a whole vector
+//! would end what was derived before it.
 
 use std::fmt;
 use std::io;
@@ -15,6 +17,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
 use super::control::ControlBuffer;
+use super::mmsg::{empty_header, recvmmsg};
 use super::sockaddr::AddressBuffer;
 
 /// The buffers of a batch, and what the last receive left in them.
@@ -50,22 +53,23 @@ impl RecvBuffers {
         let mut payload = vec![0; capacity * max_datagram];
         let mut addresses = vec![AddressBuffer::EMPTY; capacity];
         let mut controls = vec![ControlBuffer::EMPTY; capacity];
-        let mut vectors: Vec<_> = payload
-            .chunks_exact_mut(max_datagram)
-            .map(|buffer| libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() })
-            .collect();
-        let headers = vectors
-            .iter_mut()
-            .zip(addresses.iter_mut().zip(&mut controls))
-            .map(|(vector, (address, control))| {
-                let mut header = empty_header();
-                header.msg_hdr.msg_iov = vector;
-                header.msg_hdr.msg_iovlen = 1;
-                header.msg_hdr.msg_name = (&raw mut address.0).cast();
-                header.msg_hdr.msg_control = (&raw mut control.0).cast();
-                header
-            })
-            .collect();
+        let bytes: *mut u8 = payload.as_mut_ptr();
+        let vector = |index| libc::iovec {
+            iov_base: bytes.wrapping_add(index * max_datagram).cast(),
+            iov_len: max_datagram,
+        };
+        let mut vectors: Vec<_> = (0..capacity).map(vector).collect();
+        let (vector, address) = (vectors.as_mut_ptr(), addresses.as_mut_ptr());
+        let control = controls.as_mut_ptr();
+        let header = |index| {
+            let mut header = empty_header();
+            header.msg_hdr.msg_iov = vector.wrapping_add(index);
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_name = address.wrapping_add(index).cast();
+            header.msg_hdr.msg_control = control.wrapping_add(index).cast();
+            header
+        };
+        let headers = (0..capacity).map(header).collect();
         let (filled, touched) = (0, capacity);
         Self { headers, _vectors: vectors, addresses, controls, payload, max_datagram, filled, touched }
     }
@@ -95,7 +99,7 @@ impl RecvBuffers {
         // SAFETY: `headers` is valid for at least `room` headers. Each one points to an i/o vector, a payload
         // buffer, an address buffer and a control buffer that this value owns, that no reference
         // uses during the call (we hold `&mut self`), and whose lengths the header states.
-        let filled = unsafe { libc::recvmmsg(socket.as_raw_fd(), headers, room, flags, ptr::null_mut()) };
+        let filled = unsafe { recvmmsg(socket.as_raw_fd(), headers, room, flags, ptr::null_mut()) };
         match usize::try_from(filled) {
             Ok(filled) => {
                 self.filled = filled;
@@ -128,7 +132,10 @@ impl RecvBuffers {
     /// The payload of that datagram, to be changed in place.
     pub fn payload_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let length = (self.headers[..self.filled].get(index)?.msg_len as usize).min(self.max_datagram);
-        Some(&mut self.payload[index * self.max_datagram..][..length])
+        let start = self.payload.as_mut_ptr().wrapping_add(index * self.max_datagram);
+        // SAFETY: `index` is below the capacity, so these bytes lie inside the payload, and `&mut self` keeps others off.
+        // A reference to all of it would end the pointers of the headers.
+        Some(unsafe { std::slice::from_raw_parts_mut(start, length) })
     }
 
     /// Whether the last receive left none.
@@ -179,9 +186,3 @@ unsafe impl Send for RecvBuffers {}
 
 // SAFETY: as above; `&self` reads lengths and the owned vectors, and follows no raw pointer.
 unsafe impl Sync for RecvBuffers {}
-
-/// A header without buffers.
-pub(super) fn empty_header() -> libc::mmsghdr {
-    // SAFETY: all fields are integers and raw pointers, for which zero is a value.
-    unsafe { std::mem::zeroed() }
-}

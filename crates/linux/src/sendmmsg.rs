@@ -21,7 +21,7 @@ use softtimers_core::Timestamp;
 use softtimers_core::pace::queue::Quantum;
 
 use super::control::ControlBuffer;
-use super::recvmmsg::empty_header;
+use super::mmsg::{empty_header, sendmmsg};
 use super::sockaddr::AddressBuffer;
 
 /// The ring. Pointers between its vectors are made for each call and mean nothing afterwards.
@@ -100,7 +100,7 @@ impl SendBuffers {
         // SAFETY: `headers` is valid for `length` headers. `connect` made each one point to i/o
         // vectors, and perhaps to an address and to control data, that this value owns, whose lengths
         // are stated beside the pointers, and that nobody has used since.
-        let taken = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, length, 0) };
+        let taken = unsafe { sendmmsg(socket.as_raw_fd(), headers, length, 0) };
         let Ok(taken) = usize::try_from(taken) else {
             let joined = sends > 0 && datagrams(&self.headers[0]) > 1;
             return Err(Refused { error: io::Error::last_os_error(), joined });
@@ -116,18 +116,25 @@ impl SendBuffers {
     /// and to how many datagrams.
     fn connect(&mut self, most: usize, join: bool) -> (usize, usize) {
         let end = self.first + self.waiting.min(self.capacity() - self.first).min(most);
-        let (mut sends, mut slot) = (0, self.first);
-        while slot < end {
-            let datagrams = if join { self.alike(slot, end) } else { 1 };
-            let segment = (datagrams > 1).then_some(self.vectors[slot].iov_len as u16);
-            let buffers = self.payload.chunks_exact_mut(self.max_datagram).skip(slot);
-            let vectors = &mut self.vectors[slot..slot + datagrams];
-            for (vector, buffer) in vectors.iter_mut().zip(buffers) {
-                vector.iov_base = buffer.as_mut_ptr().cast();
+        let payload = self.payload.as_mut_ptr();
+        for (slot, vector) in self.vectors.iter_mut().enumerate().take(end).skip(self.first) {
+            vector.iov_base = payload.wrapping_add(slot * self.max_datagram).cast();
+        }
+        // Split, never borrowed anew as a whole: that would end the pointers of the headers before.
+        let (mut vectors, mut orders) =
+            (&mut self.vectors[self.first..end], &mut self.orders[self.first..end]);
+        let mut sends = 0;
+        for (header, control) in self.headers.iter_mut().zip(&mut self.controls) {
+            let datagrams = if join { alike(vectors, orders) } else { vectors.len().min(1) };
+            if datagrams == 0 {
+                break;
             }
-            let (order, control) = (&mut self.orders[slot], &mut self.controls[sends]);
-            let header = &mut self.headers[sends].msg_hdr;
-            header.msg_iov = vectors.as_mut_ptr();
+            let (joined, other_vectors) = vectors.split_at_mut(datagrams);
+            let (its_orders, other_orders) = orders.split_at_mut(datagrams);
+            (vectors, orders) = (other_vectors, other_orders);
+            let segment = (datagrams > 1).then_some(joined[0].iov_len as u16);
+            let (header, order) = (&mut header.msg_hdr, &mut its_orders[0]);
+            header.msg_iov = joined.as_mut_ptr();
             // The types of these lengths differ between C libraries.
             header.msg_iovlen = datagrams as _;
             header.msg_namelen = order.address_length as libc::socklen_t;
@@ -136,32 +143,8 @@ impl SendBuffers {
             header.msg_controllen = length as _;
             header.msg_control = pointer(&mut control.0[..length]);
             sends += 1;
-            slot += datagrams;
         }
         (sends, end - self.first)
-    }
-
-    /// How many datagrams from `slot` on, before `end`, one send can carry as its segments: to the same
-    /// place at the same time, as long as the first, of which the last may be shorter.
-    fn alike(&self, slot: usize, end: usize) -> usize {
-        let (length, order) = (self.vectors[slot].iov_len, &self.orders[slot]);
-        if length == 0 {
-            return 1;
-        }
-        let (mut datagrams, mut bytes) = (1, length);
-        for next in slot + 1..end.min(slot + MOST_SEGMENTS) {
-            let next_length = self.vectors[next].iov_len;
-            bytes += next_length;
-            let fits = (1..=length).contains(&next_length) && bytes <= MOST_SEGMENTED_BYTES;
-            if !fits || !order.is_like(&self.orders[next]) {
-                break;
-            }
-            datagrams += 1;
-            if next_length < length {
-                break;
-            }
-        }
-        datagrams
     }
 
     /// Forgets the first `count` waiting datagrams.
@@ -211,6 +194,29 @@ pub struct Refused {
     pub error: io::Error,
     /// The send that met the error had several datagrams.
     pub joined: bool,
+}
+
+/// How many of the first datagrams one send can carry as its segments: to the same place at the same time, as long as the
+/// first, of which the last may be shorter.
+fn alike(vectors: &[libc::iovec], orders: &[Order]) -> usize {
+    let (Some(vector), Some(order)) = (vectors.first(), orders.first()) else { return 0 };
+    let length = vector.iov_len;
+    if length == 0 {
+        return 1;
+    }
+    let (mut datagrams, mut bytes) = (1, length);
+    for (next, its_order) in vectors.iter().zip(orders).take(MOST_SEGMENTS).skip(1) {
+        bytes += next.iov_len;
+        let fits = (1..=length).contains(&next.iov_len) && bytes <= MOST_SEGMENTED_BYTES;
+        if !fits || !order.is_like(its_order) {
+            break;
+        }
+        datagrams += 1;
+        if next.iov_len < length {
+            break;
+        }
+    }
+    datagrams
 }
 
 fn datagrams(header: &libc::mmsghdr) -> usize {

@@ -94,6 +94,12 @@ impl SlotId {
         SlotId::of(level, granule)
     }
 
+    /// Where the slot begins, in granules, in this block of its level.
+    #[inline]
+    pub(super) fn start(self, block: u64) -> u64 {
+        (block << BLOCK_BITS | (self.index % BLOCK) as u64) << (BLOCK_BITS as usize * self.level)
+    }
+
     /// What the chunks in this slot call it.
     ///
     /// On level 0 one more bit of the granule is in it: a list that has come due and is being handed out
@@ -259,9 +265,83 @@ const ROWS_AT_ONCE: usize = 4;
 
 const _: () = assert!(size_of::<Slot>() == 32 && (LEVELS + 1) * SLOTS <= 1 << u16::BITS);
 
+/// What holds of any granule that is filed while the horizon is not after it: tests try it, and Kani proves it.
+#[cfg(any(test, kani))]
+mod laws {
+    use super::*;
+
+    /// The largest granule there is: the last nanosecond, in granules of 128 ns.
+    pub(super) const MOST: u64 = u64::MAX >> 7;
+
+    /// The lowest level that reaches a granule takes it, in a slot that no other level's name stands for.
+    pub(super) fn a_granule_has_one_slot(horizon: u64, granule: u64) {
+        let id = SlotId::filing(granule, &Reach::from(horizon));
+        assert!(id.level < LEVELS && id.index < SLOTS);
+        let blocks =
+            |level: usize| (granule >> (12 * (level as u32 + 1))) - (horizon >> (12 * (level as u32 + 1)));
+        assert!(blocks(id.level) <= 1, "it reaches");
+        assert!(id.level == 0 || blocks(id.level - 1) > 1, "no lower one does");
+        assert_eq!(SlotId::of_home(id.home(granule)), id);
+    }
+
+    /// A slot is found again where its block says: it begins no later than what was filed in it, and ends after it.
+    pub(super) fn a_slot_begins_where_it_is_looked_for(horizon: u64, granule: u64) {
+        let id = SlotId::filing(granule, &Reach::from(horizon));
+        let bits = BLOCK_BITS * id.level as u32;
+        let block = horizon >> bits >> BLOCK_BITS;
+        // The half of the index tells which of the two blocks it is.
+        let block = if block % 2 == (id.index / BLOCK) as u64 { block } else { block + 1 };
+        let start = id.start(block);
+        assert!(start <= granule && granule - start < 1 << bits);
+        assert!(id.level == 0 || start > horizon, "a slot above the lowest level lies ahead");
+    }
+}
+
+/// Run by `cargo kani -p softtimers-core`: for all 2⁵⁷ horizons and all granules from there on.
+#[cfg(kani)]
+mod proofs {
+    use super::laws::*;
+
+    fn any() -> (u64, u64) {
+        let (horizon, granule) = (kani::any(), kani::any());
+        kani::assume(horizon <= granule && granule <= MOST);
+        (horizon, granule)
+    }
+
+    /// No granule overflows, and each is filed on the lowest level that reaches it, whose name leads back to it.
+    #[kani::proof]
+    fn a_granule_has_one_slot_whatever_the_horizon() {
+        let (horizon, granule) = any();
+        a_granule_has_one_slot(horizon, granule);
+    }
+
+    /// Who looks for a slot in the block of the horizon and the one after finds the time that was filed there.
+    #[kani::proof]
+    fn a_slot_begins_where_it_is_looked_for_whatever_the_horizon() {
+        let (horizon, granule) = any();
+        a_slot_begins_where_it_is_looked_for(horizon, granule);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 20_000 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// What Kani proves of all, of many: near the horizon and far from it, at the begin of time and its end.
+        #[test]
+        fn the_laws_of_slots_hold(begin in 0..=64u32, ahead in 0..=57u32, noise in any::<[u64; 2]>()) {
+            let most = |bits: u32| laws::MOST.checked_shr(bits).unwrap_or(0);
+            let horizon = if begin == 64 { laws::MOST } else { noise[0] & most(begin) };
+            let granule = horizon.saturating_add(noise[1] & most(ahead)).min(laws::MOST);
+            laws::a_granule_has_one_slot(horizon, granule);
+            laws::a_slot_begins_where_it_is_looked_for(horizon, granule);
+        }
+    }
 
     /// A slot's index is its time modulo the size, and the level the lowest that reaches so far.
     #[test]

@@ -79,9 +79,9 @@ impl<E: Entry> Producer<E> {
 
     /// Adds an entry, which the other side sees when it is [published](Self::publish); `false`: the ring is full.
     pub fn push(&mut self, entry: E) -> bool {
-        if self.outstanding() >= self.ring.size {
+        if !has_room(self.consumed, self.produced, self.ring.size) {
             self.consumed = self.ring.memory.load(self.ring.layout.consumer);
-            if self.outstanding() >= self.ring.size {
+            if !has_room(self.consumed, self.produced, self.ring.size) {
                 return false;
             }
         }
@@ -98,16 +98,12 @@ impl<E: Entry> Producer<E> {
     /// How many entries the other side has not consumed yet; at most the ring's size.
     pub fn waiting(&mut self) -> u32 {
         self.consumed = self.ring.memory.load(self.ring.layout.consumer);
-        self.outstanding().min(self.ring.size)
+        between(self.consumed, self.produced).min(self.ring.size)
     }
 
     /// Whether the other side wants to be woken to go on.
     pub fn wants_wake_up(&self) -> bool {
         self.ring.memory.load(self.ring.layout.flags) & NEED_WAKEUP != 0
-    }
-
-    fn outstanding(&self) -> u32 {
-        self.produced.wrapping_sub(self.consumed)
     }
 }
 
@@ -141,10 +137,8 @@ impl<E: Entry> Consumer<E> {
     }
 
     fn look(&mut self) -> bool {
-        let produced = self.ring.memory.load(self.ring.layout.producer);
-        if produced.wrapping_sub(self.consumed) <= self.ring.size {
-            self.produced = produced;
-        }
+        let said = self.ring.memory.load(self.ring.layout.producer);
+        self.produced = believed(self.consumed, self.produced, said, self.ring.size);
         self.produced != self.consumed
     }
 }
@@ -156,7 +150,84 @@ impl<E: Entry> Ring<E> {
     }
 
     fn place(&self, counter: u32) -> usize {
-        self.layout.entries + (counter & (self.size - 1)) as usize * E::SIZE
+        self.layout.entries + index(counter, self.size) as usize * E::SIZE
+    }
+}
+
+/// How many entries have been produced and not consumed; more than the ring holds if a side says what cannot be.
+const fn between(consumed: u32, produced: u32) -> u32 {
+    produced.wrapping_sub(consumed)
+}
+
+/// Whether a producer may add an entry.
+const fn has_room(consumed: u32, produced: u32, size: u32) -> bool {
+    between(consumed, produced) < size
+}
+
+/// How far a consumer may read that has `seen` so far, and of a producer that has `said` so far.
+const fn believed(consumed: u32, seen: u32, said: u32, size: u32) -> u32 {
+    if between(consumed, said) <= size { said } else { seen }
+}
+
+/// The entry that a counter stands for.
+const fn index(counter: u32, size: u32) -> u32 {
+    counter & (size - 1)
+}
+
+/// What holds of any counters, whatever the other side says: tests try it, and Kani proves it.
+#[cfg(any(test, kani))]
+mod laws {
+    use super::*;
+
+    /// No entry lies outside the ring, and no two that wait lie in one place.
+    pub(super) fn entries_have_places_of_their_own(size: u32, consumed: u32, one: u32, other: u32) {
+        assert!(index(one, size) < size);
+        let waits = |counter| between(consumed, counter) < size;
+        assert!(!waits(one) || !waits(other) || one == other || index(one, size) != index(other, size));
+    }
+
+    /// A producer with room writes over nothing that waits, by what it was told last.
+    pub(super) fn a_producer_stays_within_the_ring(size: u32, consumed: u32, produced: u32) {
+        if has_room(consumed, produced, size) {
+            assert!(between(consumed, produced.wrapping_add(1)) <= size);
+        }
+    }
+
+    /// A consumer never has more to read than the ring holds, if it had not before.
+    pub(super) fn a_consumer_stays_within_the_ring(size: u32, consumed: u32, seen: u32, said: u32) {
+        if between(consumed, seen) <= size {
+            assert!(between(consumed, believed(consumed, seen, said, size)) <= size);
+        }
+    }
+}
+
+/// Run by `cargo kani -p softtimers-linux`: for each power of two and all counters, also across their wrap.
+#[cfg(kani)]
+mod proofs {
+    use super::laws::*;
+
+    fn size() -> u32 {
+        let bits: u32 = kani::any();
+        kani::assume(bits < u32::BITS);
+        1 << bits
+    }
+
+    /// The place of an entry is inside the ring, and no other entry's that waits.
+    #[kani::proof]
+    fn all_entries_have_places_of_their_own() {
+        entries_have_places_of_their_own(size(), kani::any(), kani::any(), kani::any());
+    }
+
+    /// Nothing that waits is written over.
+    #[kani::proof]
+    fn every_producer_stays_within_the_ring() {
+        a_producer_stays_within_the_ring(size(), kani::any(), kani::any());
+    }
+
+    /// A kernel that says anything at all gets no more entries read than there are.
+    #[kani::proof]
+    fn every_consumer_stays_within_the_ring() {
+        a_consumer_stays_within_the_ring(size(), kani::any(), kani::any(), kani::any());
     }
 }
 
@@ -299,6 +370,20 @@ mod tests {
                 }
                 prop_assert_eq!(theirs.is_empty(), queue.len() == hidden);
             }
+        }
+
+        /// What Kani proves of all counters, of many: at random, and near each other.
+        #[test]
+        fn the_laws_of_counters_hold(
+            bits in 0..u32::BITS,
+            counters in any::<[u32; 3]>(),
+            near in any::<bool>(),
+        ) {
+            let (size, [consumed, one, other]) = (1 << bits, counters);
+            let at = |counter: u32| if near { consumed.wrapping_add((u64::from(counter) % (2 * u64::from(size))) as u32) } else { counter };
+            laws::entries_have_places_of_their_own(size, consumed, at(one), at(other));
+            laws::a_producer_stays_within_the_ring(size, consumed, at(one));
+            laws::a_consumer_stays_within_the_ring(size, consumed, at(one), at(other));
         }
 
         /// The other side's counters are anything at all: no panic, no endless supply, no overrun.

@@ -41,9 +41,11 @@ fn every_operation_leaves_the_wheel_in_order() {
     let asked = std::env::var("SOFTTIMERS_OPERATIONS").ok();
     let default = if cfg!(miri) { 60 } else { 60_000 };
     let operations: u64 = asked.map_or(default, |count| count.parse().expect("a number of operations"));
-    for number in 0..operations.min(10_000_000).div_ceil(program::OPERATIONS) {
+    let programs = operations.min(10_000_000).div_ceil(program::OPERATIONS);
+    for number in 0..programs {
         Program::new(number).run();
     }
+    std::println!("operations: {}", programs * program::OPERATIONS);
 }
 
 /// A wheel and what is filed in it.
