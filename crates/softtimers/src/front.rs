@@ -59,7 +59,7 @@ use repeats::{Repeats, Ticking};
 /// # Three ways to wait
 ///
 /// - **The program is busy**: call [`next_due`](Self::next_due) at its natural checkpoints. Each call is a clock check,
-///   about 20 ns when nothing is due.
+///   20 to 30 ns when nothing is due.
 /// - **It has a poll(2)**, epoll or mio: the object is a descriptor ([`AsFd`](std::os::fd::AsFd)) that is readable when something is due. A wait
 ///   with a time-out in nanoseconds can take [`timeout`](Self::timeout) instead.
 /// - **It has neither**: [`wait`](Self::wait) and [`wait_readable`](Self::wait_readable) sleep until the next event.
