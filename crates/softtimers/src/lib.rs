@@ -33,7 +33,7 @@
 //! ```
 //!
 //! A busy program already has natural checkpoints (after a system call, after a handler, before it sleeps) where checking
-//! the clock costs about 20 ns. softtimers fires due timers at those checkpoints and arms one kernel timer as a fallback.
+//! the clock costs 20 to 30 ns. softtimers fires due timers at those checkpoints and arms one kernel timer as a fallback.
 //! The idea and its name are Aron and Druschel's (*Soft timers*, TOCS 18(3), 2000).
 //!
 //! [`Timers`] is all of that in one object. Where it waits is up to you: in its own
