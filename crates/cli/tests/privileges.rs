@@ -3,7 +3,10 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -156,6 +159,113 @@ fn without_a_sandbox_rights_are_given_up_all_the_same() {
     let Some(child) = confined(here("recv 127.0.0.1:0 --no-sandbox --json"), CALLER, "0") else { return };
     let sandbox = &report(child)["machine"]["sandbox"];
     assert_eq!((&sandbox["seccomp"], &sandbox["landlock"]), (&Value::from(false), &Value::from(false)));
+}
+
+/// A directory, with files that anybody may look for; it is removed when this is dropped.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(test: &str) -> Self {
+        let place =
+            Place(std::env::temp_dir().join(format!("softtimers-rights-{}-{test}", std::process::id())));
+        place.directory("");
+        place
+    }
+
+    fn directory(&self, name: &str) {
+        fs::create_dir_all(self.0.join(name)).unwrap();
+        fs::set_permissions(self.0.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// In one step, so that nobody reads half of it.
+    fn file(&self, name: &str, text: &str, owner: u32, mode: u32) -> PathBuf {
+        let (path, new) = (self.0.join(name), self.0.join("new"));
+        fs::write(&new, text).unwrap();
+        fs::set_permissions(&new, fs::Permissions::from_mode(mode)).unwrap();
+        chown(&new, Some(owner), Some(owner)).unwrap();
+        fs::rename(&new, &path).unwrap();
+        path
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// After root's own login, too: what is left of root reads neither another user's file nor one elsewhere.
+#[test]
+fn rules_are_read_again_and_nothing_else_is() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new("rules");
+    place.directory("etc");
+    place.directory("elsewhere");
+    let rules = place.file("etc/rules", "accept\n", 0, 0o644);
+    let elsewhere = place.file("elsewhere/rules", "reject\n", 0, 0o644);
+    let words = format!(
+        "forward --udp 127.0.0.1:0 --to 127.0.0.1:9 --metrics 127.0.0.1:0 --json --rules {}",
+        rules.display()
+    );
+    let mut forward = here(&words);
+    forward.env("SUDO_UID", "0").env("SUDO_GID", "0").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = forward.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let metrics = lines.find_map(|line| line.strip_prefix("metrics on http://").map(str::to_owned)).unwrap();
+    let address = metrics.strip_suffix("/metrics").unwrap();
+    let mut said =
+        || lines.find(|line| line.contains("the old rules stay") || line.contains("rules reloaded")).unwrap();
+    place.file("etc/rules", "reject\n", 12_345, 0o600);
+    let another_users = said();
+    assert!(another_users.contains("Permission denied"), "{another_users}");
+    symlink(&elsewhere, place.0.join("link")).unwrap();
+    fs::rename(place.0.join("link"), &rules).unwrap();
+    let is_refused = said().contains("Permission denied");
+    place.file("etc/rules", "port 1 accept\nreject\n", 0, 0o644);
+    assert_eq!(said(), "rules reloaded: 2 of them");
+    let text = scraped(address);
+    assert!(text.contains("softtimers_forward_rules_changed_total{result=\"reloaded\"}"), "{text}");
+    let sandbox = &report(child)["machine"]["sandbox"];
+    assert_eq!((&sandbox["landlock"], &sandbox["uid"]), (&is_refused.into(), &0.into()), "{sandbox}");
+}
+
+fn scraped(address: &str) -> String {
+    let mut connection = TcpStream::connect(address).unwrap();
+    write!(connection, "GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut text = String::new();
+    connection.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// tcpdump is root's neither by sudo nor by `--user root`, and confined by nothing.
+#[test]
+fn what_compiles_a_filter_is_not_roots() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new("filter");
+    let told = place.file("told", "", 0, 0o666);
+    // An instruction that keeps all, by whoever is asked.
+    let script = format!(
+        "#!/bin/sh\nexec > {}\nid -u\ngrep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status\nexec >&3\n",
+        told.display()
+    );
+    let script = script.replace("exec > ", "exec 3>&1 > ") + "echo 1\necho 6 0 0 262144\n";
+    place.file("tcpdump", &script, 0, 0o755);
+    for (uid, runs_as) in [(CALLER, CALLER), ("0", "65534")] {
+        let mut capture = here("capture lo -w /dev/null --force --duration 50ms --user root --filter udp");
+        capture.env("PATH", format!("{}:/usr/bin:/bin", place.0.display()));
+        let output = capture.env("SUDO_UID", uid).env("SUDO_GID", uid).output().unwrap();
+        let status = fs::read_to_string(&told).unwrap();
+        let wanted = format!("{runs_as}\nCapEff:\t{NONE}\nNoNewPrivs:\t0\nSeccomp:\t0\n");
+        assert_eq!(status, wanted, "{}", stderr(&output));
+        if output.status.code() == Some(77) {
+            return skipped(&stderr(&output));
+        }
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
 }
 
 /// A command of the user's runs as that user, and unconfined.

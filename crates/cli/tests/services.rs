@@ -41,6 +41,22 @@ fn units_start_again_what_broke_off_and_nothing_else() {
     }
 }
 
+/// Of systemd.exec(5): what a later line names is allowed, also where an earlier one forbids it.
+#[test]
+fn units_may_give_their_rights_up() {
+    for name in UNITS {
+        let unit = unit(name);
+        let filters = values(&unit, "SystemCallFilter");
+        let forbidden = filters.iter().position(|value| value.starts_with('~')).unwrap();
+        let later: Vec<&str> = filters[forbidden + 1..].iter().flat_map(|value| value.split(' ')).collect();
+        for call in
+            ["capset", "seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"]
+        {
+            assert!(later.contains(&call), "{name}: {call}");
+        }
+    }
+}
+
 #[test]
 fn systemd_understands_them() {
     let place = std::env::temp_dir().join(format!("softtimers-units-{}", std::process::id()));

@@ -59,6 +59,13 @@ impl Needs {
     pub(crate) fn confined(to: Confined) -> Self {
         Needs { confined: Some(to), ..Needs::default() }
     }
+
+    /// Nothing but programs that it has loaded into the kernel.
+    pub(crate) fn with_bpf() -> Self {
+        let text = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+        let kept = to_use_bpf(&text("osrelease"), &text("unprivileged_bpf_disabled"));
+        Needs { kept, ..Needs::confined(Confined { uses_bpf: true, ..Confined::default() }) }
+    }
 }
 
 /// What a run that takes strangers' packets is kept to.
@@ -119,8 +126,10 @@ impl Sandbox {
             kept if kept.is_empty() => "no capabilities".to_owned(),
             kept => kept,
         };
+        let held = [(self.landlock, ", Landlock"), (self.seccomp, ", seccomp")];
+        let held: String = held.into_iter().filter_map(|(holds, what)| holds.then_some(what)).collect();
         let lacking: String = self.lacking.iter().map(|what| format!("; {what}")).collect();
-        self.told.then(|| format!("sandbox: user {}, {kept}{lacking}", self.uid))
+        self.told.then(|| format!("sandbox: user {}, {kept}{held}{lacking}", self.uid))
     }
 }
 
@@ -190,6 +199,14 @@ fn empty_bounding_set() -> bool {
     !each().any(|capability| capability_is_in_bounding_set(capability).unwrap_or(false))
 }
 
+/// Before Linux 5.19, where users may not load programs, they may not read the counters of loaded ones either.
+fn to_use_bpf(release: &str, disabled: &str) -> CapabilitySet {
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    let is_old = (numbers.next(), numbers.next()) < (Some(5), Some(19));
+    if is_old && disabled.trim() != "0" { CapabilitySet::BPF } else { CapabilitySet::empty() }
+}
+
 fn names(capabilities: CapabilitySet) -> Vec<String> {
     capabilities.iter_names().map(|(name, _)| format!("CAP_{name}")).collect()
 }
@@ -197,3 +214,32 @@ fn names(capabilities: CapabilitySet) -> Vec<String> {
 /// A second in all.
 const LOOKS: u32 = 1_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_kernels_want_a_capability_for_loaded_programs() {
+        for (release, disabled, kept) in [
+            ("5.15.0-91-generic", "2\n", CapabilitySet::BPF),
+            ("5.8.0", "", CapabilitySet::BPF),
+            ("5.15.0", "0\n", CapabilitySet::empty()),
+            ("5.19.0", "2\n", CapabilitySet::empty()),
+            ("6.1.0", "2\n", CapabilitySet::empty()),
+            ("6.18.44-fc", "2\n", CapabilitySet::empty()),
+        ] {
+            assert_eq!(to_use_bpf(release, disabled), kept, "{release} {disabled}");
+        }
+    }
+
+    #[test]
+    fn people_are_told_what_holds_and_what_does_not() {
+        let sandbox = Sandbox { uid: 7, landlock: true, told: true, ..Sandbox::default() };
+        assert_eq!(sandbox.line().unwrap(), "sandbox: user 7, no capabilities, Landlock");
+        let lacking = vec!["no seccomp: why".to_owned()];
+        let sandbox = Sandbox { capabilities: vec!["CAP_BPF".to_owned()], lacking, ..sandbox };
+        assert_eq!(sandbox.line().unwrap(), "sandbox: user 7, CAP_BPF, Landlock; no seccomp: why");
+        assert_eq!(Sandbox { told: false, ..sandbox }.line(), None);
+    }
+}

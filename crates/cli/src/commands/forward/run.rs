@@ -1,6 +1,8 @@
 //! A forwarder, from its file of rules to its stats.
 
+use std::fs;
 use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +22,8 @@ use super::show::ForwardConfig;
 use crate::address::bind_failure;
 use crate::commands::wan::carrier::failure;
 use crate::run::output::{Output, say};
-use crate::run::privileges::paths::Opens;
+use crate::run::privileges::paths::{Opens, directory_of};
+use crate::run::privileges::user::as_caller;
 use crate::run::privileges::{Confined, Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
@@ -84,9 +87,9 @@ impl Command for ForwardPlan {
             (Ends::Interfaces(_), None) => return Err(Failure::check("no interfaces")),
         };
 
-        // Rules are read again wherever their path leads by then.
-        let opens = Opens { reads: rules.is_some(), ..Opens::default() };
-        run.drop_privileges(Needs::confined(Confined { opens, uses_bpf: true }))?;
+        let opens =
+            Opens { reads: self.rules.as_deref().map_or_else(Vec::new, read_again), ..Opens::default() };
+        run.drop_privileges(Needs::confined(Confined { opens, uses_bpf: false }))?;
         let stats = SharedStats::new(run.counter(self.blank())?, run.streams());
         rules.as_mut().map_or(Ok(()), RuleWatch::begin)?;
         say(format_args!("{words}"));
@@ -129,6 +132,12 @@ impl ForwardPlan {
         let rules = self.rules.as_deref().map(|path| RuleWatch::open(path, purpose)).transpose();
         rules.map_err(|problem| Failure::usage(format_args!("--rules {problem}")))
     }
+}
+
+/// The directories in which rules are read again: that of their path, and the one that a link there leads to now.
+fn read_again(rules: &Path) -> Vec<PathBuf> {
+    let real = as_caller(|| fs::canonicalize(rules)).ok();
+    [Some(rules), real.as_deref()].into_iter().flatten().map(|path| directory_of(path).to_owned()).collect()
 }
 
 /// Listens for clients. From then on the relay's address is the one in use.

@@ -18,7 +18,7 @@ use super::show::{ProbeConfig, ProbeReport, TracepointReport};
 use super::stats::ProbeStats;
 use super::view::View;
 use crate::run::output::Output;
-use crate::run::privileges::{Confined, Needs, Rights};
+use crate::run::privileges::{Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 impl Command for KernelProbe {
@@ -50,7 +50,7 @@ impl Command for KernelProbe {
         let begun = Monotonic.now();
         let companion = if self.command.is_empty() { None } else { Some(Companion::start(&self.command)?) };
         // The command has no part in it.
-        run.drop_privileges(Needs::confined(Confined { uses_bpf: true, ..Confined::default() }))?;
+        run.drop_privileges(Needs::with_bpf())?;
         let mut counter = run.counter(ProbeStats::new(self.probe.processors.as_deref()))?;
         let command = watch(self, &probe, begun, companion, interrupt, &mut counter)?;
         let elapsed = Monotonic.now().saturating_duration_since(begun);

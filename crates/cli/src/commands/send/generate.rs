@@ -11,7 +11,7 @@ use super::args::SendArgs;
 use super::driver::Driver;
 use crate::address;
 use crate::run::output::Output;
-use crate::run::privileges::{Confined, Needs, Rights};
+use crate::run::privileges::{Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 /// A run of `send --driver xdp`.
@@ -91,7 +91,7 @@ impl Command for Generate {
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SendReport>, Failure> {
         let prepared = self.plan.prepare()?;
-        run.drop_privileges(Needs::confined(Confined { uses_bpf: true, ..Confined::default() }))?;
+        run.drop_privileges(Needs::with_bpf())?;
         let interrupt = run.interrupt()?;
         run.watch();
         let _progress = run.progress("sending", self.plan.end.duration);

@@ -91,7 +91,7 @@ impl Emulator {
     fn opens(&self) -> Opens {
         let control = self.plan.control.as_deref();
         Opens {
-            reads: control.is_some(),
+            reads: control.map(|_| "/".into()).into_iter().collect(),
             writes: control.map(|path| directory_of(path).to_owned()),
             connects: self.config().kind == "tcp",
         }

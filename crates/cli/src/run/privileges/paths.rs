@@ -13,8 +13,8 @@ use landlock::{
 /// What a run opens after it has given up its rights.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Opens {
-    /// Files that are named later: it may read whatever its user may.
-    pub(crate) reads: bool,
+    /// Directories in which it reads files.
+    pub(crate) reads: Vec<PathBuf>,
     /// A directory in which it makes or removes files.
     pub(crate) writes: Option<PathBuf>,
     /// TCP connections.
@@ -48,10 +48,11 @@ fn restrict(opens: &Opens) -> Result<RulesetStatus, RulesetError> {
         tcp |= AccessNet::ConnectTcp;
     }
     let ruleset = Ruleset::default().handle_access(all)?.handle_access(tcp)?.create()?;
-    let readable: &[&str] = if opens.reads { &["/"] } else { &["/proc", "/sys"] };
     let mut ruleset = ruleset;
-    for path in readable {
-        ruleset = allow(ruleset, Path::new(path), read)?;
+    for directory in
+        ["/proc", "/sys"].map(Path::new).into_iter().chain(opens.reads.iter().map(PathBuf::as_path))
+    {
+        ruleset = allow(ruleset, directory, read)?;
     }
     if let Some(directory) = &opens.writes {
         ruleset = allow(ruleset, directory, all & !AccessFs::Execute)?;
