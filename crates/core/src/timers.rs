@@ -5,7 +5,7 @@
 //!
 //! 1. **Never early.** An event is handed out only when `now` ≥ its due time.
 //! 2. **In order** of *effective due*, and first-in first-out among equal ones, unless 2³¹ others were set
-//!    between them. The effective due is the due time on the tick, after the rounding that
+//!    between them; then a turn that ends at their very time leaves the first to a turn of a later time. The effective due is the due time on the tick, after the rounding that
 //!    [`Slack::rounded`] allows. An event that is already due when it is scheduled queues behind everything
 //!    due by then.
 //! 3. **Exactly once.** An event is handed out once, or returned by [`cancel`](SoftTimers::cancel)

@@ -144,7 +144,11 @@ impl<S: Stats> Counter<S> {
         };
         match &self.0 {
             Place::Alone(stats) => Counter::new(blank(stats)),
-            Place::Shared { own, all } => Shared::interval(Arc::clone(all), blank(&lock(own))),
+            Place::Shared { own, all } => {
+                // Before the list is locked: the total takes both locks the other way round.
+                let blank = blank(&lock(own));
+                Shared::interval(Arc::clone(all), blank)
+            }
         }
     }
 

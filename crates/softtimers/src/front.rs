@@ -277,7 +277,7 @@ impl<E> Timers<E> {
     }
 
     /// Moves a pending timer to `delay` from now, with the slack of [`after`](Self::after): for idle time-outs. A timer that
-    /// repeats goes on from there.
+    /// repeats goes on from there, without slack.
     ///
     /// ```
     /// use std::time::Duration;

@@ -22,8 +22,8 @@ pub(crate) struct Account {
 }
 
 impl SharedStats {
-    /// Counts in `counter` from now on. Each poller hands over what it has counted four times a second, when somebody asks, or
-    /// `each_round`, where a line of each second is to be exact.
+    /// Counts in `counter` from now on. Each poller hands over what it has counted four times a second, the first one also when
+    /// somebody asks; or `each_round`, where a line of each second is to be exact.
     pub fn new(counter: Counter<Stats>, each_round: bool) -> Self {
         SharedStats { counter: Arc::new(counter.shared()), each_round }
     }

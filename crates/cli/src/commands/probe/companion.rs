@@ -1,6 +1,7 @@
 //! The command that runs while `probe` measures: [`Companion`].
 //!
-//! What it prints goes to stderr, for stdout is data. It is asked to end with the run, and made to if it does not.
+//! What it prints goes to stderr, for stdout is data. It is asked to end with the run, and made to if it does not; one that
+//! has become another user goes on.
 //!
 //! It runs as who asked for the run: under `sudo` as its caller, with their groups and without capabilities. It is started
 //! before the run gives up its own rights, so nothing of that holds for it.
@@ -100,7 +101,12 @@ impl Companion {
                 let sources: Vec<BorrowedFd<'_>> = self.descriptor().into_iter().collect();
                 wait(&sources, NAP).map_err(|error| Failure::broke_off("waiting for the command", &error))?;
             }
-            let _ = self.child.kill();
+            let killed = self.child.kill();
+            if killed.is_err() && self.status()?.is_none() {
+                // It has become another user, whose processes this one may not end.
+                let name = self.words[0].to_string_lossy().into_owned();
+                return Ok(Ended { name, exit_code: None, signal: None, asked });
+            }
         }
         let status =
             self.child.wait().map_err(|error| Failure::broke_off("waiting for the command", &error))?;

@@ -92,8 +92,9 @@ impl Emulator {
         let control = self.plan.control.as_deref();
         Opens {
             reads: control.map(|_| "/".into()).into_iter().collect(),
-            writes: control.map(|path| directory_of(path).to_owned()),
+            removes: control.map(|path| directory_of(path).to_owned()),
             connects: self.config().kind == "tcp",
+            ..Opens::default()
         }
     }
 

@@ -1,8 +1,8 @@
 //! System calls that a run may make once it has given up its rights, by a filter (seccomp): no program is started, nothing is
 //! mounted, traced or loaded, and no other user is become.
 //!
-//! The list is what threads, clocks, files and sockets of any command here take, and not one for each: a call that is missing
-//! would show on somebody's machine, after hours, as an error. Such a call fails with EPERM, it kills nobody.
+//! There is one list for all commands, of what threads, clocks, files and sockets take: a call that is missing would show on
+//! somebody's machine, after hours, as an error. Such a call fails with EPERM, it kills nobody.
 
 use std::collections::BTreeMap;
 
@@ -72,6 +72,7 @@ const THREADS: &[c_long] = &[
     libc::SYS_getpid,
     libc::SYS_getppid,
     libc::SYS_tgkill,
+    libc::SYS_tkill,
     libc::SYS_exit,
     libc::SYS_exit_group,
     libc::SYS_restart_syscall,
@@ -216,6 +217,13 @@ const OF_THIS_CPU: &[c_long] = &[
     libc::SYS_epoll_wait,
     libc::SYS_arch_prctl,
     libc::SYS_access,
+    // The calls of musl.
+    libc::SYS_open,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_select,
+    libc::SYS_dup2,
+    libc::SYS_pipe,
     libc::SYS_unlink,
     libc::SYS_readlink,
 ];

@@ -15,8 +15,10 @@ use landlock::{
 pub(crate) struct Opens {
     /// Directories in which it reads files.
     pub(crate) reads: Vec<PathBuf>,
-    /// A directory in which it makes or removes files.
+    /// A directory in which it makes files.
     pub(crate) writes: Option<PathBuf>,
+    /// One in which it removes what it has made.
+    pub(crate) removes: Option<PathBuf>,
     /// TCP connections.
     pub(crate) connects: bool,
 }
@@ -56,6 +58,9 @@ fn restrict(opens: &Opens) -> Result<RulesetStatus, RulesetError> {
     }
     if let Some(directory) = &opens.writes {
         ruleset = allow(ruleset, directory, all & !AccessFs::Execute)?;
+    }
+    if let Some(directory) = &opens.removes {
+        ruleset = allow(ruleset, directory, AccessFs::RemoveFile.into())?;
     }
     Ok(ruleset.restrict_self()?.ruleset)
 }

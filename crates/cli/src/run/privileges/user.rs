@@ -178,7 +178,9 @@ fn take_on(user: User, groups: Option<&[Gid]>, kept: CapabilitySet) -> io::Resul
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     let refused = |error: Errno| {
         let error = io::Error::from(error);
-        io::Error::other(format!("the rights of user {uid} cannot be taken on: {error}"))
+        io::Error::other(format!(
+            "the rights of user {uid} cannot be taken on, for want of CAP_SETUID or CAP_SETGID: {error}"
+        ))
     };
     if let Some(groups) = groups {
         set_thread_groups(groups).map_err(refused)?;
