@@ -97,14 +97,19 @@ fn links_sanitized(compiler: &str, root: &Path) -> bool {
     program::works(command("sh", root).args(["-c", &probe]))
 }
 
-/// ThreadSanitizer on what threads share: `softtimers::shared`, and the clocks.
+/// ThreadSanitizer on what threads share: `softtimers::shared`, and the clocks. The standard library is built for it as well:
+/// what the locks of an ordinary one synchronise looks like races.
 pub(crate) fn threads(workspace: &Workspace) -> Result<Outcome> {
     let root = workspace.root();
-    if toolchain(NIGHTLY, root).is_none() {
-        return Ok(Outcome::skipped("ThreadSanitizer needs a nightly"));
+    let sysroot =
+        output(command("rustup", root).args(["run", &nightly(root), "rustc", "--print", "sysroot"]));
+    let source = |sysroot: String| Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library").is_dir();
+    if !sysroot.is_ok_and(source) {
+        let brings = "`rustup component add rust-src --toolchain nightly` brings it";
+        return Ok(Outcome::skipped(format!("ThreadSanitizer needs a nightly with rust-src; {brings}")));
     }
     let mut cargo = sanitized("thread", workspace);
-    cargo.args(["test", "-p", "softtimers", "--lib", "--target", TARGET]);
+    cargo.args(["test", "-Zbuild-std", "-p", "softtimers", "--lib", "--target", TARGET]);
     program::check(cargo.args(["--", "shared::", "clock::"]))
 }
 
