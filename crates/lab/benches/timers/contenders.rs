@@ -3,6 +3,7 @@
 mod delay_queue;
 mod hash_wheel;
 mod heap;
+mod heap4;
 mod nexus;
 mod ours;
 mod sleep;
@@ -15,10 +16,11 @@ use crate::{Figures, MILLION, stalls, workloads};
 /// Runs a workload of so many timers, made so many times smaller, with one type of contender.
 type Runner = fn(&str, usize, usize) -> Done<Figures>;
 
-pub(crate) const ALL: [(&str, Runner); 7] = [
+pub(crate) const ALL: [(&str, Runner); 8] = [
     ("softtimers", run_one::<ours::Handles>),
     ("softtimers keyed", run_one::<ours::Keyed>),
     ("BinaryHeap", run_one::<heap::Heap>),
+    ("4-ary heap", run_one::<heap4::Heap4>),
     ("DelayQueue", run_one::<delay_queue::Queue>),
     ("Sleep::reset", run_one::<sleep::Sleeps>),
     ("hash_wheel", run_one::<hash_wheel::HashWheel>),
@@ -43,6 +45,7 @@ fn run_one<C: Contender>(workload: &str, timers: usize, shrink: usize) -> Done<F
         "W3" => workloads::w3::<C>(timers, operations),
         "W4" => workloads::w4::<C>(timers, 4 * operations as u64),
         "W5" => workloads::w5::<C>(timers, operations),
+        "W6" => workloads::w6::<C>(timers, operations),
         "stalls" => stalls::stalls::<C>(timers, operations),
         other => return Err(format!("no workload {other:?}").into()),
     };

@@ -14,6 +14,7 @@
 //! | W3 | N connections, each with a time-out of 2.0 to 4.3 s; each µs one is re-armed, 5% expire |
 //! | W4 | F flows at their own intervals of 10 µs to 1 ms; steps of 1 µs, or from one to the next |
 //! | W5 | N timers 60 s away: is anything due, and when is the next? |
+//! | W6 | N requests under way with a time-out of 1 to 2 s each; the oldest is answered, and another begins |
 //! | stalls | W3 across 2^24 ticks and 2^36 ns, then a jump of a second: the longest single call |
 //!
 //! Pages are of 4 KiB: huge ones are switched off in the processes that measure.
@@ -40,13 +41,14 @@ type Figures = BTreeMap<String, f64>;
 const MILLION: usize = 1_000_000;
 
 /// Each with its sizes.
-const SECTIONS: [Section<Effort>; 7] = [
+const SECTIONS: [Section<Effort>; 8] = [
     ("W1", |effort| measure(effort, "W1", &[0, 200, 1_000, 10_000, 100_000, MILLION])),
     ("W1R", |effort| measure(effort, "W1R", &[100_000, MILLION])),
     ("W2", |effort| measure(effort, "W2", &[MILLION])),
     ("W3", |effort| measure(effort, "W3", &[MILLION])),
     ("W4", |effort| measure(effort, "W4", &[1, 8, 64, 1_000, 10_000, 100_000])),
     ("W5", |effort| measure(effort, "W5", &[1_000, MILLION])),
+    ("W6", |effort| measure(effort, "W6", &[1, 8, 64, 1_000, 10_000, 100_000])),
     ("stalls", |effort| measure(effort, "stalls", &[MILLION])),
 ];
 

@@ -174,6 +174,32 @@ pub(crate) fn w3<C: Contender>(timers: usize, operations: usize) -> Named {
     vec![("step_ns", step)]
 }
 
+/// Requests with a time-out each, all of which are answered: so many are under way, and the oldest is the next.
+pub(crate) fn w6<C: Contender>(timers: usize, operations: usize) -> Named {
+    let (mut contender, mut random) = (C::new(timers + 8), Random::new());
+    let due = |now: u64, random: &mut Random| now + SECOND + random.below(SECOND);
+    let mut handles: Vec<Option<C::Handle>> =
+        (0..timers).map(|number| Some(contender.set(due(0, &mut random), number as u32))).collect();
+    let (mut now, mut oldest, mut fired) = (0, 0, Vec::new());
+    let mut run = |requests: usize| {
+        for _ in 0..requests {
+            // None gets a second old.
+            now += u64::from(random.below(4) == 0);
+            contender.advance(now, &mut fired);
+            if let Some(handle) = handles[oldest].take() {
+                contender.cancel(handle);
+            }
+            handles[oldest] = Some(contender.set(due(now, &mut random), oldest as u32));
+            oldest = (oldest + 1) % timers;
+        }
+    };
+    run(2 * timers);
+    let request = median_of_three(operations, || run(operations));
+    assert!(fired.is_empty(), "a timer fired that was to be cancelled");
+    std::mem::forget((handles, contender));
+    vec![("request_ns", request)]
+}
+
 /// Flows that are paced. `leap`: time goes from one due time to the next.
 fn paced<C: Contender>(flows: usize, events: u64, leap: bool) -> f64 {
     let (mut contender, mut random) = (C::new(flows + 8), Random::new());
