@@ -109,7 +109,10 @@ pub(crate) fn call_on_each(
         Ok(())
     };
     // A thread of its own, for this one is to stay where it is.
-    thread::scope(|scope| scope.spawn(visit).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    thread::scope(|scope| {
+        let visitor = thread::Builder::new().spawn_scoped(scope, visit)?;
+        visitor.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// The first Linux with programs at tracepoints by its types and the capabilities for them; and with timers that stay on

@@ -253,7 +253,8 @@ impl Run<'_> {
         }
         let stop = self.interrupt()?.stop_handle().map_err(not_heard)?;
         let (counter, intervals) = Counter::streamed(blank);
-        let stream = Stream::start(self.schema.replacen('/', ".stream/", 1), self.seed, intervals, stop);
+        let stream = Stream::start(self.schema.replacen('/', ".stream/", 1), self.seed, intervals, stop)
+            .map_err(|error| Failure::broke_off("starting the thread that writes the stream", &error))?;
         self.stream.replace(Some(Box::new(move || stream.finish())));
         Ok(counter)
     }

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,22 @@ pub struct Results {
 impl Results {
     /// The version of the format; it changes when a key changes its meaning or goes.
     pub const SCHEMA: &str = "softtimers.results/1";
+
+    /// A file of today, of the commit checked out here, without tables.
+    pub fn today(machine: &str, command: &str) -> Self {
+        let said = |program: &str, arguments: &[&str]| {
+            let output = Command::new(program).args(arguments).output().ok()?;
+            output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        };
+        Results {
+            schema: Results::SCHEMA.to_owned(),
+            date: said("date", &["-u", "+%F"]).unwrap_or_default(),
+            machine: machine.to_owned(),
+            commit: said("git", &["rev-parse", "--short=8", "HEAD"]),
+            command: command.to_owned(),
+            tables: Vec::new(),
+        }
+    }
 
     /// Reads a file's text.
     ///

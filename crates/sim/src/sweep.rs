@@ -154,9 +154,9 @@ impl Sweep {
         let next = AtomicUsize::new(0);
         thread::scope(|scope| {
             let (sender, results) = mpsc::channel();
-            for _ in 0..threads.get().min(points.len()) {
+            for count in 0..threads.get().min(points.len()) {
                 let (sender, points, next) = (sender.clone(), &points, &next);
-                scope.spawn(move || {
+                let work = move || {
                     while let Some(&point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
                         if watch.is_stopped() {
                             return;
@@ -167,7 +167,14 @@ impl Sweep {
                             return;
                         }
                     }
-                });
+                };
+                // With fewer threads than wanted it takes longer; with none, this one does it all before any row is handed over.
+                if thread::Builder::new().spawn_scoped(scope, work.clone()).is_err() {
+                    if count == 0 {
+                        work();
+                    }
+                    break;
+                }
             }
             drop(sender);
             let mut early = BTreeMap::new();

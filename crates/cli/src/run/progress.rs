@@ -49,7 +49,7 @@ impl Progress {
     ) -> Self {
         let shown = std::io::stderr().is_terminal().then(|| {
             let (done, wait) = mpsc::channel::<()>();
-            let thread = std::thread::spawn(move || {
+            let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(move || {
                 let bar = ProgressBar::new(total).with_message(what);
                 if let Ok(style) = ProgressStyle::with_template(template) {
                     bar.set_style(style);
@@ -59,9 +59,10 @@ impl Progress {
                 }
                 bar.finish_and_clear();
             });
-            (done, thread)
+            // Without a thread for it nothing is shown.
+            Some((done, thread.ok()?))
         });
-        Progress { shown }
+        Progress { shown: shown.flatten() }
     }
 }
 

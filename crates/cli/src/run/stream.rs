@@ -9,7 +9,7 @@
 
 use std::io::{self, ErrorKind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -31,18 +31,23 @@ pub(super) struct Stream {
 impl Stream {
     /// Begins with an interval in which nothing has been counted. `schema` is that of the lines, `seed` that of the run,
     /// and `stop` ends it if nobody reads any more.
+    ///
+    /// # Errors
+    /// If the system has no thread left.
     pub(super) fn start<S: Stats>(
         schema: String,
         seed: Option<u64>,
         intervals: Intervals<S>,
         stop: StopHandle,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let (over, wait) = mpsc::channel();
         // Files are read before the run begins, not beside its first departures.
         let (machine, host) = (Machine::read(), BackgroundLoad::of_host());
         let now = Monotonic.now();
         let writer = Writer { schema, seed, intervals, start: now, taken: now, machine, host };
-        Stream { over, writer: std::thread::spawn(move || writer.run(&wait, &stop)) }
+        let writer =
+            thread::Builder::new().name("stream".to_owned()).spawn(move || writer.run(&wait, &stop))?;
+        Ok(Stream { over, writer })
     }
 
     /// Prints what has been counted since the last line.

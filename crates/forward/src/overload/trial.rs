@@ -99,25 +99,29 @@ impl Bench {
             stop: stopped.try_clone().map_err(broke_off)?,
         };
         thread::scope(|scope| {
-            let stages = scope.spawn(move || {
+            // Or the threads would go on for ever, also where one of them cannot be started.
+            let over = Over { window, _stop: stop };
+            let start = || thread::Builder::new();
+            let stages = start().spawn_scoped(scope, move || {
                 let _kept = bench.keep(1)?;
                 stages(&stage, socket, sink_address)
             });
-            let watcher = scope.spawn(move || {
+            let stages = stages.map_err(broke_off)?;
+            let watcher = start().spawn_scoped(scope, move || {
                 let _kept = bench.keep(0)?;
                 watch(window, &stopped)
             });
+            let watcher = watcher.map_err(broke_off)?;
             let beside = bench.plan.computes.then(|| {
-                scope.spawn(move || {
+                start().spawn_scoped(scope, move || {
                     let _kept = bench.keep(1)?;
                     compute(window)
                 })
             });
+            let beside = beside.transpose().map_err(broke_off)?;
             let here = bench.processors.map(|[here, _]| here);
             let offered = load::send(&bench.program, address, &offer, here, window);
-            // Or the threads would go on for ever.
-            window.over.store(true, Ordering::Relaxed);
-            drop(stop);
+            drop(over);
             // All of them, also if one has failed.
             let (stages, watcher) = (join(stages), join(watcher));
             let beside = beside.map(join).transpose().map_err(broke_off)?;
@@ -126,6 +130,19 @@ impl Bench {
             stats.beside = beside.unwrap_or_default();
             Ok(bench.point(&offer, &offered?, window, &stats))
         })
+    }
+}
+
+/// Ends the threads of a trial when it goes.
+struct Over<'a> {
+    window: &'a Window,
+    /// The other end sees that it is closed.
+    _stop: UnixStream,
+}
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.window.over.store(true, Ordering::Relaxed);
     }
 }
 
@@ -176,7 +193,7 @@ fn stages(stage: &Stage<'_>, socket: UdpSocket, sink: SocketAddr) -> io::Result<
     let queue = Queue::new()?;
     let second = SecondStage::new(stage.filter, sink, stage.window)?;
     thread::scope(|scope| {
-        let thread = scope.spawn(|| second.run(&queue, stage.plan.nice));
+        let thread = thread::Builder::new().spawn_scoped(scope, || second.run(&queue, stage.plan.nice))?;
         let first = if naive {
             naive::run(stage, &socket, Next::Behind(&queue))
         } else {

@@ -11,6 +11,7 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -54,12 +55,12 @@ fn run(session: &mut Session) -> io::Result<()> {
     let flow = &mut session.flow;
     let mut loop_ = WorkLoop::new(&mut session.work, &session.interrupt, end)?;
     loop_.watch(&hung_up, &ended)?;
-    let worked = std::thread::scope(|scope| {
-        let pacer = scope.spawn(|| {
+    let worked = thread::scope(|scope| {
+        let pacer = thread::Builder::new().name("pacer".to_owned()).spawn_scoped(scope, || {
             let _thread_lives = thread_lives;
             anywhere.keep()?;
             pace(flow, end, &stop)
-        });
+        })?;
         let worked = loop_.run();
         stop.store(true, Ordering::Relaxed);
         let paced = pacer.join().unwrap_or_else(|_| Err(io::Error::other("the pacing thread panicked")));

@@ -20,7 +20,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -47,7 +47,8 @@ impl Watch {
     pub(super) fn start(agreement: Agreement, socket: &impl AsFd, stop: StopHandle) -> io::Result<Self> {
         let socket = UdpSocket::from(socket.as_fd().try_clone_to_owned()?);
         let (over, wait) = UnixStream::pair()?;
-        let thread = std::thread::spawn(move || watch(&agreement, &socket, &wait, &stop));
+        let watching = move || watch(&agreement, &socket, &wait, &stop);
+        let thread = thread::Builder::new().name("receiver".to_owned()).spawn(watching)?;
         Ok(Watch { over, thread })
     }
 

@@ -13,7 +13,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use softtimers::Timestamp;
 use softtimers_measure::failure::Failure;
@@ -60,7 +60,7 @@ impl Stage {
     /// Writes behind a queue of so many frames, or without one.
     ///
     /// # Errors
-    /// A check failure if the system has no descriptors left.
+    /// A check failure if the system has no descriptor or no thread left.
     pub(crate) fn new(writer: BatchWriter, capacity: Option<u32>) -> Result<Self, Failure> {
         let complete = writer.complete();
         let Some(capacity) = capacity else {
@@ -69,7 +69,9 @@ impl Stage {
         let gauge = Gauge::new().map_err(|error| Failure::broke_off("making a queue", &error))?;
         let (frames, taken) = sync_channel(capacity as usize);
         let behind = gauge.clone();
-        let writer = std::thread::spawn(move || write(writer, &taken, &behind));
+        let writer =
+            thread::Builder::new().name("writer".to_owned()).spawn(move || write(writer, &taken, &behind));
+        let writer = writer.map_err(|error| Failure::broke_off("starting the thread that writes", &error))?;
         let way = Way::Beside(Queue { frames, gauge, capacity, writer, dropped: 0 });
         Ok(Stage { way, complete })
     }

@@ -95,7 +95,10 @@ impl Command for Simulation {
         let (going_on, over) = UnixStream::pair().map_err(listening)?;
         self.going_on = Some(going_on);
         let (attended, signals) = (Arc::clone(&self.shared), Arc::clone(&interrupt));
-        thread::spawn(move || attended.attend(&signals, &over));
+        thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || attended.attend(&signals, &over))
+            .map_err(listening)?;
         let swept = self.shared.sweep(&interrupt);
         self.whole = swept.is_ok();
         let report = self.shared.report(&self.shared.kept().found);
@@ -156,9 +159,11 @@ impl Shared {
         }
         self.watch.stop();
         // By somebody who may wait for ever, for it may be that nobody reads stderr either.
-        thread::spawn(|| {
+        let said = thread::Builder::new().spawn(|| {
             say(format_args!("ending with the points that are finished; Ctrl-C again ends at once"));
         });
+        // Without a thread for it nobody says so.
+        drop(said);
         if !signal() {
             return;
         }

@@ -5,7 +5,7 @@
 
 use std::io::ErrorKind;
 use std::sync::mpsc::{self, SyncSender, TrySendError};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use serde_json::Value;
 use softtimers_measure::failure::Failure;
@@ -23,9 +23,11 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn start() -> Self {
+    /// # Errors
+    /// If the system has no thread left.
+    pub(super) fn start() -> Result<Self, Failure> {
         let (to, from) = mpsc::sync_channel::<String>(1);
-        let writer = std::thread::spawn(move || {
+        let writer = thread::Builder::new().name("stream".to_owned()).spawn(move || {
             for line in from {
                 match print_line(&line) {
                     Ok(()) => {}
@@ -35,7 +37,9 @@ impl Lines {
             }
             Ok(())
         });
-        Lines { to, writer }
+        let writer = writer
+            .map_err(|error| Failure::broke_off("starting the thread that writes the stream", &error))?;
+        Ok(Lines { to, writer })
     }
 
     /// Hands a report over. `false` if nobody reads any more.

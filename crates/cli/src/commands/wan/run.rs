@@ -65,7 +65,7 @@ impl Command for Emulator {
             self.control = Some(control);
         }
         run.drop_privileges(Needs::confined(Confined { opens: self.opens(), uses_bpf: false }))?;
-        let lines = run.streams().then(Lines::start);
+        let lines = run.streams().then(Lines::start).transpose()?;
         let config = self.config();
         match config.kind {
             "interfaces" => say(format_args!("relaying between {} and {}", config.listen, config.to)),

@@ -1,0 +1,380 @@
+//! The failure matrix: each command of the program among each fault. Whatever is missing, refused or broken, it ends with one
+//! of its four exit codes and a line that names the cause, never by a panic, a signal that nobody sent, or not at all; and
+//! what it has written is whole.
+//!
+//! ```text
+//!   commands ╳ faults ──▶ this test, started again: limits and a filter ──exec──▶ softtimers ──▶ judged
+//! ```
+//!
+//! A sample runs each time; `SOFTTIMERS_FULL=1` runs all of it, and `-- --ignored` the kinds of faults that some command does
+//! not pass yet. `SOFTTIMERS_RESULTS=FILE` writes the counts.
+
+mod calls;
+mod commands;
+mod fault;
+mod outcome;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use softtimers_measure::machine::Machine;
+use softtimers_measure::result::{Cell, Results, Table};
+
+use calls::{CLONE3, DESCRIPTORS, MEMORY, OPTIONAL, PROCESS, THREAD};
+use commands::{LINES, Line, Place};
+use fault::Fault;
+use outcome::{Bench, Case, End, Out};
+
+fn main() -> ExitCode {
+    if let Ok(faults) = std::env::var(fault::VARIABLE) {
+        return fault::become_faulty(&faults);
+    }
+    let mut arguments = Arguments::from_args();
+    // They wait more than they compute.
+    let at_once = 4 * thread::available_parallelism().map_or(1, usize::from);
+    arguments.test_threads.get_or_insert(at_once);
+    let matrix = match Matrix::laid() {
+        Ok(matrix) => Arc::new(matrix),
+        Err(error) => {
+            eprintln!("laying the matrix out: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let trials = LINES.iter().flat_map(|line| {
+        let held = FAULTS.iter().map(|fault| (fault, false));
+        let matrix = &matrix;
+        held.chain(OPEN.iter().map(|fault| (fault, true))).map(move |(&(name, fault), open)| {
+            let matrix = Arc::clone(matrix);
+            Trial::ignorable_test(format!("{}::{name}", line.name), move || matrix.row(line, name, fault))
+                .with_ignored_flag(open)
+        })
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    let written = matrix.write();
+    written.and(Ok(conclusion.exit_code())).unwrap_or_else(|error| {
+        eprintln!("SOFTTIMERS_RESULTS: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+/// A kind of fault, and what tries it.
+type Kind = fn(&Matrix, &Line, &mut Row<'_>);
+
+/// Those that the product passes.
+const FAULTS: &[(&str, Kind)] = &[("threads", threads), ("stdout", stdout), ("hangup", hangup)];
+
+/// Those of which some combinations still fail: `--ignored` runs them.
+const OPEN: &[(&str, Kind)] = &[
+    ("descriptors", descriptors),
+    ("files", files),
+    ("limits", limits),
+    ("memory", memory),
+    ("refused", refused),
+    ("killed", killed),
+    ("disk", disk),
+];
+
+/// No more than so many descriptors, from none but the three on, until it is enough.
+fn descriptors(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
+    let mut enough = 0;
+    let step = if line.slow && !matrix.full { 5 } else { 1 };
+    for most in (3..64).step_by(step) {
+        let end = row.tries(Case::of(format!("{most} descriptors"), [Fault::Nofile(most)]));
+        enough = if end == Some(End::Code(0)) { enough + 1 } else { 0 };
+        if enough == 3 {
+            return;
+        }
+    }
+}
+
+/// The system has no descriptor left.
+fn files(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
+    let all = DESCRIPTORS.iter().map(|(_, call)| call.clone()).collect();
+    row.tries(Case::of("ENFILE of all", [Fault::Refused(libc::ENFILE, all)]));
+    for (name, call) in matrix.some_of(DESCRIPTORS.iter(), line) {
+        row.tries(Case::of(format!("ENFILE of {name}"), [Fault::Refused(libc::ENFILE, vec![call.clone()])]));
+    }
+}
+
+/// No thread, no process, and no more than so many.
+fn threads(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
+    for (name, call) in [("threads", THREAD), ("processes", PROCESS)] {
+        let faults = [Fault::Refused(libc::ENOSYS, vec![CLONE3]), Fault::Refused(libc::EAGAIN, vec![call])];
+        let causes = faults[1].causes();
+        row.tries(Case { causes, ..Case::of(format!("no {name}"), faults) });
+    }
+    if line.place == Place::Here && matrix.bench.is_root {
+        for most in 1..=if matrix.full || !line.slow { 4 } else { 1 } {
+            let faults = [Fault::User(matrix.stranger()), Fault::Nproc(most)];
+            row.tries(Case::of(format!("{most} threads of its user"), faults));
+        }
+    }
+}
+
+/// Nothing of what is limited.
+fn limits(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
+    for fault in [Fault::Sigpending, Fault::Memlock] {
+        let mut faults = vec![fault];
+        // Root may lock memory.
+        if line.place == Place::Here && matrix.bench.is_root {
+            faults.push(Fault::User(matrix.stranger()));
+        }
+        row.tries(Case::of(format!("{:?} 0", faults[0]), faults));
+    }
+}
+
+/// The kernel has no memory for a ring.
+fn memory(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
+    for (name, call) in matrix.some_of(MEMORY.iter(), line) {
+        row.tries(Case::of(format!("ENOMEM of {name}"), [Fault::Refused(libc::ENOMEM, vec![call.clone()])]));
+    }
+}
+
+/// Each system call, by rights and by an old kernel.
+fn refused(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
+    let both =
+        calls::all().flat_map(|named| [(named, "EPERM", libc::EPERM), (named, "ENOSYS", libc::ENOSYS)]);
+    for ((name, call), word, number) in matrix.some_of(both, line) {
+        row.tries(Case::of(format!("{word} of {name}"), [Fault::Refused(number, vec![call.clone()])]));
+    }
+}
+
+/// What can be done without is answered by killing.
+fn killed(_: &Matrix, _: &Line, row: &mut Row<'_>) {
+    for (name, call) in OPTIONAL {
+        row.tries(Case::of(format!("SIGSYS of {name}"), [Fault::Killed(vec![call.clone()])]));
+    }
+}
+
+/// Nobody takes what it prints.
+fn stdout(_: &Matrix, _: &Line, row: &mut Row<'_>) {
+    for out in [Out::Closed, Out::ReaderLeft, Out::HungUp, Out::Full] {
+        let end = row.tries(Case {
+            stdout: out,
+            causes: ["No space left on device", "Input/output error"].map(str::to_owned).into(),
+            ..Case::of(format!("stdout {out:?}"), [])
+        });
+        let expected = if matches!(out, Out::Full | Out::HungUp) { End::Code(1) } else { End::Code(0) };
+        if end.is_some_and(|end| end != expected) {
+            row.problems.push(format!("stdout {out:?}: {end:?}, not {expected:?}"));
+        }
+    }
+}
+
+/// No room for files, and no right to have any in /tmp.
+fn disk(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
+    if !line.words.contains("DIR/") {
+        return;
+    }
+    if !matrix.bench.is_root {
+        row.skipped = Some("a disk that is full takes root");
+        return;
+    }
+    let causes = ["No space left on device", "Read-only file system"].map(str::to_owned);
+    for (name, prepared) in [
+        (
+            "4 KiB of disk",
+            "cp -r DIR DIR/../kept && mount -t tmpfs -o size=4k none DIR && cp -r DIR/../kept/recording.csv DIR/../kept/rules DIR; mkfifo DIR/fifo",
+        ),
+        (
+            "a disk of 1 file",
+            "cp -r DIR DIR/../kept && mount -t tmpfs -o size=1m,nr_inodes=4 none DIR && cp DIR/../kept/recording.csv DIR/../kept/rules DIR; mkfifo DIR/fifo",
+        ),
+        ("/tmp to read", "mount --bind DIR DIR && mount --rbind /tmp /tmp && mount -o remount,bind,ro /tmp"),
+    ] {
+        row.tries(Case { prepared: Some(prepared), causes: causes.to_vec(), ..Case::of(name, []) });
+    }
+}
+
+/// SIGHUP at any time.
+fn hangup(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
+    for after in matrix.some_of([2, 5, 10, 15, 20, 25, 30, 40, 60].into_iter(), line) {
+        let after = Duration::from_millis(after);
+        row.tries(Case { hangs_up: Some(after), ..Case::of(format!("SIGHUP after {after:?}"), []) });
+    }
+}
+
+/// All there is to try, and what came of it.
+struct Matrix {
+    bench: Bench,
+    full: bool,
+    receiver: Mutex<Child>,
+    cases: AtomicUsize,
+    ends: Mutex<BTreeMap<(&'static str, &'static str), BTreeMap<End, u32>>>,
+}
+
+/// What came of one kind of fault.
+struct Row<'a> {
+    matrix: &'a Matrix,
+    line: &'static Line,
+    ends: BTreeMap<End, u32>,
+    problems: Vec<String>,
+    skipped: Option<&'static str>,
+}
+
+impl Row<'_> {
+    fn tries(&mut self, case: Case) -> Option<End> {
+        let number = self.matrix.cases.fetch_add(1, Ordering::Relaxed);
+        match self.matrix.bench.tried(self.line, &case, number) {
+            Ok(end) => {
+                *self.ends.entry(end).or_default() += 1;
+                Some(end)
+            }
+            Err(problem) => {
+                // At once: a matrix that hangs should still say where.
+                eprintln!("{problem}");
+                self.problems.push(problem);
+                None
+            }
+        }
+    }
+}
+
+impl Matrix {
+    fn laid() -> std::io::Result<Self> {
+        let directory = std::env::temp_dir().join(format!("softtimers-failures-{}", std::process::id()));
+        fs::create_dir_all(&directory)?;
+        fs::set_permissions(&directory, std::os::unix::fs::PermissionsExt::from_mode(0o777))?;
+        // Where users find it who may not look into this one's directories.
+        let program = directory.join("softtimers");
+        fs::copy(env!("CARGO_BIN_EXE_softtimers"), &program)?;
+        let (receiver, to) = receiver(&program)?;
+        let (sink, echo) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+        let addresses =
+            [("TO", to), ("SINK", sink.local_addr()?.to_string()), ("ECHO", echo.local_addr()?.to_string())];
+        thread::spawn(move || {
+            let mut buffer = [0; 2_048];
+            while let Ok(length) = sink.recv(&mut buffer) {
+                std::hint::black_box(length);
+            }
+        });
+        thread::spawn(move || {
+            let mut buffer = [0; 2_048];
+            loop {
+                match echo.recv_from(&mut buffer) {
+                    Ok((length, from)) => drop(echo.send_to(&buffer[..length], from)),
+                    // Whoever asked has gone.
+                    Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+                    Err(_) => return,
+                }
+            }
+        });
+        let bench = Bench {
+            program,
+            directory,
+            addresses: addresses.into(),
+            is_root: rustix::process::geteuid().is_root(),
+        };
+        let full = std::env::var_os("SOFTTIMERS_FULL").is_some();
+        Ok(Matrix { bench, full, receiver: Mutex::new(receiver), cases: 0.into(), ends: Mutex::default() })
+    }
+
+    fn row(&self, line: &'static Line, name: &'static str, kind: Kind) -> Result<Completion, Failed> {
+        if line.place == Place::Network && !self.bench.is_root {
+            return Ok(Completion::ignored_with("a network of its own takes root"));
+        }
+        if line.slow && !self.full {
+            return Ok(Completion::ignored_with("it takes seconds; SOFTTIMERS_FULL=1 runs it"));
+        }
+        // Only what goes well here tells of a fault.
+        let number = self.cases.fetch_add(1, Ordering::Relaxed);
+        if self.bench.tried(line, &Case::of("nothing wrong", []), number)? != End::Code(0) {
+            return Ok(Completion::ignored_with("this machine lacks what it takes"));
+        }
+        let mut row = Row { matrix: self, line, ends: BTreeMap::new(), problems: vec![], skipped: None };
+        kind(self, line, &mut row);
+        if let Ok(mut ends) = self.ends.lock() {
+            ends.insert((line.name, name), row.ends);
+        }
+        match (row.problems.is_empty(), row.skipped) {
+            (false, _) => Err(row.problems.join("\n").into()),
+            (true, Some(why)) => Ok(Completion::ignored_with(why)),
+            (true, None) => Ok(Completion::Completed),
+        }
+    }
+
+    /// All of them in the full matrix, else a share: another one with each line, so that together they have all.
+    fn some_of<'a, T: 'a>(
+        &self,
+        all: impl Iterator<Item = T> + 'a,
+        line: &Line,
+    ) -> Box<dyn Iterator<Item = T> + 'a> {
+        let place = LINES.iter().position(|other| other.name == line.name).unwrap_or(0);
+        let share = match (self.full, line.slow) {
+            (true, _) => 1,
+            (false, false) => SHARE,
+            (false, true) => 4 * SHARE,
+        };
+        Box::new(all.skip(place % share).step_by(share))
+    }
+
+    /// A user whom nobody else is.
+    fn stranger(&self) -> u32 {
+        200_000 + self.cases.load(Ordering::Relaxed) as u32
+    }
+
+    /// The counts, for docs/data.
+    fn write(&self) -> std::io::Result<()> {
+        let _ = self.receiver.lock().map(|mut receiver| receiver.kill().and_then(|()| receiver.wait()));
+        let _ = fs::remove_dir_all(&self.bench.directory);
+        let Some(path) = std::env::var_os("SOFTTIMERS_RESULTS").map(PathBuf::from) else { return Ok(()) };
+        let ends = self.ends.lock().map_err(|_| std::io::Error::other("a test panicked"))?;
+        let all = [End::Code(0), End::Code(1), End::Code(2), End::Code(77), End::Signal, End::NeverBegan];
+        let columns = ["0", "1", "2", "77", "SIGHUP", "never began"];
+        let table = |key: &str, head: &str, name: fn(&(&'static str, &'static str)) -> &'static str| {
+            let mut sums = BTreeMap::<&str, [u32; 6]>::new();
+            for (place, ends) in ends.iter() {
+                let sums = sums.entry(name(place)).or_default();
+                all.iter().zip(sums).for_each(|(end, sum)| *sum += ends.get(end).copied().unwrap_or(0));
+            }
+            let heads: Vec<(&str, usize)> =
+                [head, "tried"].into_iter().chain(columns).map(|head| (head, 0)).collect();
+            let mut table = Table::new(key, &heads);
+            let total =
+                sums.values().fold([0; 6], |total, sums| std::array::from_fn(|at| total[at] + sums[at]));
+            for (name, sums) in sums.into_iter().chain([("all", total)]) {
+                let tried = sums.iter().sum::<u32>();
+                let counts = std::iter::once(tried).chain(sums).map(|count| Cell::Number(f64::from(count)));
+                table.rows.push(std::iter::once(Cell::Text(name.to_owned())).chain(counts).collect());
+            }
+            table
+        };
+        let command = if self.full { "SOFTTIMERS_FULL=1 " } else { "" };
+        let command = format!("{command}cargo test -p softtimers-cli --test failures");
+        let mut results = Results::today(&Machine::read().line(), &command);
+        results.tables =
+            vec![table("commands", "command", |place| place.0), table("faults", "fault", |place| place.1)];
+        fs::write(path, results.to_text()?)
+    }
+}
+
+/// Of this many combinations, one without `SOFTTIMERS_FULL`.
+const SHARE: usize = 4;
+
+/// One that agrees to be sent to.
+fn receiver(program: &PathBuf) -> std::io::Result<(Child, String)> {
+    let mut receiver = Command::new(program)
+        .args(["recv", "127.0.0.1:0", "--any"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    if let Some(stderr) = receiver.stderr.take() {
+        let mut stderr = BufReader::new(stderr);
+        stderr.read_line(&mut line)?;
+        // Whatever it says is taken, as long as it lives.
+        thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(drop));
+    }
+    let address = line.trim().strip_prefix("listening on ").map(str::to_owned);
+    let address = address.ok_or_else(|| std::io::Error::other(format!("recv says {line:?}")))?;
+    Ok((receiver, address))
+}
