@@ -15,6 +15,7 @@ pub(crate) mod catalogue;
 mod digits;
 mod draw;
 pub(crate) mod figure;
+mod finding;
 mod markdown;
 pub(crate) mod markup;
 mod page;
@@ -22,6 +23,7 @@ mod palette;
 mod plot;
 pub(crate) mod saved;
 pub(crate) mod source;
+pub(crate) mod verdict;
 
 use serde::Serialize;
 
@@ -29,7 +31,7 @@ use crate::run::output::Report;
 use crate::run::table::Table;
 use catalogue::{Part, Section};
 use figure::Drawn;
-use saved::{INCONCLUSIVE, Made, Runs};
+use saved::{Made, Runs};
 use source::Source;
 
 /// The keys of `report`'s object.
@@ -56,10 +58,10 @@ pub(crate) struct Shown {
     pub(crate) title: &'static str,
     /// Where it stands.
     pub(crate) part: Part,
-    /// What to see; after *Not in this run* if the runs have something else.
-    pub(crate) see: String,
-    /// What they have instead; `null` if nothing contradicts the sentence.
-    pub(crate) contradicted: Option<String>,
+    /// How to read it; it claims nothing of the runs.
+    pub(crate) see: &'static str,
+    /// Why its runs are not fit for comparison: the headline. `null` if they are.
+    pub(crate) unfit: Option<String>,
     /// What it stands beside.
     pub(crate) papers: &'static str,
     /// How complete it is.
@@ -119,14 +121,12 @@ impl Findings {
         format!("{complete} complete, {partial} in part, {missing} missing{made_elsewhere}")
     }
 
-    /// What some of the runs say against their figures, in one line: the first, and how many more.
+    /// The verdict on all runs: which are not fit for comparison, and why; each once, the first in full.
     pub(crate) fn doubts(&self) -> Option<String> {
-        let made = || self.sections.iter().flat_map(|section| &section.made);
-        let mut doubts: Vec<(&str, &str)> = vec![];
-        for made in made() {
-            let doubt = made.caveats.iter().find_map(|caveat| caveat.strip_prefix(INCONCLUSIVE));
-            if !doubts.iter().any(|(source, _)| *source == made.source) {
-                doubts.extend(doubt.map(|doubt| (made.source.as_str(), doubt)));
+        let mut doubts: Vec<(&str, String)> = vec![];
+        for made in self.sections.iter().flat_map(|section| &section.made) {
+            if !made.verdict.fit && !doubts.iter().any(|(source, _)| *source == made.source) {
+                doubts.push((&made.source, made.verdict.line()));
             }
         }
         let (source, doubt) = doubts.first()?;
@@ -134,7 +134,7 @@ impl Findings {
         let others = if others.is_empty() {
             String::new()
         } else {
-            format!("; inconclusive as well: {}", others.join(", "))
+            format!("; not fit as well: {}", others.join(", "))
         };
         Some(format!("{source}: {doubt}{others}"))
     }
@@ -171,23 +171,18 @@ impl Shown {
             (false, false) => State::Partial,
         };
         let Section { name, title, part, see, papers, .. } = *section;
-        let contradicted = (section.claim)(runs).err();
-        let see = contradicted.as_ref().map_or_else(
-            || see.to_owned(),
-            |instead| format!("Not in this run: {} Here {instead}.", uncapitalised(see)),
-        );
-        Shown { name, title, part, see, contradicted, papers, state, made, drawn }
+        let judged = section.sources.iter().chain(section.looks_at).filter_map(|name| {
+            let verdict = runs.verdict(name).filter(|verdict| !verdict.fit)?;
+            Some(format!("{name}: {}", verdict.line()))
+        });
+        let unfit = judged.collect::<Vec<_>>().join("; ");
+        let unfit = (!unfit.is_empty()).then_some(unfit);
+        Shown { name, title, part, see, unfit, papers, state, made, drawn }
     }
 }
 
-/// A sentence as a part of another. Those that begin with a name do not come here.
-fn uncapitalised(sentence: &str) -> String {
-    let mut chars = sentence.chars();
-    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
-}
-
 impl Report for Findings {
-    const SCHEMA: &'static str = "softtimers.report/1";
+    const SCHEMA: &'static str = "softtimers.report/2";
 
     fn table(&self) -> Table {
         let mut table = Table::default();

@@ -6,7 +6,6 @@
 use serde::Serialize;
 
 use super::draw;
-use super::draw::claims::{self, Claim};
 use super::figure::Drawn;
 use super::saved::Runs;
 
@@ -19,10 +18,8 @@ pub(crate) struct Section {
     pub(crate) title: &'static str,
     /// Where it stands.
     pub(crate) part: Part,
-    /// What to see, in one sentence.
+    /// How to read it, in one sentence; what it shows is computed.
     pub(crate) see: &'static str,
-    /// Whether the runs agree with it.
-    pub(crate) claim: Claim,
     /// What it stands beside.
     pub(crate) papers: &'static str,
     /// The runs it is made of.
@@ -67,9 +64,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "summary",
         title: "The papers' figures and ours",
         part: Part::Summary,
-        see: "Where a hardware timer took an eighth to a third of the papers' processors, soft timers took a few percent; what \
-              both come to here stands beside it.",
-        claim: claims::GUIDE,
+        see: "The papers' headline figures, and the same figures of these runs.",
         papers: "the abstracts and conclusions of all five papers",
         sources: &[],
         looks_at: &[
@@ -88,8 +83,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "costs",
         title: "What timers cost here",
         part: Part::Measured,
-        see: "A look when nothing is due costs little more than reading the clock; waking up costs hundreds of times as much.",
-        claim: claims::costs,
+        see: "What each operation costs the CPU; a decade is as wide as another.",
         papers: "Aron and Druschel, Soft timers (2000), section 5.1",
         sources: &["doctor"],
         looks_at: &[],
@@ -99,9 +93,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "lateness",
         title: "Lateness by method",
         part: Part::Measured,
-        see: "In a busy loop the methods that look at the clock between handlers are the punctual ones; in an idle one nearly \
-              all are, up to the wake-ups that the scheduler delays.",
-        claim: claims::lateness,
+        see: "How late each method sent, by percentile; lower is better.",
         papers: "Soft timers, section 3: late by at most the interval between two trigger states",
         sources: &["doctor"],
         looks_at: &[],
@@ -111,8 +103,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "gaps",
         title: "Gaps, and packets back to back",
         part: Part::Measured,
-        see: "An even stream stands upright at its target; a foot to the left of it are packets back to back.",
-        claim: claims::GUIDE,
+        see: "A perfectly paced stream is a vertical line at the target gap; a tail to the left means micro-bursts.",
         papers: "Soft timers, section 5.7, Tables VIII and IX",
         sources: &["doctor"],
         looks_at: &[],
@@ -122,8 +113,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "strip",
         title: "Micro-bursts",
         part: Part::Measured,
-        see: "Each stroke is a packet: within any 100 µs an even stream has two or three, a bursty one has blocks and holes.",
-        claim: claims::GUIDE,
+        see: "Each stroke is a packet; a block of strokes is a micro-burst.",
         papers: "Soft timers, section 5.6",
         sources: &["doctor"],
         looks_at: &[],
@@ -133,8 +123,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "lateness-cpu",
         title: "Lateness against processor time",
         part: Part::Measured,
-        see: "Spinning is punctual and takes all of a processor; further left is cheaper and lower is more punctual.",
-        claim: claims::spinning,
+        see: "Further left is cheaper, lower is more punctual.",
         papers: "Soft timers, section 5.6; Tsafrir and others (2005), section 3",
         sources: &["doctor"],
         looks_at: &[],
@@ -144,8 +133,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "slack",
         title: "Wake-ups against slack",
         part: Part::Measured,
-        see: "What may be late together leaves together: wake-ups fall as slack grows, and lateness is the price.",
-        claim: claims::slack,
+        see: "Wake-ups and lateness by the slack that the timers were given.",
         papers: "Tsafrir, Etsion and Feitelson, General-purpose timing: the failure of periodic timers (2005), section 3",
         sources: &["slack"],
         looks_at: &[],
@@ -155,8 +143,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "triggers",
         title: "Trigger states of this kernel",
         part: Part::Measured,
-        see: "Between two trigger states lie microseconds on a busy processor: half of the intervals are below the paper's 18 µs.",
-        claim: claims::triggers,
+        see: "Intervals between two trigger states by percentile, beside two points of the paper's busiest server.",
         papers: "Soft timers, section 5.2, Figures 2 and 3, Tables IV and V",
         sources: &["probe"],
         looks_at: &[],
@@ -166,8 +153,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "goodput",
         title: "Goodput against offered load",
         part: Part::Measured,
-        see: "Beyond its capacity the usual loop delivers less the more comes; with quotas and polls the line stays flat.",
-        claim: claims::goodput,
+        see: "Packets delivered against packets offered, for a receiver with quotas and for the usual loop.",
         papers: "Mogul and Ramakrishnan, Eliminating receive livelock (1997), Figures 2 and 6",
         sources: &["bench-hybrid", "bench-naive"],
         looks_at: &[],
@@ -177,8 +163,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "wan",
         title: "An emulated path, set and measured",
         part: Part::Measured,
-        see: "What comes out is what was set: rate and loss by what the two ends counted, delay by the path's own clock.",
-        claim: claims::wan,
+        see: "Rate and loss by what the two ends counted, lateness by the path's own clock, beside what was set.",
         papers: "Soft timers, section 5.8, emulated its wide-area path in a kernel's IP layer",
         sources: &["wan"],
         looks_at: &[],
@@ -188,9 +173,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "noise",
         title: "Noise, and what it does to parallel jobs",
         part: Part::Measured,
-        see: "A phase in a thousand that takes longer is nothing for one node, and delays two phases of three of a job of a \
-              thousand.",
-        claim: claims::GUIDE,
+        see: "How long a computation of 1 ms took, and how a parallel job of such phases would slow down.",
         papers: "Tsafrir, Etsion and Feitelson (2005), section 2.2, Figure 3",
         sources: &["noise", "sim-noise"],
         looks_at: &[],
@@ -200,8 +183,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "overhead",
         title: "Overhead by the rate of wake-ups",
         part: Part::Measured,
-        see: "Overhead rises with the rate of ticks; timers that wake only when something is due pay for that alone.",
-        claim: claims::overhead,
+        see: "The cost of a periodic tick and of smart timers, by the rate of wake-ups.",
         papers: "Tsafrir, Etsion and Feitelson (2005), sections 2.1 and 2.3, Figure 4",
         sources: &["rates"],
         looks_at: &[],
@@ -211,8 +193,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "peers",
         title: "The wheel beside its peers",
         part: Part::Measured,
-        see: "Setting and cancelling cost about the same with ten timers as with a million.",
-        claim: claims::peers,
+        see: "The cost of each timer structure by the number of pending timers.",
         papers: "Varghese and Lauck (1987), scheme 7; Costello and Varghese (1998)",
         sources: &["timers"],
         looks_at: &[],
@@ -222,8 +203,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "pacing",
         title: "Rate-based clocking",
         part: Part::Simulated,
-        see: "A target gap is held as long as the burst interval leaves room to catch up.",
-        claim: claims::pacing,
+        see: "The mean gap and its deviation by the burst interval, beside the paper's points.",
         papers: "Soft timers, section 5.7, Tables VIII and IX",
         sources: &["sim-pacing"],
         looks_at: &[],
@@ -233,8 +213,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "slowstart",
         title: "Slow start and a known rate",
         part: Part::Simulated,
-        see: "An answer of a hundred packets over a long path takes about an eighth of the time if its rate is known.",
-        claim: claims::slow_start,
+        see: "Response times with slow start and with pacing at the known rate of the path.",
         papers: "Soft timers, section 5.8 and appendix A.2, Tables X and XI",
         sources: &["sim-slowstart"],
         looks_at: &[],
@@ -244,8 +223,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "deadline",
         title: "A deadline behind soft timers",
         part: Part::Simulated,
-        see: "The later an event may be, the seldomer hardware has to fire it: at 100 µs next to never.",
-        claim: claims::deadline,
+        see: "The share of events that the hardware timer fires, by how late they may be.",
         papers: "Soft timers, section 5.9, Table XIII",
         sources: &["sim-deadline"],
         looks_at: &[],
@@ -255,8 +233,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "polling",
         title: "Polling the network on soft timers",
         part: Part::Simulated,
-        see: "Wanting a few packets in each poll takes most of the gain; wanting more mostly delays them.",
-        claim: claims::polling,
+        see: "Requests gained over interrupts by the packets wanted in a poll.",
         papers: "Soft timers, section 5.8, Table XII",
         sources: &["sim-polling"],
         looks_at: &[],
@@ -266,8 +243,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "livelock",
         title: "Receive livelock",
         part: Part::Simulated,
-        see: "Interrupts take all of an overloaded machine; polls with a quota and feedback keep its output flat.",
-        claim: claims::livelock,
+        see: "Output against input of the simulated kernels, beside the points read from the paper's plots.",
         papers: "Mogul and Ramakrishnan (1997), Figures 2, 5, 6, 7, 9 and 10 (6-1 to 7-1 in the version of 1996)",
         sources: &["sim-livelock"],
         looks_at: &[],
@@ -277,9 +253,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "hip",
         title: "Interrupts and polls by the gaps",
         part: Part::Simulated,
-        see: "Choosing by the gaps costs at most about as much as the cheaper of interrupts and polling, and waits a tenth to \
-              all of what polling waits; interrupts alone wait least by far.",
-        claim: claims::hip,
+        see: "Overhead and delay of each scheme on each trace, beside the paper's Table 3.",
         papers: "Dovrolis, Thayer and Ramanathan, HIP (2001), Tables 1 to 3",
         sources: &["sim-hip"],
         looks_at: &[],
@@ -289,8 +263,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "hip-tradeoffs",
         title: "What HIP's numbers trade",
         part: Part::Simulated,
-        see: "With a larger gamma or phi overhead falls and delay rises; the paper finds 2 to 3 a good middle for both.",
-        claim: claims::trade_offs,
+        see: "Overhead and delay of each trace by gamma and by phi; the paper's text names 2 to 3 for both.",
         papers: "HIP, section 6, which names 2 to 3 for gamma and for phi; its Figures 3 and 4 are lost",
         sources: &["sim-hip-gamma", "sim-hip-phi"],
         looks_at: &[],
@@ -300,8 +273,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "callouts",
         title: "Callouts of BSD",
         part: Part::Simulated,
-        see: "The old list's cost grows with each callout outstanding; the wheel's does not.",
-        claim: claims::callouts,
+        see: "The cost of setting and cancelling a callout by the number outstanding, beside the paper's points.",
         papers: "Costello and Varghese, Redesigning the BSD callout and timer facilities (1998), Table I",
         sources: &["sim-callout"],
         looks_at: &[],
@@ -311,8 +283,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "framerate",
         title: "Films and ticks",
         part: Part::Simulated,
-        see: "A tick of 100 Hz shows 60 frames a second badly; a timer that fires when it is due shows all of them.",
-        claim: claims::frame_rate,
+        see: "The share of video frames shown in time, by the kernel's tick.",
         papers: "Tsafrir, Etsion and Feitelson (2005), section 2.1, Figure 1",
         sources: &["sim-framerate"],
         looks_at: &[],
@@ -339,7 +310,7 @@ mod tests {
     #[test]
     fn what_to_see_is_one_sentence() {
         for section in SECTIONS {
-            assert!(section.see.ends_with('.') && section.see.matches(". ").count() == 0, "{}", section.see);
+            assert!(section.see.ends_with('.') && !section.see.contains(". "), "{}", section.see);
             assert_eq!(SECTIONS.iter().filter(|other| other.name == section.name).count(), 1);
         }
     }

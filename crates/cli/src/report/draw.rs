@@ -1,7 +1,6 @@
 //! From saved runs to figures and tables: a pure function for each section. They compute nothing that the runs have not
 //! measured, and leave out what a run does not say.
 
-pub(super) mod claims;
 pub(super) mod costs;
 pub(super) mod hip;
 pub(super) mod noise;

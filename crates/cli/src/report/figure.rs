@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::axis::Axis;
 use super::digits::LARGEST;
+use super::finding::Finding;
 
 /// What was made of the runs of one section.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -22,6 +23,8 @@ pub(crate) struct Drawn {
     pub(crate) notes: Vec<String>,
     /// What should be here and is not, and why, a sentence each.
     pub(crate) lacks: Vec<String>,
+    /// Comparisons, each computed from the series drawn; none of a figure with an unfit one.
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// Series on two axes.
@@ -48,6 +51,8 @@ pub(crate) struct Series {
     pub(crate) mark: Mark,
     /// Which colour and shape, counted from zero; those of a paper and of its counterpart here are the same.
     pub(crate) colour: usize,
+    /// Why it cannot be compared: then it is grey, on a hatched ground. `null` if it can.
+    pub(crate) unfit: Option<String>,
     /// In the units of the axes, in the order they are joined. What is no number is left out.
     pub(crate) points: Vec<(f64, f64)>,
 }
@@ -148,7 +153,12 @@ impl Series {
     ) -> Self {
         let sane = |value: f64| value.is_finite() && value.abs() < LARGEST;
         let points = points.into_iter().filter(|&(x, y)| sane(x) && sane(y)).take(MOST_POINTS).collect();
-        Series { name: name.into(), mark, colour, points }
+        Series { name: name.into(), mark, colour, unfit: None, points }
+    }
+
+    /// The same of a run that cannot be compared for this reason, if there is one.
+    pub(crate) fn unless(self, unfit: Option<impl Into<String>>) -> Self {
+        Series { unfit: unfit.map(Into::into), ..self }
     }
 }
 

@@ -21,7 +21,12 @@ pub(super) fn markdown(findings: &Findings) -> String {
 }
 
 fn section(text: &mut String, shown: &Shown) {
-    let _ = write!(text, "\n### {}\n\n{}\n", shown.title, plain(&shown.see));
+    let _ = write!(text, "\n### {}\n\n{}\n", shown.title, plain(shown.see));
+    if let Some(unfit) = &shown.unfit {
+        let _ = write!(text, "\n**Not fit for comparison.** {}\n", plain(unfit));
+    }
+    let findings: Vec<String> = shown.drawn.findings.iter().map(|finding| finding.text.clone()).collect();
+    list(text, "Compared:", &findings);
     list(text, "Not here:", &shown.drawn.lacks);
     for figure in &shown.drawn.figures {
         let _ = write!(text, "\n**{}** {}\n", plain(&figure.title), plain(&figure.text));

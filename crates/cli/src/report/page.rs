@@ -53,6 +53,13 @@ fn head(page: &mut Markup) {
 
 fn header(page: &mut Markup, findings: &Findings) {
     page.leaf("h1", &[], TITLE);
+    match findings.doubts() {
+        Some(doubts) => page.leaf("p", &[("class", "unfit")], &format!("Not fit for comparison. {doubts}.")),
+        None => {
+            let first = findings.sections.iter().flat_map(|section| &section.drawn.findings).next();
+            first.into_iter().for_each(|first| page.leaf("p", &[("class", "finding")], &first.text));
+        }
+    }
     page.leaf("p", &[("class", "lead")], "Timers, pacing and receiving under overload: what was measured on a machine and what the papers' experiments come to when they are simulated, each beside the figures that the papers give.");
     let machines = findings.sections.iter().flat_map(|section| &section.made);
     let mut machines: Vec<(&str, &str)> = machines
@@ -96,7 +103,13 @@ fn section(page: &mut Markup, shown: &Shown) {
         &[("id", shown.name), ("aria-labelledby", &format!("{}-title", shown.name))],
         |page| {
             page.leaf("h3", &[("id", &format!("{}-title", shown.name))], shown.title);
-            page.leaf("p", &[("class", "see")], &shown.see);
+            if let Some(unfit) = &shown.unfit {
+                page.leaf("p", &[("class", "unfit")], &format!("Not fit for comparison. {unfit}."));
+            }
+            for finding in &shown.drawn.findings {
+                page.leaf("p", &[("class", "finding")], &finding.text);
+            }
+            page.leaf("p", &[("class", "see")], shown.see);
             list(page, "lacks", "Not here:", &shown.drawn.lacks);
             for (at, figure) in shown.drawn.figures.iter().enumerate() {
                 drawing(page, figure, &format!("{}-{}", shown.name, at + 1));

@@ -27,6 +27,8 @@ pub(super) const SERIES: [Ink; 8] = [
     ink(0x4B, 0x4B, 0x4B, "#c4c4c4", "1 4"),
     ink(0xE6, 0x9F, 0x00, "#ffc94d", "9 3 2 3 2 3"),
 ];
+/// Of what cannot be compared: see [`SERIES`].
+pub(super) const GREY: usize = 6;
 /// Of words and axes.
 pub(super) const TEXT: Ink = ink(0x22, 0x26, 0x2B, "#e6e8ea", "");
 /// Of the lines behind.

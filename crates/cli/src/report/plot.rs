@@ -36,9 +36,17 @@ pub(super) fn svg(figure: &Figure, id: &str) -> Option<String> {
         root.present().ok()?;
     }
     let (_, drawing) = text.split_once('>')?;
+    let hatch = if figure.series.iter().any(|series| series.unfit.is_some()) {
+        let top = legend.height();
+        format!(
+            "<defs><pattern id=\"{id}-hatch\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><path class=\"hatch\" d=\"M0 0V8\"/></pattern></defs><rect class=\"hatched\" x=\"0\" y=\"{top}\" width=\"{WIDTH}\" height=\"{PLOT_HEIGHT}\" fill=\"url(#{id}-hatch)\"/>"
+        )
+    } else {
+        String::new()
+    };
     Some(format!(
         "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"{id}-title {id}-text\">\
-         <title id=\"{id}-title\">{}</title><desc id=\"{id}-text\">{}</desc>{}",
+         <title id=\"{id}-title\">{}</title><desc id=\"{id}-text\">{}</desc>{hatch}{}",
         escape(&figure.title),
         escape(&description(figure)),
         drawing.trim()
@@ -117,7 +125,8 @@ fn marks<'a>(
     ((slot, slots), floor): ((usize, usize), f64),
     pixel: impl Fn(&(f64, f64)) -> (i32, i32),
 ) -> Result<(), Broken<'a>> {
-    let ink = palette::of(series.colour).light;
+    let colour = shade(series);
+    let ink = palette::of(colour).light;
     let mut pixels = places.iter().map(&pixel);
     match series.mark {
         Mark::Bars => places.iter().try_for_each(|&(middle, top)| {
@@ -134,12 +143,12 @@ fn marks<'a>(
             let line: Vec<(i32, i32)> = pixels.collect();
             root.draw(&PathElement::new(line.clone(), ink.stroke_width(2)))?;
             let stride = line.len().div_ceil(MOST_MARKS).max(1);
-            line.into_iter().step_by(stride).try_for_each(|at| marker(root, at, series.colour, true))
+            line.into_iter().step_by(stride).try_for_each(|at| marker(root, at, colour, true))
         }
         // In the colour of axes, for it is none of the series.
         Mark::Rule => root.draw(&PathElement::new(pixels.collect::<Vec<_>>(), TEXT.light.stroke_width(1))),
-        Mark::Points => pixels.try_for_each(|at| marker(root, at, series.colour, true)),
-        Mark::Paper => pixels.try_for_each(|at| marker(root, at, series.colour, false)),
+        Mark::Points => pixels.try_for_each(|at| marker(root, at, colour, true)),
+        Mark::Paper => pixels.try_for_each(|at| marker(root, at, colour, false)),
     }
 }
 
@@ -180,6 +189,11 @@ impl ValueFormatter<f64> for Edge {
     fn format_ext(&self, place: &f64) -> String {
         self.ticks.iter().find(|tick| tick.0 == *place).map_or_else(String::new, |tick| shortened(&tick.1))
     }
+}
+
+/// A series' colour; grey if it cannot be compared.
+fn shade(series: &Series) -> usize {
+    if series.unfit.is_some() { palette::GREY } else { series.colour }
 }
 
 /// One of four shapes, filled or hollow.
@@ -231,7 +245,7 @@ impl Legend {
 
     fn draw<'a>(&self, root: &Area<'a>, figure: &Figure) -> Result<(), Broken<'a>> {
         for (series, &(x, y)) in figure.series.iter().zip(&self.places) {
-            let ink = palette::of(series.colour).light;
+            let ink = palette::of(shade(series)).light;
             match series.mark {
                 Mark::Bars => {
                     root.draw(&Rectangle::new([(x + 8, y - 6), (x + 26, y + 6)], ink.filled()))?;
@@ -249,7 +263,7 @@ impl Legend {
                     if mark == Mark::Line {
                         root.draw(&PathElement::new(vec![(x, y), (x + 30, y)], ink.stroke_width(2)))?;
                     }
-                    marker(root, (x + 15, y), series.colour, mark != Mark::Paper)?;
+                    marker(root, (x + 15, y), shade(series), mark != Mark::Paper)?;
                 }
             }
             let style = ("sans-serif", TEXT_SIZE).into_font().color(&TEXT.light);

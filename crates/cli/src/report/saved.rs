@@ -18,18 +18,19 @@ use serde_json::{Value, json};
 use softtimers_measure::failure::{Failure, one_line};
 
 use super::source::{SOURCES, Source};
+use super::verdict::Verdict;
 use crate::commands::sim::SimReport;
 use crate::file::{self, quoted};
 use crate::run::output::Report;
 use crate::run::privileges::user::as_caller;
 
-/// What was saved, by source.
+/// What was saved, by source: each run with the verdict on itself, or why it cannot be read.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Runs {
-    kept: BTreeMap<&'static str, Result<Value, String>>,
+    kept: BTreeMap<&'static str, Result<(Value, Verdict), String>>,
 }
 
-/// How a process of a run came to its end, for people.
+/// How a run was made, for people.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Made {
     /// The source.
@@ -40,7 +41,9 @@ pub(crate) struct Made {
     pub(crate) machine: String,
     /// Command lines of each step, in the order in which they were started.
     pub(crate) steps: Vec<Vec<String>>,
-    /// Why its figures prove nothing, as far as it says so itself, and what it did otherwise than asked.
+    /// Whether its figures can be compared.
+    pub(crate) verdict: Verdict,
+    /// What it did otherwise than asked.
     pub(crate) caveats: Vec<String>,
 }
 
@@ -73,7 +76,11 @@ impl Runs {
 
     /// Keeps what a source came to.
     pub(crate) fn keep(&mut self, source: &'static Source, run: Result<Value, String>) {
-        self.kept.insert(source.name, run);
+        let judged = run.map(|run| {
+            let verdict = Verdict::of(source, &run);
+            (run, verdict)
+        });
+        self.kept.insert(source.name, judged);
     }
 
     /// Whether there is a file of this source, whatever is in it.
@@ -138,8 +145,18 @@ impl Runs {
         match self.kept.get(source) {
             None => Err(format!("{source}: not among the saved runs")),
             Some(Err(why)) => Err(format!("{source}: {why}")),
-            Some(Ok(run)) => Ok(run),
+            Some(Ok((run, _))) => Ok(run),
         }
+    }
+
+    /// The verdict on a source's run; `None` if there is none that can be read.
+    pub(crate) fn verdict(&self, source: &str) -> Option<&Verdict> {
+        self.kept.get(source)?.as_ref().ok().map(|(_, verdict)| verdict)
+    }
+
+    /// Why nothing of a source's run can be compared, if so.
+    pub(super) fn unfit(&self, source: &str) -> Option<String> {
+        self.verdict(source)?.first().map(str::to_owned)
     }
 
     fn steps(&self, source: &str) -> Result<&[Value], String> {
@@ -152,20 +169,12 @@ impl Runs {
 
     /// Who made the figures of a source; `None` if there is none.
     pub(crate) fn made(&self, source: &str) -> Option<Made> {
-        let run = self.kept.get(source)?.as_ref().ok()?;
-        let steps = rows(run, "steps");
+        let (run, verdict) = self.kept.get(source)?.as_ref().ok()?;
         let commands = |step: &Value| -> Vec<String> {
             rows(step, "commands").iter().take(MOST_COMMANDS).filter_map(Value::as_str).map(tamed).collect()
         };
-        let outputs = steps.iter().filter_map(|step| step.get("outputs")?.as_object());
-        let outputs = outputs.flat_map(|outputs| outputs.values()).chain(is_output(run).then_some(run));
-        let mut caveats = vec![];
-        for output in outputs {
-            let inconclusive = output.get("inconclusive").and_then(Value::as_str);
-            let fallbacks = rows(output, "fallbacks").iter().filter_map(Value::as_str);
-            let all = inconclusive.map(|why| format!("{INCONCLUSIVE}{}", tamed(why)));
-            caveats.extend(all.into_iter().chain(fallbacks.map(tamed)));
-        }
+        let fallbacks = outputs(run).flat_map(|(_, output)| rows(output, "fallbacks"));
+        let mut caveats: Vec<String> = fallbacks.filter_map(Value::as_str).map(tamed).collect();
         // One that differs in nothing but its numbers is the same.
         let wording = |caveat: &String| caveat.replace(|c: char| c.is_ascii_digit() || c == '.', "");
         caveats.sort_by_key(wording);
@@ -175,7 +184,13 @@ impl Runs {
             source: source.to_owned(),
             when: tamed(text(run, "when")),
             machine: machine_line(run.get("machine").unwrap_or(&Value::Null)),
-            steps: steps.iter().take(MOST_COMMANDS).map(commands).filter(|step| !step.is_empty()).collect(),
+            steps: steps(run)
+                .iter()
+                .take(MOST_COMMANDS)
+                .map(commands)
+                .filter(|step| !step.is_empty())
+                .collect(),
+            verdict: verdict.clone(),
             caveats,
         })
     }
@@ -185,6 +200,20 @@ impl Runs {
 fn is_output(run: &Value) -> bool {
     let schema = text(run, "schema");
     schema.starts_with("softtimers.") && schema != SCHEMA
+}
+
+/// The steps of a run.
+pub(super) fn steps(run: &Value) -> &[Value] {
+    rows(run, "steps")
+}
+
+/// Every object that a process of the run has printed, with the label of its step.
+pub(super) fn outputs(run: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let of_step = |step| {
+        let outputs = Value::get(step, "outputs").and_then(Value::as_object).into_iter();
+        outputs.flat_map(move |outputs| outputs.values().map(move |output| (text(step, "label"), output)))
+    };
+    steps(run).iter().flat_map(of_step).chain(is_output(run).then_some(("", run)))
 }
 
 fn output<'a>(source: &str, step: &'a Value, process: &str) -> Result<&'a Value, String> {
@@ -274,8 +303,6 @@ fn machine_line(machine: &Value) -> String {
     format!("Linux {kernel}, {cores} x {cpu}{virtualised}, clock {clock}")
 }
 
-/// How a caveat begins by which a run says that its figures prove nothing.
-pub(super) const INCONCLUSIVE: &str = "inconclusive: ";
 /// The form of a saved run.
 pub(super) const SCHEMA: &str = "softtimers.report.run/1";
 /// The largest run has some 100 KiB.
@@ -338,7 +365,8 @@ mod tests {
         let made = runs(json!({ "steps": [step, 3], "when": 5, "machine": { "kernel": "6.1", "cpu": "x" } }));
         let made = made.made("doctor").unwrap();
         assert_eq!(made.steps, [["softtimers doctor"]]);
-        assert_eq!(made.caveats, ["inconclusive: a busy neighbour", "no epoll_pwait2"]);
+        assert_eq!(made.caveats, ["no epoll_pwait2"]);
+        assert_eq!(made.verdict.line(), "a busy neighbour");
         assert_eq!(made.machine, "Linux 6.1, 0 x x, clock unknown");
     }
 }

@@ -6,11 +6,17 @@
 //!   recv 127.0.0.1:0 ──"listening on A"──▶ wan --to A ──"listening on B"──▶ send B
 //! ```
 
+use crate::run::Disturbance;
+
 /// One source of figures, saved as `NAME.json`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     /// Its name.
     pub(crate) name: &'static str,
+    /// Whose use of the CPUs makes its figures unfit for comparison.
+    pub(super) disturbed_by: Disturbance,
+    /// How long its trials must be at least, if that matters.
+    pub(super) shortest: Option<Shortest>,
     /// The runs it consists of, the short ones if asked for. Without any it is nothing that this command can make
     /// ([`is_foreign`](Self::is_foreign)).
     pub(crate) steps: fn(quick: bool) -> Vec<Step>,
@@ -21,6 +27,14 @@ impl Source {
     pub(crate) fn is_foreign(&self) -> bool {
         (self.steps)(true).is_empty()
     }
+}
+
+/// The least length of a trial, of an output's own configuration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shortest {
+    pub(super) key: &'static str,
+    pub(super) least: f64,
+    pub(super) unit: &'static str,
 }
 
 /// Processes that run together.
@@ -51,62 +65,85 @@ pub(crate) fn find(name: &str) -> Option<&'static Source> {
 /// All of them, in the order in which they are made: first what other runs would disturb.
 pub(crate) static SOURCES: &[Source] = &[
     Source {
-        name: "doctor",
-        steps: |quick| one(if quick { "doctor --quick --json" } else { "doctor --duration 2s --json" }),
+        shortest: shortest("config.trial_s", 1.0, "s a trial"),
+        ..alone("doctor", |quick| {
+            one(if quick { "doctor --quick --json" } else { "doctor --duration 2s --json" })
+        })
     },
-    Source { name: "slack", steps: slack },
-    Source { name: "bench-hybrid", steps: |quick| bench("hybrid", quick) },
-    Source { name: "bench-naive", steps: |quick| bench("naive", quick) },
-    Source { name: "wan", steps: wan },
+    Source { shortest: shortest("config.duration_s", 2.0, "s"), ..alone("slack", slack) },
     Source {
-        name: "probe",
-        steps: |quick| one(if quick { "probe --duration 2s --json" } else { "probe --duration 20s --json" }),
-    },
-    Source {
-        name: "noise",
-        steps: |quick| one(if quick { "noise --phases 1000 --json" } else { "noise --phases 60000 --json" }),
+        shortest: shortest("config.trial_s", 0.5, "s a trial"),
+        ..alone("bench-hybrid", |quick| bench("hybrid", quick))
     },
     Source {
-        name: "rates",
-        steps: |quick| {
+        shortest: shortest("config.trial_s", 0.5, "s a trial"),
+        ..alone("bench-naive", |quick| bench("naive", quick))
+    },
+    Source { shortest: shortest("config.duration_s", 2.0, "s"), ..alone("wan", wan) },
+    Source {
+        // What other programs do is what it watches.
+        disturbed_by: Disturbance::Host,
+        shortest: shortest("config.duration_s", 10.0, "s"),
+        ..alone("probe", |quick| {
+            one(if quick { "probe --duration 2s --json" } else { "probe --duration 20s --json" })
+        })
+    },
+    Source {
+        // What holds a computation up is what it measures.
+        disturbed_by: Disturbance::Nobody,
+        shortest: shortest("config.phases", 10_000.0, "phases"),
+        ..alone("noise", |quick| {
+            one(if quick { "noise --phases 1000 --json" } else { "noise --phases 60000 --json" })
+        })
+    },
+    Source {
+        shortest: shortest("config.rounds", 5.0, "rounds"),
+        ..alone("rates", |quick| {
             let quickly = "noise --rates 100Hz,1kHz,10kHz --rounds 2 --turn 100ms --json";
             one(if quick { quickly } else { "noise --rates --json" })
-        },
+        })
     },
-    Source { name: "timers", steps: |_| vec![] },
-    Source { name: "sim-hip", steps: |_| one("sim hip --json") },
-    Source {
-        name: "sim-hip-gamma",
-        steps: |_| one("sim hip --scheme hip --sweep gamma=0.25,0.5,0.75,1,1.5,2,3,4 --json"),
-    },
-    Source {
-        name: "sim-hip-phi",
-        steps: |_| one("sim hip --scheme hip --sweep phi=0,0.5,1,1.5,2,2.5,3,4 --json"),
-    },
-    Source {
-        name: "sim-livelock",
-        steps: |quick| {
-            one(if quick {
-                "sim livelock-figures --duration 100ms --json"
-            } else {
-                "sim livelock-figures --json"
-            })
-        },
-    },
-    Source {
-        name: "sim-pacing",
-        steps: |quick| one(if quick { "sim pacing --duration 1s --json" } else { "sim pacing --json" }),
-    },
-    Source { name: "sim-deadline", steps: |_| one("sim deadline --json") },
-    Source { name: "sim-slowstart", steps: |_| one("sim slowstart --json") },
-    Source {
-        name: "sim-polling",
-        steps: |quick| one(if quick { "sim polling --packets 2000 --json" } else { "sim polling --json" }),
-    },
-    Source { name: "sim-framerate", steps: |_| one("sim framerate --json") },
-    Source { name: "sim-noise", steps: |_| one("sim noise --json") },
-    Source { name: "sim-callout", steps: |_| one("sim callout --json") },
+    simulated("timers", |_| vec![]),
+    simulated("sim-hip", |_| one("sim hip --json")),
+    simulated("sim-hip-gamma", |_| {
+        one("sim hip --scheme hip --sweep gamma=0.25,0.5,0.75,1,1.5,2,3,4 --json")
+    }),
+    simulated("sim-hip-phi", |_| one("sim hip --scheme hip --sweep phi=0,0.5,1,1.5,2,2.5,3,4 --json")),
+    simulated("sim-livelock", |quick| {
+        one(if quick {
+            "sim livelock-figures --duration 100ms --json"
+        } else {
+            "sim livelock-figures --json"
+        })
+    }),
+    simulated("sim-pacing", |quick| {
+        one(if quick { "sim pacing --duration 1s --json" } else { "sim pacing --json" })
+    }),
+    simulated("sim-deadline", |_| one("sim deadline --json")),
+    simulated("sim-slowstart", |_| one("sim slowstart --json")),
+    simulated("sim-polling", |quick| {
+        one(if quick { "sim polling --packets 2000 --json" } else { "sim polling --json" })
+    }),
+    simulated("sim-framerate", |_| one("sim framerate --json")),
+    simulated("sim-noise", |_| one("sim noise --json")),
+    simulated("sim-callout", |_| one("sim callout --json")),
 ];
+
+type Steps = fn(bool) -> Vec<Step>;
+
+/// A source that needs the machine for itself.
+const fn alone(name: &'static str, steps: Steps) -> Source {
+    Source { name, disturbed_by: Disturbance::Anybody, shortest: None, steps }
+}
+
+/// A source whose figures no other program can change.
+const fn simulated(name: &'static str, steps: Steps) -> Source {
+    Source { name, disturbed_by: Disturbance::Nobody, shortest: None, steps }
+}
+
+const fn shortest(key: &'static str, least: f64, unit: &'static str) -> Option<Shortest> {
+    Some(Shortest { key, least, unit })
+}
 
 fn one(line: &str) -> Vec<Step> {
     vec![Step::of("", &[line])]

@@ -21,7 +21,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
         log("processor time", "ns"),
         names,
     );
-    bars.series.push(Series::of(Mark::Points, 0, "this machine", points));
+    bars.series.push(Series::of(Mark::Points, 0, "this machine", points).unless(runs.unfit("doctor")));
     drawn.figure(bars);
     let mut table = Grid::new("Costs", &["operation", "here (ns)", "in the papers (300 to 500 MHz)"]);
     for (key, name, paper) in COSTS {

@@ -15,16 +15,18 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let classes =
         || std::iter::once((0, "ordinary class", noise)).chain(fifo.map(|fifo| (1, "SCHED_FIFO", fifo)));
     let millis = |row: &Value| number(row, "ns").map(|nanos| nanos / 1e6);
-    let cdf = classes()
-        .map(|(at, name, found)| Series::line(at, name, points(rows(found, "cdf"), of("share"), millis)));
+    let cdf = classes().map(|(at, name, found)| {
+        Series::line(at, name, points(rows(found, "cdf"), of("share"), millis)).unless(runs.unfit("noise"))
+    });
     let what = "How long phases of each rank take at most; without noise the line is flat.";
-    let x = Axis::new("phases that take no longer", "%", Scale::Nines);
+    let x = Axis::new("percentile of phases", "%", Scale::Nines);
     drawn.figure(with_series(
         figure("A computation of 1 ms, over and over (figure 3)", what, x, log("duration", "ms")),
         cdf,
     ));
     let survival = classes().map(|(at, name, found)| {
         Series::line(at, name, points(rows(found, "survival"), of("times"), of("share")))
+            .unless(runs.unfit("noise"))
     });
     let what = "The share of phases that take longer than so many times the median.";
     let title = "Phases that take longer";
@@ -40,6 +42,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
             format!("this machine, {name}"),
             points(rows(found, "slowdown"), of("nodes"), of("factor")),
         )
+        .unless(runs.unfit("noise"))
     });
     let model = or_lacks(runs.only("sim-noise"), drawn).map(|found| {
         let model = points(rows(found, "rows"), of("nodes"), of("slowdown"));
@@ -98,6 +101,7 @@ pub(in super::super) fn overhead(runs: &Runs, drawn: &mut Drawn) {
         if all.iter().any(|row| ways.iter().any(|way| of_way(row, way.2).is_some())) {
             let lines = ways.iter().map(|&(at, name, way)| {
                 Series::line(at, name, points(all, of("hz"), |row| of_way(row, way)))
+                    .unless(runs.unfit("rates"))
             });
             let y = Axis::new(*name, *unit, scale.clone());
             drawn.figure(with_series(figure(title, what, log("rate", "Hz"), y), lines));
@@ -170,7 +174,7 @@ type RateFigure = (&'static str, &'static str, (&'static str, &'static str, Scal
 const RATE_FIGURES: &[RateFigure] = &[
     (
         "Work lost by the rate of wake-ups",
-        "What a computation beside the wake-ups loses. It rises with the rate of ticks.",
+        "What a computation beside the wake-ups loses.",
         ("work lost", "%", Scale::Linear),
         "work_kept",
     ),

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::super::digits::{digits, percent};
 use super::super::figure::{Drawn, Grid, Mark, Series};
-use super::super::saved::{Runs, number, rows, tamed, text};
+use super::super::finding::Finding;
+use super::super::saved::{Runs, number, rows};
 use super::{figure, linear, of, or_lacks, percents, points, values, with};
 
 /// Goodput against offered load.
@@ -27,30 +28,28 @@ pub(in super::super) fn goodput(runs: &Runs, drawn: &mut Drawn) {
         "most delivered (1/s)",
         "at the highest load (1/s)",
         "of its peak",
-        "behaviour",
     ];
     let mut table = Grid::new("What the curves come to", &head);
     for (at, source, name) in [(0, "bench-hybrid", "softtimers, hybrid"), (1, "bench-naive", "usual loop")] {
         let Some(found) = or_lacks(runs.only(source), drawn) else { continue };
         let trials = rows(found, "points");
-        goodput.series.push(Series::line(
-            at,
-            name,
-            by_load(points(trials, of("offered_pps"), of("delivered_pps"))),
-        ));
+        let delivered = by_load(points(trials, of("offered_pps"), of("delivered_pps")));
+        goodput.series.push(Series::line(at, name, delivered).unless(runs.unfit(source)));
         let p99 = |point: &Value| number(point, "latency_ns.p99").map(|nanos| nanos / 1e3);
-        latency.series.push(Series::line(at, name, by_load(points(trials, of("offered_pps"), p99))));
+        latency.series.push(
+            Series::line(at, name, by_load(points(trials, of("offered_pps"), p99)))
+                .unless(runs.unfit(source)),
+        );
         let curve = |key: &str| number(found, &format!("curve.{key}"));
-        let behaviour = found.get("curve").map_or("", |curve| text(curve, "behaviour"));
         table.row([
             name.to_owned(),
             digits(number(found, "mlfrr_pps")),
             digits(curve("peak_pps")),
             digits(curve("asymptote_pps")),
             percent(curve("asymptote_share")),
-            tamed(behaviour),
         ]);
     }
+    drawn.findings.extend(Finding::retained(&goodput));
     drawn.figure(goodput);
     drawn.figure(latency);
     drawn.table(table);

@@ -92,7 +92,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
         late.extend(path.late_p50_ns.map(|nanos| (names.len() as f64, nanos / 1e3)));
         names.push(tamed(label));
     }
-    let bars = Series::of(Mark::Bars, 0, "later than set, p50", late);
+    let bars = Series::of(Mark::Bars, 0, "later than set, p50", late).unless(runs.unfit("wan"));
     let what =
         "By how much later than the path says packets came out, at the median and by the path's own clock.";
     let paths = Axis::new("path", "as set", Scale::Names(names));

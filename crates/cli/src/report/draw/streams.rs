@@ -5,7 +5,9 @@ use serde_json::Value;
 use super::super::axis::{Axis, Scale};
 use super::super::digits::{digits, percent};
 use super::super::figure::{Drawn, Grid, Mark, Series};
+use super::super::finding::Finding;
 use super::super::saved::{Runs, number, rows, tamed, text};
+use super::super::verdict;
 use super::{GREY, figure, linear, log, or_lacks, with_series};
 
 /// Lateness by method, under both loads.
@@ -14,11 +16,13 @@ pub(in super::super) fn lateness(runs: &Runs, drawn: &mut Drawn) {
         let y = log("lateness", "µs");
         let title = format!("Lateness by method, {load}");
         let what = "Each method's lateness at the quantiles that were kept: the further right, the rarer. Lower is better.";
-        let lines = cells.iter().map(|cell| quantiles(cell, "late"));
-        drawn.figure(with_series(
-            figure(&title, what, Axis::new("departures that are no later", "%", Scale::Nines), y),
+        let lines = cells.iter().map(|cell| judged(runs, cell, quantiles(cell, "late")));
+        let drawing = with_series(
+            figure(&title, what, Axis::new("percentile of departures", "%", Scale::Nines), y),
             lines,
-        ));
+        );
+        drawn.findings.extend(Finding::lowest(&drawing, 0.99));
+        drawn.figure(drawing);
     });
     drawn.note("A method at 10 ms for good is behind for good: that is how far it may fall behind before it gives packets up.");
 }
@@ -31,7 +35,7 @@ pub(in super::super) fn gaps(runs: &Runs, drawn: &mut Drawn) {
         let lines = cells.iter().map(|cell| {
             let turned = quantiles(cell, "gap");
             let points = turned.points.into_iter().map(|(share, gap)| (gap, share * 100.0)).collect();
-            Series { points, ..turned }
+            judged(runs, cell, Series { points, ..turned })
         });
         let target = cells.first().and_then(|cell| number(cell, "target_gap_ns")).map(|nanos| nanos / 1e3);
         let target = target.map(|target| {
@@ -93,12 +97,13 @@ pub(in super::super) fn strip(runs: &Runs, drawn: &mut Drawn) {
             });
             let up = (names.len() - 1 - at) as f64;
             let times = std::iter::once(0.0).chain(times).take_while(|&time| time <= STRIP_MICROS);
-            strip.series.push(Series::of(
+            let stroke = Series::of(
                 Mark::Ticks,
                 colour(cell),
                 names[names.len() - 1 - at].clone(),
                 times.map(|time| (time, up)),
-            ));
+            );
+            strip.series.push(judged(runs, cell, stroke));
         }
         drawn.figure(strip);
         let head = ["method", "packets seen", "most in 100 µs", "longest pause (µs)"];
@@ -121,7 +126,7 @@ pub(in super::super) fn lateness_by_cpu(runs: &Runs, drawn: &mut Drawn) {
         let marks = cells.iter().map(|cell| {
             let point = number(cell, "cpu_share").zip(number(cell, "late_ns.p99"));
             let points = point.map(|(cpu, late)| (cpu * 100.0, late / 1e3));
-            Series::of(Mark::Points, colour(cell), tamed(text(cell, "method")), points)
+            judged(runs, cell, Series::of(Mark::Points, colour(cell), tamed(text(cell, "method")), points))
         });
         let title = format!("Lateness against processor time, {load}");
         let what = "A mark for each method: further left is cheaper, lower is more punctual.";
@@ -158,13 +163,13 @@ pub(in super::super) fn slack(runs: &Runs, drawn: &mut Drawn) {
         late.extend(micros("late_ns.p50").map(|late| (at, late)));
     }
     let slack = Axis::new("slack given", "time", Scale::Names(names));
-    let bars = Series::of(Mark::Bars, 0, "wake-ups a second", wakeups);
+    let bars = Series::of(Mark::Bars, 0, "wake-ups a second", wakeups).unless(runs.unfit("slack"));
     let what = "A bar for each slack: what may be late together leaves by one wake-up.";
     drawn.figure(with_series(
         figure("Wake-ups against slack", what, slack.clone(), linear("wake-ups", "1/s")),
         [bars],
     ));
-    let line = Series::line(1, "lateness, p50", late);
+    let line = Series::line(1, "lateness, p50", late).unless(runs.unfit("slack"));
     let what = "The median lateness for each slack: it is what the saved wake-ups are paid with.";
     drawn.figure(with_series(
         figure("Lateness against slack", what, slack, linear("lateness, p50", "µs")),
@@ -193,6 +198,12 @@ fn each_load(runs: &Runs, drawn: &mut Drawn, mut draw: impl FnMut(&[Value], &str
             draw(&made, name, drawn);
         }
     }
+}
+
+/// A series of the doctor's, grey if its trial cannot be compared.
+fn judged(runs: &Runs, cell: &Value, series: Series) -> Series {
+    let unfit = runs.verdict("doctor").and_then(|verdict| verdict.against(&verdict::trial(cell)));
+    series.unless(unfit)
 }
 
 /// A distribution as shares and microseconds: the curve if the run has one, else the percentiles that it has.

@@ -102,15 +102,6 @@ fn medians(bench: &Value) -> Vec<Median<'_>> {
     medians
 }
 
-/// What a structure takes under a workload of each size.
-pub(super) fn costs_of(bench: &Value, key: &str, prefix: &str, contender: &str) -> Vec<f64> {
-    let of = |median: &Median<'_>| {
-        (median.key == key && median.contender == contender && median.workload.starts_with(prefix))
-            .then_some(median.value)
-    };
-    medians(bench).iter().filter_map(of).collect()
-}
-
 /// A figure of the bench, the workloads that have it by size, and what it shows.
 const WORKLOADS: &[(&str, &str, &str, &str)] = &[
     (

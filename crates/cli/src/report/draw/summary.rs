@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::digits::{digits, percent};
 use super::super::figure::{Drawn, Grid};
-use super::super::saved::{INCONCLUSIVE, Runs, number, rows, text};
+use super::super::saved::{Runs, number, rows, text};
 
 /// One table. A cell of what was not run says so; nothing else is missing because of it.
 pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
@@ -28,18 +28,6 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
         ));
     }
     drawn.table(table);
-    // What to see is said of a quiet machine; a run that says itself that it proves nothing is named here, too.
-    let doubtful = |source: &&str| {
-        let made = runs.made(source);
-        made.is_some_and(|made| made.caveats.iter().any(|caveat| caveat.starts_with(INCONCLUSIVE)))
-    };
-    let doubtful: Vec<&str> = MEASURED.into_iter().filter(doubtful).collect();
-    if !doubtful.is_empty() {
-        let of = doubtful.join(", ");
-        drawn.note(format!(
-            "Inconclusive, as each of these runs says of itself: {of}. Make them again on a quiet machine."
-        ));
-    }
     drawn.note(
         "Machines of 1996 to 2005 ran at 0.2 to 2.8 GHz: compare shares, ratios and shapes, not times.",
     );
@@ -153,9 +141,6 @@ const HEADLINES: &[Headline] = &[
 const NOT_RUN: &str = "not run";
 /// What [`digits`] and [`percent`] show for a figure that is not there.
 const NONE: char = '–';
-/// The runs that neighbours can spoil.
-const MEASURED: [&str; 5] = ["doctor", "bench-hybrid", "bench-naive", "probe", "noise"];
-
 /// What a cost of the doctor's comes to at 50,000 a second.
 fn share_of_rate(runs: &Runs, key: &str) -> Option<String> {
     let doctor = runs.only("doctor").ok()?;

@@ -14,7 +14,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let cpus = rows(probe, "cpus");
     let lines = cpus.iter().take(DRAWN).enumerate().map(|(at, cpu)| {
         let name = format!("processor {}", digits(number(cpu, "cpu")));
-        Series::line(at, name, intervals(cpu))
+        Series::line(at, name, intervals(cpu)).unless(runs.unfit("probe"))
     });
     if cpus.len() > DRAWN {
         let left = cpus.len() - DRAWN;
@@ -23,7 +23,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
         ));
     }
     let what = "The intervals between trigger states, as many as the run kept; two of the paper's are beside them. Lower is better.";
-    let x = Axis::new("intervals that are no longer", "%", Scale::Nines);
+    let x = Axis::new("percentile of intervals", "%", Scale::Nines);
     // The paper's worst workload: median 18 µs, and less than 6% beyond 100 µs.
     let paper = Series::of(Mark::Paper, GREY, "soft timers, ST-Apache", [(0.5, 18.0), (0.94, 100.0)]);
     let title = "Intervals between trigger states";
