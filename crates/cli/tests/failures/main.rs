@@ -203,13 +203,16 @@ fn hangup(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
     }
 }
 
+/// How often a run ended in which way.
+type Counts = BTreeMap<End, u32>;
+
 /// All there is to try, and what came of it.
 struct Matrix {
     bench: Bench,
     full: bool,
     receiver: Mutex<Child>,
     cases: AtomicUsize,
-    ends: Mutex<BTreeMap<(&'static str, &'static str), BTreeMap<End, u32>>>,
+    ends: Mutex<BTreeMap<(&'static str, &'static str), Counts>>,
 }
 
 /// What came of one kind of fault.
