@@ -78,7 +78,8 @@ fn is_ended_by_each(schema: &str, start: impl Fn() -> Command) {
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(0), "{words}, {signal:?}: {:?}: {said}", output.status);
         let report: Value = serde_json::from_slice(&output.stdout).expect(&said);
-        assert_eq!(report["schema"], format!("softtimers.{schema}/1"), "{words}");
+        let said = report["schema"].as_str().unwrap_or_default();
+        assert!(said.starts_with(&format!("softtimers.{schema}/")), "{words}: {said}");
     }
 }
 
