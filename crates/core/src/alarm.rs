@@ -14,7 +14,7 @@
 //!
 //! Who is about to sleep moves it by however little, for it would be woken by `a` and set `d` then. Who runs beside a sleeper
 //! does so for each event that it takes from it: under a dense load that is a move of a few microseconds for each of 100,000
-//! events a second. It moves the alarm later only by [`WORTH_MOVING`] or more.
+//! events a second. It moves the alarm later only by 100 µs or more.
 
 use core::time::Duration;
 

@@ -170,6 +170,12 @@ fn no_sentence_contradicts_its_table_whoever_was_disturbed_or_lost() {
             }
         }
     }
+}
+
+/// The same of what a receiver delivers: a share is only named where both benches are fit.
+#[test]
+fn no_share_is_named_beside_a_bench_that_was_disturbed_or_lost() {
+    let sections = "--only goodput";
     for unfit in ["bench-hybrid.json", "bench-naive.json"] {
         for lost in [false, true] {
             let directory = Directory::of_saved(&format!("{unfit}-{lost}"), |file, mut run| {
