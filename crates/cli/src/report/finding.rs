@@ -54,7 +54,7 @@ impl Finding {
 }
 
 /// Each of our series with its value; `None` if one of them cannot be compared.
-fn compared<'a>(figure: &'a Figure, value: impl Fn(&Series) -> Option<f64>) -> Option<Vec<(&'a str, f64)>> {
+fn compared(figure: &Figure, value: impl Fn(&Series) -> Option<f64>) -> Option<Vec<(&str, f64)>> {
     if figure.series.iter().any(|series| series.unfit.is_some()) {
         return None;
     }
