@@ -110,7 +110,7 @@ impl Relay {
     }
 
     /// As [`run`](Self::run), and `observe` sees each packet that leaves the path: for a distribution finer
-    /// than [`Measured`]'s, or a record of the run.
+    /// than [`Measured`](crate::Measured)'s, or a record of the run.
     ///
     /// # Errors
     /// As [`run`](Self::run).
