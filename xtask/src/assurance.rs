@@ -268,17 +268,7 @@ impl Logged {
 
 /// Leaves a table for `cargo lab publish`; says where.
 fn keep(workspace: &Workspace, name: &str, run: &str, table: Table) -> Result<String> {
-    let root = workspace.root();
-    let date = output(command("date", root).args(["-u", "+%F"]))?.trim().to_owned();
-    let commit = output(command("git", root).args(["rev-parse", "--short=8", "HEAD"])).ok();
-    let results = Results {
-        schema: Results::SCHEMA.to_owned(),
-        date,
-        machine: Machine::read().line(),
-        commit: commit.map(|commit| commit.trim().to_owned()),
-        command: run.to_owned(),
-        tables: vec![table],
-    };
+    let results = Results { tables: vec![table], ..Results::today(&Machine::read().line(), run) };
     let path = workspace.target("assurance").join(name).with_extension("json");
     fs::write(&path, results.to_text()?)?;
     Ok(path.display().to_string())

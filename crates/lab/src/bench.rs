@@ -11,7 +11,7 @@ use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
@@ -217,7 +217,7 @@ impl Asked {
         let mut file = self.json.as_ref().map(|path| create(path, self.force)).transpose()?;
         let machine = Machine::read().line();
         println!("{machine}\n");
-        let mut results = results(&machine, command);
+        let mut results = Results::today(&machine, command);
         let mut failed = Vec::new();
         for (name, measure) in sections.iter().filter(|(name, _)| self.wants(name)) {
             println!("## {name}\n");
@@ -250,23 +250,6 @@ impl Asked {
             println!("{met} met, {missed} missed, {inconclusive} inconclusive");
         }
         failed.into_iter().next().map_or(Ok(()), Err)
-    }
-}
-
-/// A results file of today, without tables.
-pub fn results(machine: &str, command: &str) -> Results {
-    let said = |program: &str, arguments: &[&str]| {
-        let output =
-            Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
-        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    Results {
-        schema: Results::SCHEMA.to_owned(),
-        date: said("date", &["-u", "+%F"]).unwrap_or_default(),
-        machine: machine.to_owned(),
-        commit: said("git", &["rev-parse", "--short=8", "HEAD"]),
-        command: command.to_owned(),
-        tables: Vec::new(),
     }
 }
 

@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn files() -> BTreeMap<String, Results> {
-        let mut results = crate::bench::results("Linux 6.18", "cargo bench");
+        let mut results = Results::today("Linux 6.18", "cargo bench");
         let mut table = Table::new("W3", &[("who", 0), ("ns", 1), ("bytes", 0)]);
         table.row(["wheel".into(), 18.25.into(), 36.0.into()]);
         table.row(["heap".into(), 40.0.into(), 24.0.into()]);
