@@ -2,6 +2,8 @@
 //! its folder of [`commands`](crate::commands).
 
 mod clients;
+mod help;
+pub(crate) mod mistake;
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -15,39 +17,42 @@ use softtimers_measure::units;
 use crate::run::output::Output;
 
 pub(crate) use clients::ClientArgs;
+pub(crate) use help::{OTHER, lay_out};
 pub(crate) use softtimers_load::generate::MacAddress;
 
 /// How to print, for every command that reports.
 #[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Exit with 1 unless this holds: a key of the JSON object, one of < <= > >= ==, a number
+    /// Exit with 1 unless COND, such as 'gap_ns.p99<60000'
     ///
-    /// Dots reach into objects: 'gap_ns.p99<60000'. May be repeated.
+    /// A key of the JSON object, with dots for nesting; one of < <= > >= ==; and a number in the key's unit. Repeatable.
     #[arg(long = "assert", value_name = "COND")]
     pub(crate) assertions: Vec<Assertion>,
 
-    /// Leave out Landlock and the filter of system calls, which confine what takes packets of strangers
+    /// Run without the sandbox (Landlock and a system call filter)
     ///
-    /// User, capabilities and no_new_privs are given up all the same.
-    #[arg(long)]
+    /// The sandbox confines the code that handles packets from strangers. User, capabilities and no_new_privs are given
+    /// up all the same.
+    #[arg(long, help_heading = OTHER, hide_short_help = true)]
     pub(crate) no_sandbox: bool,
 }
 
 /// How to print, for a command that runs on.
 #[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct StreamArgs {
     /// What holds for every report.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 
-    /// Print a line of JSON a second, and at the end the object of --json on a line
+    /// Print a line of JSON a second, then the --json object
     ///
-    /// Each line has the figures of its interval and those of the run so far. It is written beside the run; a
-    /// reader that goes away ends the run.
+    /// Each line has the figures of its second and those of the run so far. A reader that closes the pipe ends the run.
     #[arg(long, conflicts_with = "json")]
     pub(crate) json_stream: bool,
 }
@@ -55,12 +60,12 @@ pub(crate) struct StreamArgs {
 /// When a run ends.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct EndArgs {
-    /// End after this time
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    /// Stop after this time: 10 (seconds), 500ms, 2min
+    #[arg(short = 't', long, value_name = "TIME", value_parser = units::run_time, display_order = 3)]
     pub(crate) duration: Option<Duration>,
 
-    /// End after this many datagrams, or frames of an interface
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Stop after N datagrams or frames
+    #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), display_order = 4)]
     pub(crate) count: Option<u64>,
 }
 

@@ -21,8 +21,9 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use softtimers_measure::child;
-use softtimers_measure::failure::{Exit, Failure, one_line};
+use softtimers_measure::failure::{Exit, Failure};
 
+use crate::args::{lay_out, mistake};
 use crate::run::carry_out;
 use crate::run::output::{Output, print, say};
 
@@ -53,6 +54,7 @@ use wan::self_test::SelfTest;
 /// passes, and wakes the kernel only when it must. `send` shows it; `recv` measures it from outside.
 #[derive(Parser, Debug)]
 #[command(name = "softtimers", version, propagate_version = true, after_help = Exit::HELP, max_term_width = 100)]
+#[command(mut_subcommands(|command| lay_out(command, "softtimers")))]
 pub(crate) struct Cli {
     /// End with this process, which must be the parent
     #[arg(long, value_name = "PID", hide = true)]
@@ -66,34 +68,74 @@ pub(crate) struct Cli {
 /// The subcommands.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Send UDP datagrams at an even rate, or after a pattern
+    /// Send UDP datagrams at an even rate or in a pattern
+    ///
+    /// Reports how late each datagram left against its scheduled time, and how even the gaps between them were. Run
+    /// `softtimers recv` at the other end to see how they arrive.
     Send(SendArgs),
-    /// Receive such traffic and tell how evenly it came
+    /// Receive UDP datagrams from `send` and report jitter, loss and reordering
+    ///
+    /// Gaps are measured with the kernel's receive timestamps, so the receiver can sleep between batches. No root is
+    /// needed. Without --duration, --count or --once it runs until Ctrl-C.
     Recv(RecvArgs),
-    /// Send with the times and lengths of a recording: pcap, pcapng or lines of t_us,len
+    /// Send with the times and sizes of a recording: pcap, pcapng or lines of t_us,len
+    ///
+    /// Sends one UDP flow whose datagrams leave at the times of the recorded packets and are as long on the wire. The
+    /// recorded addresses, ports and contents are not read.
     Replay(ReplayArgs),
-    /// Emulate a network path between two addresses: delay, rate, queue, loss; no root
+    /// Emulate a network path: delay, rate, queue, loss; no root
+    ///
+    /// What comes in at --listen goes out to --to after the delay, rate, queue and loss of the path, and answers come back
+    /// the same way. `Up` is from the clients to --to, `down` is back. Without settings the path is a perfect wire.
     Wan(Box<WanArgs>),
-    /// Forward between two interfaces, or relay UDP datagrams without root, so that overload is survived
+    /// Forward between two interfaces, or relay UDP without root; stable under overload
+    ///
+    /// Between two interfaces it is a cable, or with --routed a router for IPv4 and IPv6. With --udp it relays datagrams
+    /// to --to, and answers go back to the client. In overload a quota bounds each turn, and packets are dropped in the
+    /// ring or receive buffer before any work was spent on them.
     Forward(Box<ForwardArgs>),
-    /// Write what passes an interface to a file of pcapng, no later than asked for
+    /// Capture an interface to pcapng with a bounded delay
+    ///
+    /// Records the frames that an interface receives and sends, with the kernel's timestamps in nanoseconds. Drops are
+    /// counted where they happen and written into the file. Needs CAP_NET_RAW to open the interface, and gives up all
+    /// privileges then. Without --duration or --count it runs until Ctrl-C.
     Capture(Box<CaptureArgs>),
-    /// Measure how often the kernel passes trigger states, by eBPF
+    /// Measure how often the kernel passes trigger states, with eBPF
+    ///
+    /// Between two trigger states nothing checks a clock, so this interval is how late a soft timer in the kernel would
+    /// be. Needs CAP_BPF and CAP_PERFMON (root has both), and Linux 5.8 with BTF. For a program built on softtimers no
+    /// privilege is needed: see `Intervals` of the library, and `trigger_interval_ns` of `softtimers send --json`.
     Probe(ProbeArgs),
     /// Run the papers' experiments on a simulated machine
     #[command(subcommand)]
     Sim(SimArgs),
     /// Measure what timers cost on this machine, and whether softtimers would help
+    ///
+    /// Sends the same paced stream by eight methods, from a busy loop and from an idle one, and has an independent
+    /// receiver on loopback judge them. Takes half a minute and no root. It may tell you that you don't need softtimers.
     Doctor(DoctorArgs),
-    /// Find a receiver's loss-free rate, and what becomes of it beyond; no root
+    /// Find a receiver's loss-free rate, then push past it; no root
+    ///
+    /// Finds the highest rate at which a receiver loses nothing, offers up to five times as much, and reports the behaviour
+    /// under overload: ideal, stable or livelock. Sender and receiver are processes of this machine, on two CPUs and over
+    /// loopback. Takes about 20 s.
     Bench(Box<BenchArgs>),
-    /// Measure what holds a computation up on this machine, and what it does to a job of many nodes
+    /// Measure what delays a computation on this machine, and what that costs a job of many nodes
+    ///
+    /// Repeats a computation of 1 ms on one CPU, and reports how long each took and what was in its way; then how much
+    /// slower a job is that waits for the slowest of many such nodes in each phase (Tsafrir, Etsion and Feitelson 2005).
+    /// It keeps the CPU busy for as long as it runs.
     Noise(NoiseArgs),
-    /// Make a report of everything: this machine and the papers, in one file of HTML
+    /// Write a report of this machine beside the papers: one HTML file
+    ///
+    /// Measures this machine with the other commands, simulates the papers' experiments, and shows both beside the papers'
+    /// own figures. The HTML file needs no network and no scripts; the same as Markdown and JSON lies beside it. Takes five
+    /// to ten minutes and the whole machine, or less than one with --quick. No root is needed; what needs it is left out
+    /// with the reason.
     Report(ReportArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
-    /// Print the manual page of this command, or of a subcommand
+    /// Print the manual page of a command
     Man(ManArgs),
     /// The load side of `send --busy echo`
     #[command(hide = true)]
@@ -107,9 +149,10 @@ pub(crate) enum Command {
 ///
 /// A failure is one line on stderr; stdout then has only what a run that was finished found.
 pub(crate) fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
-    let cli = match Cli::try_parse_from(line) {
+    let line = mistake::with_negative_values(line);
+    let cli = match Cli::try_parse_from(&line) {
         Ok(cli) => cli,
-        Err(error) => return refused(&error),
+        Err(error) => return refused(&error, &line),
     };
     match cli.with_parent.map_or(Ok(()), child::end_with).and_then(|()| dispatch(&cli.command)) {
         Ok(()) => Exit::Ok,
@@ -150,8 +193,8 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
     }
 }
 
-/// Help goes out whole; a mistake becomes one line, as every other failure.
-fn refused(error: &clap::Error) -> Exit {
+/// Help goes out whole; of a mistake only what is wrong, and clap's tips.
+fn refused(error: &clap::Error, line: &[OsString]) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // Only a closed pipe is likely to go wrong here, and that is success.
@@ -163,19 +206,10 @@ fn refused(error: &clap::Error) -> Exit {
             Exit::Usage
         }
         _ => {
-            say(format_args!("softtimers: {}", shortened(&error.to_string())));
+            say(format_args!("softtimers: {}", mistake::message(error, line)));
             Exit::Usage
         }
     }
-}
-
-/// The message of a clap error without the usage and the hints that follow it.
-fn shortened(message: &str) -> String {
-    let message = message.strip_prefix("error: ").unwrap_or(message);
-    let end = ["\n\nUsage:", "\n\nFor more"].iter().filter_map(|hint| message.find(hint)).min();
-    let lines =
-        message[..end.unwrap_or(message.len())].lines().map(str::trim).filter(|line| !line.is_empty());
-    one_line(&lines.collect::<Vec<_>>().join(" "))
 }
 
 #[cfg(test)]
@@ -183,10 +217,6 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-
-    fn message(line: &[&str]) -> String {
-        shortened(&Cli::try_parse_from(line).unwrap_err().to_string())
-    }
 
     #[test]
     fn the_definition_is_consistent() {
@@ -204,26 +234,5 @@ mod tests {
             assert_eq!(lines.len(), 2, "{name}");
             lines.into_iter().for_each(|line| drop(Cli::try_parse_from(line.split(' ')).unwrap()));
         }
-    }
-
-    #[test]
-    fn mistakes_become_one_line() {
-        let zero = message(&["softtimers", "send", "127.0.0.1:9", "--rate", "0pps"]);
-        assert_eq!(
-            zero,
-            "invalid value '0pps' for '--rate <RATE>': must be above zero, such as 10kpps or 100Mbit"
-        );
-        let missing = message(&["softtimers", "send", "127.0.0.1:9"]);
-        assert!(
-            missing.starts_with("the following required arguments were not provided: <--rate"),
-            "{missing}"
-        );
-        let timer = message(&["softtimers", "send", "127.0.0.1:9", "--rate", "1pps", "--timer", "hourglass"]);
-        assert_eq!(
-            timer,
-            "invalid value 'hourglass' for '--timer <TIMER>' [possible values: soft, loop, pwait2, ms, timerfd, signal, tick, thread, spin, kernel, off]"
-        );
-        let newline = message(&["softtimers", "recv", "127.0.0.1:9", "--duration", "1\n2"]);
-        assert!(!newline.contains('\n'));
     }
 }

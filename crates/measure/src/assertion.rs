@@ -52,7 +52,7 @@ impl Assertion {
     /// first element stands for all.
     ///
     /// # Errors
-    /// A usage failure that lists the keys, if it has not, or if it is no number.
+    /// A usage failure that names the nearest keys, or all if none is near; also if the key is no number.
     pub fn check_key(&self, example: &Value, rows: Option<&str>) -> Result<(), Failure> {
         match self.find(example, rows) {
             Some(Value::Number(_) | Value::Null) => Ok(()),
@@ -60,11 +60,12 @@ impl Assertion {
             None => {
                 let mut known = Vec::new();
                 numeric_keys(example, "", &mut known);
-                Err(Failure::usage(format_args!(
-                    "--assert '{self}': no key {}; known are {}",
-                    self.key,
-                    known.join(", ")
-                )))
+                let (key, near) = (&self.key, nearest(&self.key, &known).join(", "));
+                Err(Failure::usage(if near.is_empty() {
+                    format!("--assert '{self}': no key {key}; known are {}", known.join(", "))
+                } else {
+                    format!("--assert '{self}': no key {key}; did you mean {near}? --json shows all keys")
+                }))
             }
         }
     }
@@ -185,6 +186,24 @@ fn numeric_keys(value: &Value, path: &str, keys: &mut Vec<String>) {
     }
 }
 
+/// Those of `known` that somebody may have meant by `typed`, nearest first, three at the most: spelled nearly alike, or
+/// alike up to the object that they belong to.
+fn nearest<'a>(typed: &str, known: &'a [String]) -> Vec<&'a str> {
+    let alike = |known: &str| {
+        let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
+        let parts = if typed.contains('.') { 0.0 } else { strsim::jaro_winkler(typed, &last(known)) };
+        // A key below another one is not as near as that one itself.
+        strsim::jaro_winkler(typed, known).max(parts - 0.01)
+    };
+    let mut near: Vec<_> = known.iter().map(|key| (alike(key), key.as_str())).collect();
+    near.retain(|&(alike, _)| alike > ALIKE);
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    near.into_iter().take(3).map(|(_, key)| key).collect()
+}
+
+/// One typing error in four letters, or an unfinished word, and little more.
+const ALIKE: f64 = 0.85;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,13 +240,35 @@ mod tests {
         let check = |text: &str, report| text.parse::<Assertion>().unwrap().check_key(report, None);
         let unknown = check("snet>1", &report).unwrap_err();
         assert_eq!(unknown.exit(), Exit::Usage);
-        assert_eq!(unknown.to_string(), "--assert 'snet>1': no key snet; known are config.size, none, sent");
+        assert_eq!(
+            unknown.to_string(),
+            "--assert 'snet>1': no key snet; did you mean sent? --json shows all keys"
+        );
+        let far = check("weight>1", &report).unwrap_err().to_string();
+        assert_eq!(far, "--assert 'weight>1': no key weight; known are config.size, none, sent");
         assert_eq!(
             check("schema>1", &report).unwrap_err().to_string(),
             "--assert 'schema>1': schema is no number"
         );
         assert_eq!(check("config>1", &report).unwrap_err().exit(), Exit::Usage);
         assert_eq!(check("none>1", &report), Ok(()));
+    }
+
+    #[test]
+    fn the_nearest_keys_are_named_first() {
+        let known =
+            ["back_to_back", "gap_ns.p50", "gap_ns.p99", "gap_ns.p999", "late_ns.p99", "lost", "received"];
+        let known = known.map(str::to_owned);
+        for (typed, near) in [
+            ("recieved", &["received"][..]),
+            ("backtoback", &["back_to_back"]),
+            ("p99", &["gap_ns.p99", "late_ns.p99", "gap_ns.p999"]),
+            ("gap_ns.p9", &["gap_ns.p99", "gap_ns.p999", "gap_ns.p50"]),
+            ("loss", &["lost"]),
+            ("latency", &[]),
+        ] {
+            assert_eq!(nearest(typed, &known), near, "{typed}");
+        }
     }
 
     #[test]

@@ -77,6 +77,26 @@ pub fn positive_duration(text: &str) -> Result<Duration, UnitError> {
     DURATION.parse_positive(text).map(Duration::from_nanos)
 }
 
+/// The length of a run, above zero: as [`positive_duration`], but a number without a unit is seconds. Only for a time that
+/// nobody means in microseconds.
+///
+/// ```
+/// use std::time::Duration;
+/// use softtimers_measure::units;
+///
+/// assert_eq!(units::run_time("10"), Ok(Duration::from_secs(10)));
+/// assert_eq!(units::run_time("500ms"), Ok(Duration::from_millis(500)));
+/// ```
+///
+/// # Errors
+/// As [`positive_duration`], but for a number without a unit.
+pub fn run_time(text: &str) -> Result<Duration, UnitError> {
+    match positive_duration(text) {
+        Err(UnitError { problem: Problem::NoUnit, .. }) => positive_duration(&format!("{text}s")),
+        outcome => outcome,
+    }
+}
+
 /// Packets or bits a second, above zero: `10kpps`, `83333pps`, `100Mbit`. Case does not matter.
 ///
 /// # Errors
@@ -181,6 +201,7 @@ pub struct UnitError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Problem {
     NoNumber,
+    Negative,
     NoUnit,
     UnknownUnit,
     NotWhole,
@@ -193,6 +214,7 @@ impl fmt::Display for UnitError {
         let Quantity { noun, base, most, example, units } = self.allowed;
         match self.problem {
             Problem::NoNumber => write!(f, "not {noun}; write a number and a unit, such as {example}"),
+            Problem::Negative => write!(f, "{noun} can't be negative"),
             Problem::NoUnit | Problem::UnknownUnit => {
                 let what = if self.problem == Problem::NoUnit { "no unit" } else { "unknown unit" };
                 write!(f, "{what}; {noun} ends in ")?;
@@ -224,6 +246,9 @@ struct Quantity {
 impl Quantity {
     fn parse(&'static self, text: &str) -> Result<u64, UnitError> {
         let error = |problem| UnitError { problem, allowed: self };
+        if text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
+            return Err(error(Problem::Negative));
+        }
         let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(split);
         let number = Decimal::parse(number).map_err(error)?;
@@ -395,6 +420,20 @@ mod tests {
             "not a duration; write a number and a unit, such as 12us or 1.5ms"
         );
         assert_eq!(message(percent("101%")), "too large; a share is at most 100%");
+        assert_eq!(message(duration("-1ms")), "a duration can't be negative");
+        assert_eq!(message(rate("-5pps")), "a rate can't be negative");
+        assert!(message(duration("-ms")).starts_with("not a duration"));
+    }
+
+    #[test]
+    fn only_the_length_of_a_run_has_seconds_without_saying_so() {
+        assert_eq!(run_time("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(run_time("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(run_time("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(message(run_time("0")), "must be above zero, such as 12us or 1.5ms");
+        assert_eq!(message(run_time("-1")), "a duration can't be negative");
+        assert!(message(run_time("1e3")).starts_with("unknown unit"));
+        assert!(message(positive_duration("10")).starts_with("no unit"));
     }
 
     #[test]

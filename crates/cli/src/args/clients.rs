@@ -12,26 +12,29 @@ use crate::address;
 
 /// Who may be a client, for how long, and how much it may be answered.
 #[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Clients")]
 pub(crate) struct ClientArgs {
-    /// The most clients at once; of datagrams, a new one then takes the place of the one with the least use
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub(crate) clients: u32,
-
-    /// Forget a client that has sent nothing for so long
-    #[arg(long, value_name = "TIME", default_value = "2min", value_parser = units::positive_duration)]
-    pub(crate) client_timeout: Duration,
-
-    /// Send clients in this network all that comes for them; may be repeated. Loopback is always trusted
+    /// Network whose clients get all answers, besides loopback
     ///
-    /// Anybody may send datagrams with somebody else's address. So a client is sent at most three times the bytes, and the
-    /// datagrams, that it has sent, for life, and its prefix at most --answers-per-prefix, unless it is trusted. Trust
+    /// Repeatable. Anybody may send datagrams with somebody else's address. So a client that is not trusted is sent at most three times
+    /// the bytes, and the datagrams, that it has sent, for life, and its prefix at most --answers-per-prefix. Trust
     /// networks whose addresses nobody elsewhere can send with. Downloads need it, and so do protocols that answer one
     /// request by more than three datagrams.
     #[arg(long, value_name = "CIDR", value_parser = address::network)]
     pub(crate) trust: Vec<IpNet>,
 
-    /// Answers a second to all clients of a prefix that is not trusted: an IPv4 /24, an IPv6 /56
-    #[arg(long, value_name = "RATE", default_value = "1kpps", value_parser = answers)]
+    /// Most clients at once: 1 to 65536
+    ///
+    /// Of UDP clients, a new one then replaces the one with the least traffic.
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536), hide_short_help = true)]
+    pub(crate) clients: u32,
+
+    /// Forget a client that has sent nothing for this time
+    #[arg(long, value_name = "TIME", default_value = "2min", value_parser = units::positive_duration, hide_short_help = true)]
+    pub(crate) client_timeout: Duration,
+
+    /// Answers a second to a prefix that is not trusted: an IPv4 /24, an IPv6 /56
+    #[arg(long, value_name = "RATE", default_value = "1kpps", value_parser = answers, hide_short_help = true)]
     pub(crate) answers_per_prefix: Rate,
 }
 

@@ -9,7 +9,7 @@ use crate::commands::Cli;
 /// `softtimers completions`.
 #[derive(Args, Debug, Clone)]
 #[command(
-    after_help = "Example:\n  softtimers completions bash > ~/.local/share/bash-completion/completions/softtimers"
+    after_long_help = "Example:\n  softtimers completions bash > ~/.local/share/bash-completion/completions/softtimers"
 )]
 pub(crate) struct CompletionsArgs {
     /// The shell
@@ -18,7 +18,7 @@ pub(crate) struct CompletionsArgs {
 
 /// `softtimers man`.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = "Example:\n  softtimers man send | man -l -")]
+#[command(after_long_help = "Example:\n  softtimers man send | man -l -")]
 pub(crate) struct ManArgs {
     /// The subcommand, and one of its own: `send`, `sim hip`; without any, the page of softtimers(1)
     #[arg(value_name = "COMMAND")]

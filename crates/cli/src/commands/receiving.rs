@@ -13,26 +13,33 @@ use softtimers_measure::units;
 
 /// When it looks, and how much it may do at once.
 #[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Polling")]
 pub(crate) struct ReceivingArgs {
-    /// When it looks for packets
+    /// When to look for packets
     #[arg(long, default_value_t, value_parser = modes())]
     pub(crate) mode: Mode,
 
-    /// Packets that each input may have in one turn; not for the mode naive
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_QUOTA, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub(crate) quota: u32,
-
-    /// Packets wanted in a poll, on average [default: 5]; for the modes poll and hybrid
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
-    pub(crate) aggregate: Option<u32>,
-
-    /// The longest that a packet waits for a poll [default: 200us; of hip, 1ms]; not for the modes without polls
+    /// Longest wait for a poll [default: 200us; hip: 1ms]
+    ///
+    /// For the modes that poll.
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub(crate) max_delay: Option<Duration>,
 
-    /// Leave the rest of a processor to others: a share of each 10 ms, such as 50%; not for the mode naive
+    /// CPU share for input, of each 10 ms: 50%
+    ///
+    /// Not with --mode naive.
     #[arg(long, value_name = "SHARE", value_parser = units::percent)]
     pub(crate) cpu_limit: Option<Percent>,
+
+    /// Packets that each input may take in one turn: 1 to 65536
+    ///
+    /// Not with --mode naive.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_QUOTA, value_parser = clap::value_parser!(u32).range(1..=65_536), hide_short_help = true)]
+    pub(crate) quota: u32,
+
+    /// Packets wanted per poll on average (--mode poll, hybrid): 1 to 1024 [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024), hide_short_help = true)]
+    pub(crate) aggregate: Option<u32>,
 }
 
 impl ReceivingArgs {
@@ -94,11 +101,11 @@ fn modes() -> impl TypedValueParser<Value = Mode> {
 }
 
 const HELP: [(&str, &str); 5] = [
-    ("poll", "Polls only: at the interval that finds --aggregate datagrams, --max-delay at the longest"),
-    ("interrupt", "Sleeps whenever nothing is there, and is woken up for what comes then"),
-    ("hip", "As the mean and the spread of the gaps promise (Dovrolis et al. 2001)"),
-    ("hybrid", "Polls while --aggregate datagrams come within --max-delay, else wake-ups"),
-    ("naive", "Takes all there is before it sends anything, without a quota: to see what the others are for"),
+    ("poll", "Polls only, at the interval that finds --aggregate packets, at most --max-delay"),
+    ("interrupt", "Sleeps when nothing is there, and is woken by the next packet"),
+    ("hip", "Predicts the next packet from the mean and spread of the gaps (Dovrolis et al. 2001)"),
+    ("hybrid", "Polls while --aggregate packets come within --max-delay, else sleeps"),
+    ("naive", "Takes all there is before it sends anything, without a quota: shows what the others are for"),
 ];
 
 /// What stands for no quota typed.

@@ -60,12 +60,14 @@ pub fn stop(process: u32) {
     }
 }
 
-/// A failure as scripts rely on it: this exit code, one line on stderr, nothing on stdout.
+/// A failure as scripts rely on it: this exit code, one line on stderr with tips below it, nothing on stdout.
 pub fn refusal(output: &Output, exit: i32) -> String {
     let message = stderr(output);
     assert_eq!(output.status.code(), Some(exit), "{message}");
     assert!(output.stdout.is_empty(), "stdout: {}", String::from_utf8_lossy(&output.stdout));
-    assert!(message.starts_with("softtimers: ") && message.trim_end().lines().count() == 1, "{message:?}");
+    let mut lines = message.trim_end().lines();
+    let is_one = lines.next().is_some_and(|line| line.starts_with("softtimers: "));
+    assert!(is_one && lines.all(|tip| tip.starts_with("  ")), "{message:?}");
     message
 }
 

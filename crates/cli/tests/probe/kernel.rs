@@ -130,7 +130,7 @@ fn what_there_is_not_is_refused() {
         message.contains("sundial") && message.contains("soft_interrupt, timer, inter_processor"),
         "{message}"
     );
-    assert!(refusal(&run("probe --cpu 999"), 2).contains("--cpu 999: the processors are 0 to "));
+    assert!(refusal(&run("probe --cpu 999"), 2).contains("--cpu 999: the CPUs are 0 to "));
     assert!(refusal(&run("probe --samples 64000001"), 2).contains("64000001"));
     assert!(refusal(&run("probe --duration 1s --assert cpus.0.nonsense>1"), 2).contains("nonsense"));
 }

@@ -12,59 +12,59 @@ use crate::commands::receiving::{self, ReceivingArgs};
 use crate::run::output::Output;
 
 /// `softtimers bench`.
-///
-/// Finds the highest rate at which a receiver loses nothing, then offers it up to five times what it can do, and says
-/// which of three kinds it is: ideal, realisable or livelock. Sender and receiver are processes of this machine, on two
-/// processors and over loopback; it takes about 20 s and needs no privileges. In the mode naive it receives first, everything at hand,
-/// by an epoll and a receive for each datagram.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = BENCH_EXAMPLES)]
+#[command(after_long_help = BENCH_EXAMPLES)]
 pub(crate) struct BenchArgs {
     /// As in `forward`.
     #[command(flatten)]
     pub(crate) receiving: ReceivingArgs,
 
-    /// One: each datagram is filtered and sent on before the next is taken. Two: a queue lies between, and the
-    /// second stage is a thread of its own on the same processor
-    #[arg(long, value_name = "1|2", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    /// 1: filter each datagram and send it on before the next; 2: queue it for a second thread on the same CPU
+    #[arg(long, value_name = "1|2", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2), help_heading = RECEIVER)]
     pub(crate) stages: u8,
 
-    /// Rules that the filter compares each datagram with, 0 to 10000000. What they cost here is measured and reported
-    #[arg(long, value_name = "RULES", default_value_t = 20_000, value_parser = work)]
+    /// Rules that each datagram is compared with: 0 to 10000000; their cost is measured and reported
+    #[arg(long, value_name = "RULES", default_value_t = 20_000, value_parser = work, help_heading = RECEIVER)]
     pub(crate) work: u32,
 
-    /// Datagrams sent back to back; more where the sender cannot reach a rate otherwise, which is reported
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) burst: u32,
-
-    /// The nice value of the second stage: with 19 the receiver goes first whenever it wants to, as interrupts do
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=19))]
+    /// Nice value of the second stage: 0 to 19; with 19 the receiver always goes first, as interrupts do
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=19), help_heading = RECEIVER, hide_short_help = true)]
     pub(crate) nice: Option<u8>,
 
-    /// What else wants the receiver's processor
-    #[arg(long, value_enum, default_value_t)]
+    /// Other load on the receiver's CPU
+    #[arg(long, value_enum, default_value_t, help_heading = RECEIVER)]
     pub(crate) beside: Beside,
 
-    /// Ask for a receive buffer of this size; the system may grant less
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = units::bytes)]
+    /// Receive buffer to ask for: 4KiB to 1GiB; the system may grant less
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = units::bytes, help_heading = RECEIVER, hide_short_help = true)]
     pub(crate) recv_buffer: u64,
 
-    /// How long each trial sends, or how many datagrams: 500ms, 10000
-    #[arg(long, value_name = "TIME|N", default_value = "500ms", value_parser = trial)]
-    pub(crate) trial: TrialLength,
-
-    /// Multiples of what the receiver can do, to be offered: 0 to 100
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "0.2,0.5,0.8,1,1.25,1.5,2,3,5", value_parser = multiple)]
+    /// Rates to offer, as multiples of the loss-free rate: 0 to 100
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "0.2,0.5,0.8,1,1.25,1.5,2,3,5", value_parser = multiple, help_heading = LOAD)]
     pub(crate) rates: Vec<f64>,
 
-    /// Offer these rates instead, and search for none; 0pps to let the receiver idle
-    #[arg(long, value_name = "RATE,…", value_delimiter = ',', conflicts_with = "rates", value_parser = rate)]
+    /// Rates to offer instead, without a search; 0pps to let the receiver idle
+    #[arg(long, value_name = "RATE,…", value_delimiter = ',', conflicts_with = "rates", value_parser = rate, help_heading = LOAD)]
     pub(crate) at: Vec<u64>,
+
+    /// Length of each trial: a time (20ms to 60s) or a number of datagrams
+    #[arg(long, value_name = "TIME|N", default_value = "500ms", value_parser = trial, help_heading = LOAD)]
+    pub(crate) trial: TrialLength,
+
+    /// Datagrams sent back to back: 1 to 64
+    ///
+    /// More where the sender cannot reach a rate otherwise, which is reported.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = LOAD, hide_short_help = true)]
+    pub(crate) burst: u32,
 
     /// How to print.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
+
+/// The groups of its own flags.
+const RECEIVER: &str = "Receiver";
+const LOAD: &str = "Offered load";
 
 /// `--beside`.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]

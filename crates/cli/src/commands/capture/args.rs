@@ -12,75 +12,78 @@ use softtimers_net::packet::Filter;
 
 use super::filter;
 use super::sink::{Rotate, SinkConfig};
-use crate::args::{EndArgs, StreamArgs};
+use crate::args::{EndArgs, OTHER, StreamArgs};
 use crate::run::output::Output;
 use crate::run::privileges::user::User;
 use softtimers_load::traffic::End;
 
 /// `softtimers capture`.
-///
-/// Frames that an interface receives and sends, with the kernel's times in nanoseconds. What is lost is counted at
-/// each place, and written into the file. It needs CAP_NET_RAW to open the interface, and gives up all privileges
-/// then. Without --duration or --count it ends with Ctrl-C.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = CAPTURE_EXAMPLES)]
+#[command(after_long_help = CAPTURE_EXAMPLES, next_help_heading = "Capture")]
+#[command(mut_arg("duration", |arg| arg.help("Stop after this time: 10 (seconds), 500ms, 2min [default: run until Ctrl-C]")))]
+#[command(mut_arg("count", |arg| arg.help("Stop after N frames in the file")))]
+#[command(group(clap::ArgGroup::new("where").required(true).args(["interface", "positional"])))]
 pub(crate) struct CaptureArgs {
-    /// The interface: Ethernet, or lo
+    /// Interface: Ethernet, or lo; the same as -i
     #[arg(value_name = "INTERFACE", value_parser = NonEmptyStringValueParser::new())]
-    pub(crate) interface: String,
+    pub(crate) positional: Option<String>,
 
-    /// The file, of pcapng; '-' for stdout
-    #[arg(short = 'w', long = "write", value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    /// Interface to capture: Ethernet, or lo
+    #[arg(short = 'i', long, value_name = "INTERFACE", value_parser = NonEmptyStringValueParser::new(), display_order = 1)]
+    pub(crate) interface: Option<String>,
 
-    /// Write over a file that exists
-    #[arg(long)]
+    /// File to write, pcapng; - for stdout [default: INTERFACE.pcapng]
+    #[arg(short = 'w', long = "write", value_name = "FILE", display_order = 2)]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Overwrite a file that exists
+    #[arg(long, display_order = 5)]
     pub(crate) force: bool,
 
-    /// The longest until a frame is in the file, from 20us to 10s
+    /// Start another file before one exceeds a size (from 1MiB) or a time (from 1s)
     ///
-    /// Half of it is the time between two looks at the ring; the rest is for the wake-up, and for writing.
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::positive_duration)]
-    pub(crate) max_delay: Duration,
+    /// Files are numbered then: trace.pcapng becomes trace-00001.pcapng and so on.
+    #[arg(long, value_name = "SIZE|TIME", value_parser = rotate, display_order = 6)]
+    pub(crate) rotate: Option<Rotate>,
 
-    /// Keep so many bytes of each frame
-    #[arg(long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(14..=262_144))]
-    pub(crate) snaplen: u32,
-
-    /// Keep frames of which this is true, such as 'udp port 53'; tcpdump compiles it, so that must be installed
+    /// Keep frames that match, such as 'udp port 53'; needs tcpdump to compile it
     ///
-    /// It runs as you, whatever --user says: under sudo as the user who called sudo, after a login as root as nobody.
-    #[arg(long, value_name = "EXPR")]
+    /// tcpdump runs as you, whatever --user says: under sudo as the user who called sudo, after a login as root as nobody.
+    #[arg(long, value_name = "EXPR", display_order = 7)]
     pub(crate) filter: Option<String>,
 
     /// Keep frames by the program in a file, as 'tcpdump -ddd EXPR' prints it
-    #[arg(long, value_name = "FILE", conflicts_with = "filter")]
+    #[arg(long, value_name = "FILE", conflicts_with = "filter", hide_short_help = true, display_order = 8)]
     pub(crate) filter_code: Option<PathBuf>,
 
-    /// Only frames for this machine, and from it
-    #[arg(long)]
+    /// Bytes to keep of each frame: 14 to 262144
+    #[arg(long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(14..=262_144), display_order = 9)]
+    pub(crate) snaplen: u32,
+
+    /// Only frames to and from this machine
+    #[arg(long, display_order = 10)]
     pub(crate) no_promiscuous: bool,
 
-    /// Memory for frames that wait to be looked at, from 64KiB to 1GiB
-    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = units::bytes)]
+    /// Longest time until a frame is in the file: 20us to 10s
+    ///
+    /// The ring is checked twice in this time; the rest is for the wake-up, and for writing.
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::positive_duration, help_heading = BUFFERS)]
+    pub(crate) max_delay: Duration,
+
+    /// Memory for frames that are not written yet: 64KiB to 1GiB
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = units::bytes, help_heading = BUFFERS)]
     pub(crate) ring: u64,
 
-    /// Write by a thread of its own, behind a queue of so many frames, which stops input when three quarters are used
+    /// Write in a second thread, behind a queue of N frames that stops input when 3/4 full: 4 to 65536
     ///
-    /// The network monitor of the livelock paper had one of 32. Without it frames wait in the ring, which is better.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(4..=65_536))]
+    /// The network monitor of the livelock paper had a queue of 32. Without it frames wait in the ring, which is better.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(4..=65_536), help_heading = BUFFERS, hide_short_help = true)]
     pub(crate) queue: Option<u32>,
 
-    /// Begin another file before one is longer than a size (from 1MiB), or after a time (from 1s)
+    /// Become this user once the interface is open: a name or number [default: who called sudo, or nobody]
     ///
-    /// All are numbered then: trace.pcapng stands for trace-00001.pcapng and so on.
-    #[arg(long, value_name = "SIZE|TIME", value_parser = rotate)]
-    pub(crate) rotate: Option<Rotate>,
-
-    /// Become this user once the interface is open, by name or number [default: who called sudo, or nobody]
-    ///
-    /// Also root has no capabilities from then on.
-    #[arg(long, value_name = "USER")]
+    /// root has no capabilities from then on either.
+    #[arg(long, value_name = "USER", help_heading = OTHER, hide_short_help = true)]
     pub(crate) user: Option<String>,
 
     /// When it ends; what is counted are frames in the file.
@@ -136,7 +139,9 @@ impl Capture {
             return Err(Failure::usage(format_args!("--ring {ring}B: 64KiB to 1GiB")));
         }
         let output = Output::from(&args.output);
-        check_file(args, &output)?;
+        let interface = args.interface.as_ref().or(args.positional.as_ref()).cloned().unwrap_or_default();
+        let file = args.file.clone().unwrap_or_else(|| format!("{interface}.pcapng").into());
+        check_file(&file, args.rotate, &output)?;
         let user = to_become(args.user.as_deref())?;
         let filter = match (&args.filter, &args.filter_code) {
             (Some(expression), _) => Some(filter::of_expression(expression)?),
@@ -144,8 +149,8 @@ impl Capture {
             (None, None) => None,
         };
         Ok(Capture {
-            interface: args.interface.clone(),
-            sink: SinkConfig { path: args.file.clone(), force: args.force, rotate: args.rotate },
+            interface,
+            sink: SinkConfig { path: file, force: args.force, rotate: args.rotate },
             max_delay,
             snap_length: args.snaplen,
             filter,
@@ -181,21 +186,24 @@ fn to_become(named: Option<&str>) -> Result<Option<User>, Failure> {
 }
 
 /// What goes to stdout is frames or a report.
-fn check_file(args: &CaptureArgs, output: &Output) -> Result<(), Failure> {
-    if args.file == Path::new("-") {
+fn check_file(file: &Path, rotate: Option<Rotate>, output: &Output) -> Result<(), Failure> {
+    if file == Path::new("-") {
         let prints = output.json || output.stream || !output.assertions.is_empty();
-        if prints || args.rotate.is_some() {
+        if prints || rotate.is_some() {
             return Err(Failure::usage(
                 "-w -: stdout has the frames, so neither --json, --json-stream, --assert nor --rotate",
             ));
         }
         return Ok(());
     }
-    if args.file.file_name().is_none() {
-        return Err(Failure::usage(format_args!("-w '{}': not the name of a file", args.file.display())));
+    if file.file_name().is_none() {
+        return Err(Failure::usage(format_args!("-w '{}': not the name of a file", file.display())));
     }
     Ok(())
 }
+
+/// A group of flags.
+const BUFFERS: &str = "Delay and buffers";
 
 /// What a wake-up takes.
 const SHORTEST: Duration = Duration::from_micros(20);
@@ -218,11 +226,11 @@ fn rotate(text: &str) -> Result<Rotate, String> {
 
 const CAPTURE_EXAMPLES: &str = "\
 Examples:
-  softtimers capture eth0 -w trace.pcapng
-  softtimers capture eth0 -w dns.pcapng --filter 'udp port 53' --duration 1min
-  softtimers capture eth0 -w heads.pcapng --snaplen 68 --max-delay 10ms --rotate 64MiB
-  softtimers capture eth0 -w - --max-delay 200us | tshark -r -
-  softtimers capture eth0 -w t.pcapng --count 30000 --json --assert 'dropped.ring==0'
+  softtimers capture -i lo -t 10
+  softtimers capture -i eth0 -w dns.pcapng --filter 'udp port 53' -t 1min
+  softtimers capture -i eth0 -w heads.pcapng --snaplen 68 --max-delay 10ms --rotate 64MiB
+  softtimers capture -i eth0 -w - --max-delay 200us | tshark -r -
+  softtimers capture -i eth0 -w t.pcapng -c 30000 --json --assert 'dropped.ring==0'
 
 Exit codes:
    0  done, also by Ctrl-C, SIGTERM or SIGHUP; every --assert held

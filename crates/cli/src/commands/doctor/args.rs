@@ -11,26 +11,22 @@ use crate::args::OutputArgs;
 use crate::run::output::Output;
 
 /// `softtimers doctor`.
-///
-/// The same paced stream by eight methods, from a busy loop and from an idle one, judged by an
-/// independent receiver on loopback. It takes about half a minute and needs no privileges. The
-/// verdict may be that you do not need softtimers.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = DOCTOR_EXAMPLES)]
+#[command(after_long_help = DOCTOR_EXAMPLES, next_help_heading = "Trials")]
 pub(crate) struct DoctorArgs {
-    /// Shorter trials: under 10 s in all
+    /// Shorter trials: less than 10 s in all
     #[arg(long, conflicts_with = "duration")]
     pub(crate) quick: bool,
 
     /// Length of each of the twenty trials.
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration, help = trial_help())]
+    #[arg(long, value_name = "TIME", value_parser = units::run_time, help = trial_help())]
     pub(crate) duration: Option<Duration>,
 
-    /// Datagrams the busy loop's echo server takes in one go, 1 to 64
+    /// Datagrams the busy loop's echo server handles in a row: 1 to 64
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) echo_batch: u16,
 
-    /// The gap asked of the idle loop; the busy one always has 40us [default: 40us]
+    /// Interval of the idle loop [default: 40us]; that of the busy loop is always 40us
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub(crate) idle_interval: Option<Duration>,
 

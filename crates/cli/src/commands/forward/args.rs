@@ -17,123 +17,124 @@ use crate::run::output::{Output, say};
 use crate::withheld;
 
 /// `softtimers forward`.
-///
-/// Between two interfaces it is a cable for their frames, or with --routed a router for IPv4 and IPv6; with --udp a relay
-/// of datagrams, which needs no privileges: what comes in there goes out to --to, and answers come back the same way.
-/// In overload a quota bounds each turn, and what is too much is dropped in the ring or the receive buffer, before any
-/// work was done for it.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = FORWARD_EXAMPLES)]
+#[command(after_long_help = FORWARD_EXAMPLES, next_help_heading = INTERFACES)]
+#[command(mut_arg("duration", |arg| arg.help("Stop after this time: 10 (seconds), 500ms, 2min")))]
+#[command(mut_arg("count", |arg| arg.help("Stop after N frames or datagrams").long_help("Stop after N frames at the first interface, or N datagrams of clients")))]
 pub(crate) struct ForwardArgs {
     /// Two Ethernet interfaces to forward between; needs CAP_NET_RAW
     #[arg(value_name = "INTERFACE", num_args = 0..=2, value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["udp", "to", "public", "recv_buffer", "clients", "client_timeout", "trust", "answers_per_prefix"])]
     pub(crate) interfaces: Vec<String>,
 
-    /// How what is forwarded is had [default: packet, or with --udp: udp]
+    /// I/O backend [default: packet, or udp with --udp]
     #[arg(long, value_enum)]
     pub(crate) driver: Option<ForwardDriver>,
 
-    /// Threads that forward, each with a poller and a share of the frames
+    /// Route IPv4 and IPv6, with one next hop on each side
     ///
-    /// A processor for each is wanted, and one more for the rest. Frames of a flow stay with one of them, and in order. Of
-    /// xdp each has some of the interfaces' queues (`ethtool -L`). Not with --count, nor with rules that have a rate:
-    /// nobody counts what all of them do.
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "udp", value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) pollers: u32,
-
-    /// Take interfaces that have an address, the default route or a bridge
-    ///
-    /// What this machine does there itself is disturbed, and who is logged in over it may be shut out.
-    #[arg(long, conflicts_with = "udp")]
-    pub(crate) take: bool,
-
-    /// Route IPv4 and IPv6 instead of passing frames on as they are: each side has one next hop
-    ///
-    /// Hosts must have the router as their gateway. It changes no addresses of packets, and has no table.
+    /// Without it frames pass unchanged, as through a cable. Hosts must have the router as their gateway. It does not translate addresses, and has no routing table.
     #[arg(long, conflicts_with = "udp", requires_all = ["next_hop_a", "next_hop_b"])]
     pub(crate) routed: bool,
 
-    /// The station that routed packets go to at the first interface
-    #[arg(long, value_name = "MAC", requires = "routed", value_parser = mac)]
+    /// Ethernet address that routed packets go to at the first interface
+    #[arg(long, value_name = "MAC", requires = "routed", value_parser = mac, hide_short_help = true)]
     pub(crate) next_hop_a: Option<Mac>,
 
-    /// The station that routed packets go to at the second interface
-    #[arg(long, value_name = "MAC", requires = "routed", value_parser = mac)]
+    /// Ethernet address that routed packets go to at the second interface
+    #[arg(long, value_name = "MAC", requires = "routed", value_parser = mac, hide_short_help = true)]
     pub(crate) next_hop_b: Option<Mac>,
 
-    /// The router's addresses at the first interface: it answers who asks for them, and speaks as them
-    #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1, value_parser = router_address)]
+    /// The router's own addresses at the first interface; it answers ARP and pings for them
+    #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1, value_parser = router_address, hide_short_help = true)]
     pub(crate) address_a: Vec<IpAddr>,
 
-    /// The router's addresses at the second interface
-    #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1, value_parser = router_address)]
+    /// The router's own addresses at the second interface
+    #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1, value_parser = router_address, hide_short_help = true)]
     pub(crate) address_b: Vec<IpAddr>,
 
-    /// Where clients send to; port 0 for any free one. The address in use is printed to stderr
+    /// Forwarding threads: 1 to 64
     ///
-    /// Only addresses of the loopback interface, unless --public is given.
-    #[arg(long, value_name = "LISTEN", requires = "to")]
+    /// Each wants a CPU of its own, and one more for the rest of the system. Frames of a flow stay in one thread, and in
+    /// order. With xdp each thread has some of the interfaces' queues (`ethtool -L`). Not with --count, nor with rules that
+    /// have a rate, since no thread counts for all.
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "udp", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) pollers: u32,
+
+    /// Also take interfaces that this machine uses
+    ///
+    /// Those with an address, the default route or a bridge. This disturbs what the machine itself does there, and may cut off whoever is logged in over it.
+    #[arg(long, conflicts_with = "udp")]
+    pub(crate) take: bool,
+
+    /// Address to listen on: IP:PORT; port 0 for any free one
+    ///
+    /// The address in use is printed to stderr. Only addresses of the loopback interface, unless --public is given.
+    #[arg(long, value_name = "LISTEN", requires = "to", help_heading = DATAGRAMS)]
     pub(crate) udp: Option<String>,
 
-    /// Where their datagrams go
-    #[arg(long, value_name = "ADDR", requires = "udp")]
+    /// Destination of the datagrams: IP:PORT or NAME:PORT
+    #[arg(long, value_name = "ADDR", requires = "udp", help_heading = DATAGRAMS)]
     pub(crate) to: Option<String>,
 
     /// Listen where other machines can reach it; see --trust
-    #[arg(long)]
+    #[arg(long, help_heading = DATAGRAMS)]
     pub(crate) public: bool,
+
+    /// Receive buffer to ask for: 4KiB to 1GiB; the system may grant less
+    ///
+    /// What does not fit is dropped at no cost. In overload a datagram waits in a full buffer for its turn, so a smaller
+    /// one means less delay, and a larger one keeps longer bursts.
+    #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = units::bytes, help_heading = DATAGRAMS, hide_short_help = true)]
+    pub(crate) recv_buffer: u64,
+
+    /// Accept and reject by the rules in this file
+    ///
+    /// It is read again when it changes.     /// A rule is a line: 'on a|b', 'type TYPE', 'protocol PROTOCOL', 'from NET', 'from-port PORTS', 'to NET', 'port
+    /// PORTS', 'length BYTES', 'rate RATE [burst TIME]', any of them, then 'accept' or 'reject'. The first that matches
+    /// decides; the last has no clauses.
+    #[arg(long, value_name = "FILE", help_heading = RULES)]
+    pub(crate) rules: Option<PathBuf>,
+
+    /// Serve Prometheus metrics over HTTP: IP:PORT
+    ///
+    /// Port 0 for any free one. Only addresses of the loopback interface, unless --metrics-public is given.
+    #[arg(long, value_name = "ADDR", help_heading = RULES)]
+    pub(crate) metrics: Option<String>,
+
+    /// Serve metrics where other machines can reach them
+    #[arg(long, requires = "metrics", help_heading = RULES, hide_short_help = true)]
+    pub(crate) metrics_public: bool,
+
+    /// When it ends; what is counted comes in at the first interface, or from clients.
+    #[command(flatten, next_help_heading = RULES)]
+    pub(crate) end: EndArgs,
 
     /// When it looks for packets.
     #[command(flatten)]
     pub(crate) receiving: ReceivingArgs,
 
-    /// Ask for receive buffers of this size; the system may grant less
-    ///
-    /// They are the ring: what they have no room for is dropped at no cost. In overload a datagram waits in a full one
-    /// for its turn, so a smaller one means less delay, and a larger one that longer bursts are kept.
-    #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = units::bytes)]
-    pub(crate) recv_buffer: u64,
-
-    /// Take frames, or datagrams of clients, by the rules of this file, which is read again when it changes
-    ///
-    /// A rule is a line: 'on a|b', 'type TYPE', 'protocol PROTOCOL', 'from NET', 'from-port PORTS', 'to NET', 'port
-    /// PORTS', 'length BYTES', 'rate RATE [burst TIME]', any of them, then 'accept' or 'reject'. The first that holds
-    /// decides; the last has no clauses.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) rules: Option<PathBuf>,
-
-    /// Answer Prometheus at this address, over HTTP; port 0 for any free one
-    ///
-    /// Only addresses of the loopback interface, unless --metrics-public is given.
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) metrics: Option<String>,
-
-    /// Answer Prometheus where other machines can reach it
-    #[arg(long, requires = "metrics")]
-    pub(crate) metrics_public: bool,
-
     /// Whom it serves.
     #[command(flatten)]
     pub(crate) clients: ClientArgs,
-
-    /// When it ends; what is counted comes in at the first interface, or from clients.
-    #[command(flatten)]
-    pub(crate) end: EndArgs,
 
     /// How to print.
     #[command(flatten)]
     pub(crate) output: StreamArgs,
 }
 
+/// The groups of its own flags.
+const INTERFACES: &str = "Between interfaces";
+const DATAGRAMS: &str = "Relay of datagrams";
+const RULES: &str = "Rules, metrics, end";
+
 /// `--driver`.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ForwardDriver {
-    /// Between interfaces, AF_PACKET: a copy of each frame; this machine gets them, too. Needs CAP_NET_RAW
+    /// AF_PACKET: a copy of each frame; this machine gets them, too. Needs CAP_NET_RAW
     Packet,
-    /// Between interfaces, AF_XDP: all frames, before this machine has seen them. Needs CAP_NET_RAW, CAP_NET_ADMIN and
-    /// CAP_BPF
+    /// AF_XDP: all frames, before this machine sees them. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
     Xdp,
-    /// Datagrams, by sockets, with --udp and --to. Needs no privileges
+    /// UDP sockets, with --udp and --to. Needs no privileges
     Udp,
 }
 
@@ -279,7 +280,7 @@ fn given(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
     address::resolve(text).map_err(|refused| refused.of(flag))
 }
 
-/// Nobody else's machine gets to use it by a slip of the hand.
+/// Other machines must not get to use it by accident.
 fn check_listen(flag: &str, address: SocketAddr, allows: &str, public: bool) -> Result<(), Failure> {
     address::check_local(address).map_err(|refused| refused.of(flag))?;
     if public || is_local(address) {

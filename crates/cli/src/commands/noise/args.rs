@@ -14,67 +14,65 @@ use crate::args::OutputArgs;
 use crate::run::output::Output;
 
 /// `softtimers noise`.
-///
-/// A computation that takes 1 ms if nothing holds it up, over and over on one processor: how long it takes, what was in
-/// its way when it took longer, and how much slower a job is that waits for the slowest of many such nodes in each phase
-/// (Tsafrir, Etsion and Feitelson 2005, section 2.2). It keeps a processor busy for as long as it runs.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES, next_help_heading = "Phases")]
 pub(crate) struct NoiseArgs {
-    /// Phases to measure, 100 to 1000000
+    /// Phases to measure: 100 to 1000000
     #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub(crate) phases: u32,
 
-    /// What a phase takes if nothing holds it up, 100us to 10ms
+    /// Length of a phase that nothing delays: 100us to 10ms
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = phase)]
     pub(crate) phase: Duration,
 
-    /// A phase counts as delayed beyond so many times the median, 1 to 100
+    /// A phase counts as delayed beyond TIMES the median: 1 to 100
     #[arg(long, value_name = "TIMES", default_value = "1.6", value_parser = threshold)]
     pub(crate) threshold: f64,
 
-    /// Nodes of the jobs, up to 100000
+    /// Nodes of the jobs, separated by commas: 1 to 100000
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "1,10,100,1000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) nodes: Vec<u32>,
 
-    /// The thread's class; fifo: measure under SCHED_FIFO too, after the ordinary class
+    /// Scheduling class; fifo measures under SCHED_FIFO too, after the ordinary class
     ///
-    /// That takes a privilege. The thread sleeps for 5 ms after every 50 ms, and is killed if it ever runs for 0.5 s
-    /// without.
+    /// SCHED_FIFO takes a privilege. The thread sleeps for 5 ms after every 50 ms, and is killed if it ever runs for 0.5 s
+    /// without a pause.
     #[arg(long, value_name = "CLASS", default_value = "other")]
     pub(crate) class: NoiseClass,
 
-    /// Measure instead what it costs to wake so many times a second: 1Hz to 100kHz [default: 10Hz to 20kHz]
-    ///
-    /// Beside a computation and on an idle processor: by a periodic tick, and by smart timers that are late by at most as
-    /// much.
-    #[arg(long, value_name = "HZ,HZ", num_args = 0..=1, value_delimiter = ',', default_missing_value = RATES, value_parser = frequency, conflicts_with_all = ["phases", "phase", "threshold", "nodes", "class"])]
-    pub(crate) rates: Option<Vec<NonZeroU32>>,
-
-    /// With --rates: how long each way has the processor in a round, 10ms to 10s; at least ten periods
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = turn, requires = "rates")]
-    pub(crate) turn: Duration,
-
-    /// With --rates: rounds, each of the computation alone and of both ways, 1 to 1000
-    #[arg(long, value_name = "N", default_value = "7", value_parser = clap::value_parser!(u32).range(1..=1_000), requires = "rates")]
-    pub(crate) rounds: u32,
-
-    /// With --rates: timers of the application, with periods of 0.1 to 1 s, 0 to 10000
-    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(0..=10_000), requires = "rates")]
-    pub(crate) timers: u32,
-
-    /// Measure on this processor [default: the one it runs on]
+    /// Measure on CPU N [default: the one it runs on]
     #[arg(long, value_name = "N")]
     pub(crate) cpu: Option<usize>,
 
-    /// Draw the same phases of the same measurement
-    #[arg(long, value_name = "N", default_value = "1")]
+    /// Seed of the phases that are drawn for the jobs
+    #[arg(long, value_name = "N", default_value = "1", hide_short_help = true)]
     pub(crate) seed: u64,
+
+    /// Measure the cost of waking up this often instead: 1Hz to 100kHz [default: 10Hz to 20kHz]
+    ///
+    /// Beside a computation and on an idle CPU: by a periodic tick, and by smart timers that are late by at most as much.
+    #[arg(long, value_name = "HZ,HZ", num_args = 0..=1, value_delimiter = ',', default_missing_value = RATES, value_parser = frequency, conflicts_with_all = ["phases", "phase", "threshold", "nodes", "class"], help_heading = WAKE_UPS)]
+    pub(crate) rates: Option<Vec<NonZeroU32>>,
+
+    /// Time that each method has the CPU in a round: 10ms to 10s, and at least ten periods
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = turn, requires = "rates", help_heading = WAKE_UPS)]
+    pub(crate) turn: Duration,
+
+    /// Rounds, each of the computation alone and with both methods: 1 to 1000
+    #[arg(long, value_name = "N", default_value = "7", value_parser = clap::value_parser!(u32).range(1..=1_000), requires = "rates", help_heading = WAKE_UPS)]
+    pub(crate) rounds: u32,
+
+    /// Timers of the application, with periods of 0.1 to 1 s: 0 to 10000
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(0..=10_000), requires = "rates", help_heading = WAKE_UPS)]
+    pub(crate) timers: u32,
 
     /// How to print.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
+
+/// A group of flags.
+const WAKE_UPS: &str = "Cost of wake-ups (--rates)";
 
 /// Scheduling classes to measure under.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -12,42 +12,34 @@ use crate::args::StreamArgs;
 use crate::run::output::Output;
 
 /// `softtimers probe`.
-///
-/// Between two trigger states nothing looks at a clock, so this is how late a soft timer in the kernel
-/// would be: intervals by the source that ended them, those of idleness apart, and what they would be
-/// without each source. BPF programs at the kernel's tracepoints count; they are gone when this process
-/// is. Needs CAP_BPF and CAP_PERFMON (root has both), and Linux 5.8 with BTF.
-///
-/// Of a program built on softtimers the same is known without privilege, from within: see `Intervals` of
-/// the library, and `trigger_interval_ns` and `fired` of `softtimers send --json`.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = PROBE_EXAMPLES)]
+#[command(after_long_help = PROBE_EXAMPLES, next_help_heading = "Probe")]
 pub(crate) struct ProbeArgs {
-    /// End after this time; without it, when the command ends, or on Ctrl-C
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    /// Stop after this time: 10 (seconds), 500ms, 2min [default: until CMD ends]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = units::run_time)]
     pub(crate) duration: Option<Duration>,
 
-    /// Only these processors, separated by commas
+    /// Only these CPUs, separated by commas [default: all]
     #[arg(long, value_name = "N", value_delimiter = ',', num_args = 1)]
     pub(crate) cpu: Option<Vec<u32>>,
 
-    /// Only trigger states of these kinds, separated by commas [default: all]
+    /// Only these kinds of trigger states, separated by commas [default: all]
     ///
-    /// Each costs a tenth of a microsecond or so whenever it is passed.
+    /// Each costs about a tenth of a microsecond every time it is passed.
     #[arg(long, value_name = "NAME", value_delimiter = ',', num_args = 1, value_parser = source)]
     pub(crate) sources: Option<Vec<Source>>,
 
-    /// Keep this many intervals one by one, of all processors together, at most 64 million
+    /// Intervals to keep one by one, of all CPUs together: at most 64 million
     ///
-    /// Medians of windows, and what would be without a source, are those of the first so many.
-    #[arg(long, value_name = "N", default_value_t = 2_000_000, value_parser = clap::value_parser!(u32).range(0..=MOST_SAMPLES))]
+    /// Medians of windows, and the intervals without a source, are those of the first N.
+    #[arg(long, value_name = "N", default_value_t = 2_000_000, value_parser = clap::value_parser!(u32).range(0..=MOST_SAMPLES), hide_short_help = true)]
     pub(crate) samples: u32,
 
     /// How to print.
     #[command(flatten)]
     pub(crate) output: StreamArgs,
 
-    /// Measure while this command runs; what it prints goes to stderr
+    /// Measure while this command runs; its output goes to stderr
     ///
     /// It runs as you: under sudo as the user who called sudo, with their groups and without capabilities; after a login as
     /// root as root.
@@ -78,10 +70,7 @@ impl KernelProbe {
         if let Some(cpus) = &cpus {
             let possible = softtimers_bpf::processors().map_err(Failure::check)?;
             if let Some(cpu) = cpus.iter().find(|&&cpu| cpu >= possible) {
-                return Err(Failure::usage(format_args!(
-                    "--cpu {cpu}: the processors are 0 to {}",
-                    possible - 1
-                )));
+                return Err(Failure::usage(format_args!("--cpu {cpu}: the CPUs are 0 to {}", possible - 1)));
             }
         }
         let sources = args.sources.clone().map_or_else(|| Source::ALL.to_vec(), ascending);
@@ -116,9 +105,9 @@ fn source(name: &str) -> Result<Source, String> {
 
 const PROBE_EXAMPLES: &str = "\
 Examples:
-  softtimers probe --duration 10s
+  softtimers probe -t 10
   softtimers probe --sources syscall,soft_interrupt,switch -- make
-  softtimers probe --cpu 0 --duration 5s --assert 'cpus.0.over_100us<0.06'
+  softtimers probe --cpu 0 -t 5 --assert 'cpus.0.over_100us<0.06'
 
 Exit codes:
    0  done; every --assert held
@@ -155,6 +144,6 @@ mod tests {
     #[test]
     fn a_processor_that_is_not_there_is_refused() {
         let refused = plan("--cpu 0,4000000000").unwrap_err().to_string();
-        assert!(refused.starts_with("--cpu 4000000000: the processors are 0 to "), "{refused}");
+        assert!(refused.starts_with("--cpu 4000000000: the CPUs are 0 to "), "{refused}");
     }
 }

@@ -14,15 +14,14 @@ use crate::args::{EndArgs, StreamArgs};
 use crate::run::output::Output;
 
 /// `softtimers recv`.
-///
-/// Times are the kernel's receive timestamps, so the receiver can sleep between batches and still
-/// see every gap. It needs no privileges. Without --duration, --count or --once it ends with Ctrl-C.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = RECV_EXAMPLES)]
+#[command(after_long_help = RECV_EXAMPLES, next_help_heading = "Receiving")]
+#[command(mut_arg("duration", |arg| arg.help("Stop after this time: 10 (seconds), 500ms, 2min [default: run until Ctrl-C]")))]
+#[command(mut_arg("count", |arg| arg.help("Stop after N datagrams")))]
 pub(crate) struct RecvArgs {
-    /// Where to listen: 0.0.0.0:PORT for all interfaces; port 0 for any free one
+    /// Address to listen on: IP:PORT; 0.0.0.0:PORT for all interfaces, port 0 for any free port
     ///
-    /// An IPv6 address stands in brackets. The address in use is printed to stderr.
+    /// IPv6 as [IP]:PORT. The address in use is printed to stderr.
     #[arg(value_name = "ADDR")]
     pub(crate) address: String,
 
@@ -30,32 +29,31 @@ pub(crate) struct RecvArgs {
     #[command(flatten)]
     pub(crate) end: EndArgs,
 
-    /// End when every sender that was believed has said that it is done
+    /// Stop when the sender says that it is done
     ///
-    /// Goodbyes can be lost: it also ends when nothing has come for 10 s, or for three intervals if that
-    /// is longer. A sender states at most 4.29 s; --expect-interval may be longer.
-    #[arg(long)]
+    /// The word can get lost: it also stops when nothing has come for 10 s, or for three intervals if that is longer. A
+    /// sender states an interval of at most 4.29 s; --interval may be longer.
+    #[arg(long, display_order = 5)]
     pub(crate) once: bool,
 
-    /// Believe every sender: without an agreement, and several at a time
-    ///
-    /// Without it only the first sender that agrees is counted, from its address and with its token, and those that follow it
-    /// from the same IP address; all else in this format is counted as strangers, and what is in no format of softtimers as
-    /// foreign. Needed for `send --no-handshake`, `send --driver xdp`, other programs, and several senders at a
-    /// time. Anybody who reaches the port can then change what is counted.
-    #[arg(long)]
-    pub(crate) any: bool,
-
-    /// The interval to judge gaps by [default: the one the first sender states]
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    /// Interval to judge gaps by [default: the one that the first sender states]
+    #[arg(short = 'i', long = "expect-interval", visible_alias = "interval", value_name = "TIME", value_parser = units::positive_duration, display_order = 2)]
     pub(crate) expect_interval: Option<Duration>,
+
+    /// Count every sender: other programs, several at a time, and `send --no-handshake`
+    ///
+    /// Without it only the first sender that agrees is counted, from its address and with its token, and those that follow
+    /// it from the same IP address. Anything else in this format is counted as strangers, and what is in no format of
+    /// softtimers as foreign. With it, anybody who reaches the port can change the counts.
+    #[arg(long, display_order = 6)]
+    pub(crate) any: bool,
 
     /// Report also the 64 gaps that follow this long after the first datagram
     #[arg(long, value_name = "TIME", value_parser = units::duration, hide = true)]
     pub(crate) strip_after: Option<Duration>,
 
-    /// Keep the receiver on processor N
-    #[arg(long, value_name = "N")]
+    /// Run the receiver on CPU N
+    #[arg(long, value_name = "N", display_order = 7)]
     pub(crate) cpu: Option<usize>,
 
     /// How to print.
@@ -98,8 +96,8 @@ const RECV_EXAMPLES: &str = "\
 Examples:
   softtimers recv 0.0.0.0:9000
   softtimers recv 127.0.0.1:0 --once --json > run.json
-  softtimers recv 0.0.0.0:9000 --any   # several senders, or such as do not ask
-  softtimers recv 127.0.0.1:9000 --duration 10s --expect-interval 40us --assert 'lost==0'
+  softtimers recv 0.0.0.0:9000 --any   # several senders, or other programs
+  softtimers recv 127.0.0.1:9000 -t 10 -i 40us --assert 'lost==0'
 
 Exit codes:
    0  done; every --assert held

@@ -15,56 +15,62 @@ use softtimers_load::wire::{MAX_SIZE, MIN_SIZE};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
 
-use crate::commands::send::engine::EngineArgs;
+use crate::commands::send::engine::{EngineArgs, PACING, TRAFFIC};
 use crate::run::output::Output;
 use crate::run::privileges::user::exceeds_caller;
 use crate::{address, file};
 
 /// `softtimers replay`.
-///
-/// One UDP flow whose datagrams leave at the times of the recorded packets and are as long on the wire:
-/// not the packets themselves, whose addresses, ports and contents are not even read.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = REPLAY_EXAMPLES)]
+#[command(after_long_help = REPLAY_EXAMPLES, next_help_heading = TRAFFIC)]
+#[command(mut_arg("duration", |arg| arg.help("Stop after this time: 10 (seconds), 500ms, 2min [default: the end of the recording]")))]
+#[command(mut_arg("count", |arg| arg.help("Stop after N datagrams")))]
+#[command(mut_arg("catch_up", |arg| arg.default_value("all").help("Skip packets later than TIME; or none, all to skip nothing").long_help(CATCH_UP)))]
 pub(crate) struct ReplayArgs {
-    /// The recording: a pcap or pcapng file, or lines of t_us,len; - for standard input
+    /// Recording: a pcap or pcapng file, or lines of t_us,len; - for standard input
     ///
     /// t_us is a time in microseconds, len the bytes of UDP payload. Only differences of times count.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Where to send: IP:PORT or NAME:PORT of one host
+    /// Destination: IP:PORT, [IPv6]:PORT or NAME:PORT
     ///
-    /// An IPv6 address stands in brackets. Broadcast and multicast addresses are refused. If more than 1,000
-    /// packets within any second go to another machine, a `softtimers recv` there must agree first.
+    /// One host: broadcast and multicast addresses are refused. If more than 1,000 packets within any second go to another
+    /// machine, a `softtimers recv` there must agree first, unless --no-handshake is given.
     #[arg(value_name = "ADDR")]
     pub(crate) address: String,
 
-    /// How many times as fast as it was recorded: 0.001x to 1000x
-    #[arg(long, value_name = "FACTOR", default_value = "1x", value_parser = units::speed)]
+    /// Times as fast as it was recorded: 0.001x to 1000x
+    #[arg(long, value_name = "FACTOR", default_value = "1x", value_parser = units::speed, display_order = 1)]
     pub(crate) speed: Speed,
 
-    /// Bytes of each recorded length that are headers and not payload
-    ///
-    /// [default: of a capture the header of its link, 20 bytes of IP (to an IPv6 address 40) and 8 of UDP, so
-    /// that a datagram is as long on the wire as its packet was; of t_us,len none]
-    #[arg(long, value_name = "BYTES")]
-    pub(crate) headers: Option<u32>,
-
     /// Cut packets that are too long for a datagram, instead of refusing the recording
-    #[arg(long)]
+    #[arg(long, display_order = 6)]
     pub(crate) clamp: bool,
 
-    /// The shortest time between datagrams when catching up [default: 9/16 of the mean gap]
+    /// Header bytes in each recorded length, to leave out [default: link, IP and UDP headers]
     ///
-    /// At most the mean gap. Gaps of the recording that are shorter are kept as they are.
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    /// The default makes a datagram as long on the wire as its packet was: of a capture it is the header of its link, 20
+    /// bytes of IP (40 to an IPv6 address) and 8 of UDP. Lines of t_us,len have none.
+    #[arg(long, value_name = "BYTES", hide_short_help = true, display_order = 7)]
+    pub(crate) headers: Option<u32>,
+
+    /// Shortest time between datagrams when catching up [default: 9/16 of the mean gap]
+    ///
+    /// At most the mean gap. Shorter gaps of the recording are kept as they are.
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration, help_heading = PACING, hide_short_help = true)]
     pub(crate) burst_interval: Option<Duration>,
 
     /// How the run is driven. It ends with the recording, if not before.
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
 }
+
+const CATCH_UP: &str = "\
+Skip packets later than TIME; or none, all to skip nothing
+
+Packets are late rather than lost by default: a sender that was held up catches up on all. With a time it catches up on \
+what is late by at most that much, and skips the rest; with none it catches up on nothing.";
 
 /// A run of `replay`.
 #[derive(Clone, PartialEq, Debug)]
@@ -176,13 +182,14 @@ const REPLAY_EXAMPLES: &str = "\
 Examples:
   softtimers recv 127.0.0.1:9000 --once &
   softtimers replay call.pcapng 127.0.0.1:9000
-  softtimers replay call.pcap 127.0.0.1:9000 --speed 2x --catch-up none
+  softtimers replay call.pcap 127.0.0.1:9000 --speed 2x -t 30
+  softtimers replay call.pcap 127.0.0.1:9000 --catch-up 10ms   # rather lost than later
   softtimers replay game.csv 127.0.0.1:9000 --json --assert 'skew_ns<1000000'
   tcpdump -r big.pcap -w - port 5004 | softtimers replay - 127.0.0.1:9000
 
 Exit codes:
    0  done; every --assert held
-   1  an --assert did not hold, or the run broke off
+   1  an --assert did not hold, the run broke off, or nobody received it (see --no-handshake)
    2  bad usage or input, such as a damaged file; nothing was sent
   77  not possible on this machine; the message says what is missing";
 

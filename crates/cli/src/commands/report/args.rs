@@ -12,31 +12,26 @@ use crate::report::catalogue::{SECTIONS, Section};
 use crate::run::output::Output;
 
 /// `softtimers report`.
-///
-/// Measures this machine by the other commands, simulates the papers' experiments, and shows both beside the papers' own
-/// figures: one file of HTML that needs no network and no scripts, with the same as Markdown and as JSON beside it. No
-/// privilege is needed; what takes one is left out with its reason. It takes five to ten minutes and the whole machine;
-/// --quick takes less than one.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES, next_help_heading = "Report")]
 pub(crate) struct ReportArgs {
-    /// The file of HTML; beside it one of .md and one of .json
+    /// HTML file to write; the same as .md and .json lies beside it
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     pub(crate) out: PathBuf,
 
-    /// Only this section; may be repeated
+    /// Only this section; repeatable
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(SECTIONS.iter().map(|section| section.name)), hide_possible_values = true, long_help = only_help())]
     pub(crate) only: Vec<String>,
 
-    /// Short runs, under a minute in all: to see what there is, not to rely on
+    /// Short runs, less than a minute in all: to see what there is, not to rely on
     #[arg(long, conflicts_with = "from")]
     pub(crate) quick: bool,
 
-    /// Keep what each run printed in this directory, for --from
+    /// Save the output of each run in this directory, for --from
     #[arg(long, value_name = "DIR", conflicts_with = "from")]
     pub(crate) run: Option<PathBuf>,
 
-    /// Show the runs that are kept in this directory, and make none
+    /// Report on the runs saved in this directory, instead of new ones
     #[arg(long, value_name = "DIR")]
     pub(crate) from: Option<PathBuf>,
 
@@ -90,7 +85,7 @@ impl From<&ReportArgs> for WrittenReport {
 
 fn only_help() -> String {
     let names: Vec<&str> = SECTIONS.iter().map(|section| section.name).collect();
-    format!("Only this section, and the runs it needs; may be repeated\n\nThere are {}.", names.join(", "))
+    format!("Only this section, and the runs it needs; repeatable\n\nThere are {}.", names.join(", "))
 }
 
 const EXAMPLES: &str = "\

@@ -14,98 +14,95 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::units::{self, SendRate, show_duration};
 
 use super::driver::DriverArgs;
-use super::engine::EngineArgs;
+use super::engine::{EngineArgs, PACING, TRAFFIC};
 use crate::address;
 use crate::args::any_seed;
 use crate::args::{EndArgs, datagram_size};
 use crate::run::output::Output;
 
 /// `softtimers send`.
-///
-/// The sender's own timestamps tell how late each datagram was against its place in the schedule;
-/// run `softtimers recv` at the other end to see what really arrived.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = SEND_EXAMPLES)]
-#[command(mut_arg("duration", |arg| arg.help("End after this time [default: 10s, unless --count is given]")))]
+#[command(after_long_help = SEND_EXAMPLES, next_help_heading = TRAFFIC)]
+#[command(mut_arg("duration", |arg| arg.help("Stop after this time: 10 (seconds), 500ms, 2min [default: 10, or --count]")))]
+#[command(mut_arg("count", |arg| arg.help("Stop after N datagrams, of all flows together")))]
 #[command(group(clap::ArgGroup::new("pace").required(true).args(["rate", "interval"])))]
 pub(crate) struct SendArgs {
-    /// Where to send: IP:PORT or NAME:PORT of one host
+    /// Destination: IP:PORT, [IPv6]:PORT or NAME:PORT
     ///
-    /// An IPv6 address stands in brackets. Broadcast and multicast addresses are refused. Beyond 1,000 packets/s to another machine, a
-    /// `softtimers recv` there must agree first.
+    /// One host: broadcast and multicast addresses are refused. Faster than 1,000 packets/s to another machine, a
+    /// `softtimers recv` there must agree first, unless --no-handshake is given.
     #[arg(value_name = "ADDR")]
     pub(crate) address: String,
 
-    /// Datagrams or bits of payload a second: 25kpps, 83333pps, 100Mbit
-    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    /// Datagrams or payload bits a second: 25kpps, 100Mbit
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = units::rate, display_order = 1)]
     pub(crate) rate: Option<SendRate>,
 
-    /// Time between datagrams instead of a rate: 40us, 1ms
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    /// Time between datagrams, instead of --rate: 40us, 1ms
+    #[arg(short = 'i', long, value_name = "TIME", value_parser = units::positive_duration, display_order = 2)]
     pub(crate) interval: Option<Duration>,
 
-    /// How datagrams are spread over time: constant, poisson or onoff:ON/OFF
-    ///
-    /// poisson has random gaps with the interval as their mean; --seed decides them. onoff:10ms/90ms sends at
-    /// the rate for 10 ms, is silent for 90 ms, and so on; --rate and --interval are those while it sends.
-    #[arg(long, value_name = "PATTERN", default_value = "constant")]
-    pub(crate) pattern: SendPattern,
-
-    /// Repeat what is random: the same number, the same schedule (--pattern poisson, --phase random)
-    ///
-    /// Without it a number is chosen and printed.
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-
-    /// The shortest time between datagrams when catching up [default: 9/16 of the interval]
-    ///
-    /// At most the interval itself, which means never to catch up. Gaps of a pattern that are shorter are
-    /// kept as they are.
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub(crate) burst_interval: Option<Duration>,
-
-    /// Bytes of UDP payload in each datagram: 32 to 65507
-    #[arg(long, value_name = "BYTES", default_value = "1200", value_parser = datagram_size)]
+    /// UDP payload in bytes: 32 to 65507
+    #[arg(long, value_name = "BYTES", default_value = "1200", value_parser = datagram_size, display_order = 5)]
     pub(crate) size: u32,
 
-    /// Flows sent side by side from one socket, each at the rate: 1 to 10000
+    /// Flows side by side, each at the rate: 1 to 10000
     ///
-    /// Their starts are spread over one interval (see --phase); --count is that of all together. Datagrams of
-    /// several flows that are due leave in one turn (not with --timer signal, tick or off).
-    #[arg(long, value_name = "N", default_value = "1", value_parser = flow_count)]
+    /// They share one socket, and their starts are spread over one interval (see --phase). Datagrams of several flows that are due at the same time
+    /// leave together. Not with --timer signal, tick or off.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = flow_count, display_order = 6)]
     pub(crate) flows: u32,
 
-    /// When each of several flows begins [default: spread]
-    #[arg(long, value_enum, value_name = "PHASE")]
+    /// Gaps: constant, poisson or onoff:ON/OFF
+    ///
+    /// poisson has random gaps whose mean is the interval; --seed decides them. onoff:10ms/90ms sends at the rate for
+    /// 10 ms, is silent for 90 ms, and so on.
+    #[arg(long, value_name = "PATTERN", default_value = "constant", display_order = 7)]
+    pub(crate) pattern: SendPattern,
+
+    /// Seed of --pattern poisson and --phase random: the same number, the same schedule
+    ///
+    /// Without it a number is chosen and printed.
+    #[arg(long, value_name = "N", hide_short_help = true, display_order = 8)]
+    pub(crate) seed: Option<u64>,
+
+    /// When each of several flows starts [default: spread]
+    #[arg(long, value_enum, value_name = "PHASE", help_heading = PACING, hide_short_help = true)]
     pub(crate) phase: Option<PhaseName>,
 
-    /// The most datagrams of all flows in a row: 1 to 64, or none for no limit [default: 8 if their sum is even]
+    /// Shortest time between datagrams when catching up [default: 9/16 of the interval]
     ///
-    /// After a pause of the loop all flows are due. They then leave in trains of so many, with pauses in which the
-    /// flows still catch up as fast as --burst-interval lets them, but no faster than at twice the rate. The sum of spread flows is even, but not that
-    /// of --pattern poisson.
-    #[arg(long, value_name = "N|none", value_parser = train)]
+    /// At most the interval itself, which means never to catch up. Shorter gaps of a pattern are kept as they are.
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration, help_heading = PACING, hide_short_help = true)]
+    pub(crate) burst_interval: Option<Duration>,
+
+    /// Longest train of datagrams of all flows when catching up: 1 to 64, or none [default: 8, none if random]
+    ///
+    /// After a pause of the loop all flows are due. They then leave in trains of at most N, with pauses in which the flows
+    /// still catch up as fast as --burst-interval allows, but no faster than at twice the rate. The default is for flows
+    /// whose sum is even: spread, and not --pattern poisson.
+    #[arg(long, value_name = "N|none", value_parser = train, help_heading = PACING, hide_short_help = true)]
     pub(crate) train: Option<Train>,
 
-    /// How much of a flow leaves in one go: N datagrams, or as many as take TIME at the rate; at most 64
+    /// Datagrams of a flow that leave in one system call: N, or as many as take TIME at the rate; 1 to 64
     ///
-    /// They leave ahead of their places as one train, in one system call and, where the kernel can, in one send
-    /// that it cuts (UDP_SEGMENT); the next ones leave when the places of all have passed. Several lower the CPU
-    /// time of a high rate and undo its pacing by as much. Not with --timer signal, tick or off.
-    #[arg(long, value_name = "N|TIME", default_value = "1", value_parser = SendQuantum::parse)]
+    /// They leave together, ahead of their scheduled times, in one send that the kernel cuts where it can (UDP_SEGMENT).
+    /// A larger quantum lowers the CPU time of a high rate and makes the pacing coarser by as much. Not with --timer
+    /// signal, tick or off.
+    #[arg(long, value_name = "N|TIME", default_value = "1", value_parser = SendQuantum::parse, help_heading = PACING, hide_short_help = true)]
     pub(crate) quantum: SendQuantum,
 
-    /// Hand a quantum over as sends of one datagram each, still in one system call (sendmmsg)
-    #[arg(long)]
+    /// Send a quantum as separate datagrams, still in one system call (sendmmsg)
+    #[arg(long, help_heading = PACING, hide_short_help = true)]
     pub(crate) no_gso: bool,
-
-    /// What carries them.
-    #[command(flatten)]
-    pub(crate) driver: DriverArgs,
 
     /// How the run is driven.
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
+
+    /// What carries them.
+    #[command(flatten)]
+    pub(crate) driver: DriverArgs,
 }
 
 /// A run of `send`.
@@ -316,21 +313,22 @@ const MOST_FLOWS: u32 = 10_000;
 const SEND_EXAMPLES: &str = "\
 Examples:
   softtimers recv 127.0.0.1:9000 --once &
-  softtimers send 127.0.0.1:9000 --interval 40us --duration 5s
-  softtimers send 127.0.0.1:9000 --rate 100Mbit --size 1500 --busy echo
-  softtimers send 127.0.0.1:9000 --rate 25kpps --json --assert 'back_to_back<0.01'
-  softtimers send 127.0.0.1:9000 --interval 12us --idle spin --cpu-budget 100%
-  softtimers send 127.0.0.1:9000 --rate 10kpps --pattern poisson --seed 7
-  softtimers send 127.0.0.1:9000 --rate 10kpps --pattern onoff:10ms/90ms
-  softtimers send 127.0.0.1:9000 --rate 100pps --flows 1000 --size 200
-  softtimers send 127.0.0.1:9000 --rate 50pps --flows 200 --phase random --seed 7
-  softtimers send 127.0.0.1:9000 --rate 2Gbit --quantum 8 --cpu-budget 100%
-  sudo softtimers send 10.0.0.2:9 --driver xdp --iface veth0 --to-mac 02:00:00:00:00:01 --rate 3Mpps --size 32
-  softtimers send 192.0.2.7:9000 --rate 10kpps   # asks a `softtimers recv` there first
+  softtimers send 127.0.0.1:9000 -i 40us -t 5
+  softtimers send 127.0.0.1:9000 -b 100Mbit --size 1500 --busy echo
+  softtimers send 127.0.0.1:9000 -b 25kpps --json --assert 'back_to_back<0.01'
+  softtimers send 127.0.0.1:9000 -i 12us --idle spin --cpu-budget 100%
+  softtimers send 127.0.0.1:9000 -b 10kpps --pattern poisson --seed 7
+  softtimers send 127.0.0.1:9000 -b 10kpps --pattern onoff:10ms/90ms
+  softtimers send 127.0.0.1:9000 -b 100pps --flows 1000 --size 200
+  softtimers send 127.0.0.1:9000 -b 50pps --flows 200 --phase random --seed 7
+  softtimers send 127.0.0.1:9000 -b 2Gbit --quantum 8 --cpu-budget 100%
+  softtimers send 192.0.2.7:9000 -b 10kpps   # asks a `softtimers recv` there first
+  sudo softtimers send 10.0.0.2:9 --driver xdp --iface veth0 \\
+      --to-mac 02:00:00:00:00:01 -b 3Mpps --size 32
 
 Exit codes:
    0  done; every --assert held
-   1  an --assert did not hold, or the run broke off
+   1  an --assert did not hold, the run broke off, or nobody received it (see --no-handshake)
    2  bad usage or input; nothing was sent
   77  not possible on this machine; the message says what is missing";
 

@@ -7,29 +7,29 @@ use softtimers_load::generate::MacAddress;
 
 /// A driver, and what only the second one needs.
 #[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "In-kernel generator (--driver xdp)")]
 pub(crate) struct DriverArgs {
-    /// What carries the datagrams: a socket, or a program in the kernel, out of one end of a virtual cable
+    /// What sends: socket, or xdp for millions of packets a second out of a virtual cable (veth)
     ///
-    /// xdp reaches millions a second, to load a forwarder beyond its capacity. It takes one processor whole, needs
-    /// --iface and --to-mac, CAP_BPF and CAP_NET_ADMIN, and at the cable's other end an XDP program or
-    /// `ethtool -K PEER gro on`. No `softtimers recv` is asked.
-    #[arg(long, value_enum, default_value_t)]
+    /// xdp loads a forwarder beyond its capacity. It takes one CPU, needs --iface and --to-mac, CAP_BPF and CAP_NET_ADMIN,
+    /// and at the cable's other end an XDP program or `ethtool -K PEER gro on`. It asks no `softtimers recv`.
+    #[arg(long, value_enum, default_value_t, hide_short_help = true)]
     pub(crate) driver: Driver,
 
-    /// The end of a virtual cable (veth) that the datagrams leave by (--driver xdp only)
-    #[arg(long, value_name = "NAME")]
+    /// End of a virtual cable (veth) that the datagrams leave by
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) iface: Option<String>,
 
-    /// The Ethernet address that they go to: 02:00:00:00:00:01 (--driver xdp only)
-    #[arg(long, value_name = "MAC")]
+    /// Ethernet address that they go to: 02:00:00:00:00:01
+    #[arg(long, value_name = "MAC", hide_short_help = true)]
     pub(crate) to_mac: Option<MacAddress>,
 
-    /// The Ethernet address that they come from (--driver xdp only) [default: that of --iface]
-    #[arg(long, value_name = "MAC")]
+    /// Ethernet address that they come from [default: that of --iface]
+    #[arg(long, value_name = "MAC", hide_short_help = true)]
     pub(crate) from_mac: Option<MacAddress>,
 
-    /// The address that they come from (--driver xdp only) [default: that of --iface, or 198.18.0.1; port 9]
-    #[arg(long, value_name = "IP:PORT")]
+    /// IPv4 address and port that they come from [default: that of --iface, or 198.18.0.1; port 9]
+    #[arg(long, value_name = "IP:PORT", hide_short_help = true)]
     pub(crate) from: Option<SocketAddrV4>,
 }
 

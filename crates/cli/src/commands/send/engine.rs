@@ -21,76 +21,84 @@ use crate::args::{EndArgs, StreamArgs};
 #[derive(Args, Debug, Clone)]
 pub(crate) struct EngineArgs {
     /// When it ends.
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = TRAFFIC)]
     pub(crate) end: EndArgs,
 
-    /// How far behind schedule the sender may fall before it gives datagrams up: a time, none or all
-    #[arg(long, value_name = "TIME|none|all", default_value = "10ms", value_parser = catch_up)]
+    /// Do not ask for a softtimers receiver first
+    ///
+    /// For other programs, which never answer. It is no failure then if nobody receives: a refusal is said once, and the exit code is 0. A receiver counts such
+    /// traffic only with `recv --any`. Faster than 1,000 packets/s to another machine, use it only on a network and a host
+    /// of your own.
+    #[arg(long, help_heading = TRAFFIC, display_order = 9)]
+    pub(crate) no_handshake: bool,
+
+    /// Skip datagrams later than TIME; or none, all
+    ///
+    /// A sender that was held up catches up on what is late by at most this much, and skips the rest. none catches up on
+    /// nothing; all skips nothing and sends everything, however late.
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = catch_up, help_heading = PACING)]
     pub(crate) catch_up: CatchUp,
 
-    /// Who says when the next datagram is due
-    #[arg(long, value_name = "TIMER", default_value_t, value_parser = timers())]
+    /// What tells the loop that a datagram is due
+    #[arg(long, value_name = "TIMER", default_value_t, value_parser = timers(), help_heading = LOOP)]
     pub(crate) timer: Timer,
 
-    /// What the loop reads the time from
-    #[arg(long, value_enum, value_name = "CLOCK", default_value_t = ClockName::Monotonic)]
-    pub(crate) clock: ClockName,
-
-    /// How late a datagram may be before the backup timer is used (--timer soft only) [default: 0ns]
-    ///
-    /// What falls due within it leaves together, by one wake-up. Several flows have a 32nd of their interval
-    /// unless given, at most 20 us.
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    pub(crate) slack: Option<Duration>,
-
-    /// What the loop does when nothing is due (--timer soft only) [default: park]
-    #[arg(long, value_name = "POLICY", value_parser = policies())]
+    /// What the loop does when idle (--timer soft) [default: park]
+    #[arg(long, value_name = "POLICY", value_parser = policies(), help_heading = LOOP, hide_short_help = true)]
     pub(crate) idle: Option<Idle>,
 
-    /// How much of one processor may be polled away, whatever --idle (--timer soft only) [default: 50%]
+    /// CPU share for busy-polling (--timer soft) [default: 50%]
     ///
-    /// When it is used up, the loop sleeps instead, and is late by a wake-up. A rate whose interval is shorter
-    /// than a wake-up takes needs 100% to be held.
-    #[arg(long, value_name = "PERCENT", value_parser = units::percent)]
+    /// When it is used up, the loop sleeps instead and is late by a wake-up. A rate whose interval is shorter than a
+    /// wake-up takes needs 100%.
+    #[arg(long, value_name = "PERCENT", value_parser = units::percent, help_heading = LOOP, hide_short_help = true)]
     pub(crate) cpu_budget: Option<Percent>,
 
-    /// The slice to ask the scheduler for: 100us to 100ms (Linux 6.12 or later)
-    ///
-    /// With a short one the loop runs as soon as it wakes, also beside a program that computes. It gets no
-    /// larger share of the processor. Whatever the timer.
-    #[arg(long, value_name = "TIME", value_parser = slice)]
-    pub(crate) sched_slice: Option<Duration>,
-
-    /// Work that the same loop does meanwhile
-    #[arg(long, value_enum, value_name = "WORK", default_value_t = Busy::None)]
-    pub(crate) busy: Busy,
-
-    /// Datagrams the echo server takes in one go, 1 to 64 (--busy echo only) [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub(crate) echo_batch: Option<u16>,
-
-    /// Do without the trigger states of one source: handler_exit, readiness, send or syscall_exit
-    ///
-    /// Shows what they are good for: the loop is the same, but does not look at the clock there (--timer soft
-    /// only).
-    #[arg(long, value_name = "SOURCE", value_parser = source)]
-    pub(crate) disable_source: Option<TriggerState>,
-
-    /// Keep this loop on processor N, and the echo server's clients off it
-    #[arg(long, value_name = "N")]
+    /// Run the loop on CPU N, and the echo server's clients elsewhere
+    #[arg(long, value_name = "N", help_heading = LOOP, hide_short_help = true)]
     pub(crate) cpu: Option<usize>,
 
-    /// Send without asking a `softtimers recv`, and go on whether or not anybody is there
+    /// How late a datagram may be before the backup timer fires (--timer soft) [default: 0ns]
     ///
-    /// A receiver then counts the traffic only with `recv --any`. To another machine at more than 1,000 packets/s type
-    /// this only for a network and a host of your own.
-    #[arg(long)]
-    pub(crate) no_handshake: bool,
+    /// What falls due within the slack leaves together, by one wake-up. With several flows the default is 1/32 of their
+    /// interval, at most 20 us.
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = LOOP, hide_short_help = true)]
+    pub(crate) slack: Option<Duration>,
+
+    /// Clock that the loop reads
+    #[arg(long, value_enum, value_name = "CLOCK", default_value_t = ClockName::Monotonic, help_heading = LOOP, hide_short_help = true)]
+    pub(crate) clock: ClockName,
+
+    /// Scheduler slice to ask for: 100us to 100ms; Linux 6.12 or later
+    ///
+    /// With a short slice the loop runs as soon as it wakes, also beside a program that computes. It gets no larger share
+    /// of the CPU. For every --timer.
+    #[arg(long, value_name = "TIME", value_parser = slice, help_heading = LOOP, hide_short_help = true)]
+    pub(crate) sched_slice: Option<Duration>,
+
+    /// Other work of the same loop
+    #[arg(long, value_enum, value_name = "WORK", default_value_t = Busy::None, help_heading = LOOP)]
+    pub(crate) busy: Busy,
+
+    /// Datagrams the echo server handles in a row: 1 to 64 (--busy echo) [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), help_heading = LOOP, hide_short_help = true)]
+    pub(crate) echo_batch: Option<u16>,
+
+    /// Do without one trigger state (--timer soft): handler_exit, readiness, send or syscall_exit
+    ///
+    /// Shows what that trigger state is good for: the loop is the same, but does not check the clock there.
+    #[arg(long, value_name = "SOURCE", value_parser = source, help_heading = LOOP, hide_short_help = true)]
+    pub(crate) disable_source: Option<TriggerState>,
 
     /// How to print.
     #[command(flatten)]
     pub(crate) output: StreamArgs,
 }
+
+/// The groups of flags that `send` and `replay` have.
+pub(crate) const TRAFFIC: &str = "Traffic";
+pub(crate) const PACING: &str = "Pacing";
+const LOOP: &str = "Loop and its other work";
 
 impl EngineArgs {
     /// This traffic by this engine. What the engine would silently ignore is refused: it would be measured, and believed.
@@ -232,7 +240,7 @@ fn check_source(plan: &SendPlan) -> Result<(), Failure> {
 pub(crate) enum ClockName {
     /// The kernel's CLOCK_MONOTONIC
     Monotonic,
-    /// The processor's time stamp counter, compared with the former; not on every machine
+    /// The CPU's time stamp counter, checked against the former; not on every machine
     Tsc,
 }
 
@@ -243,7 +251,7 @@ pub(crate) enum Busy {
     None,
     /// Computation in small pieces, without system calls
     Compute,
-    /// The same in pieces as long as a busy web server of 1999 was away: 31.6us on average, up to 1ms
+    /// The same in pieces as long as the trigger intervals of a busy web server of 1999: 31.6us on average, up to 1ms
     Web,
     /// A UDP echo server kept saturated by clients in another process
     Echo,

@@ -38,34 +38,33 @@ pub(crate) struct SimRunArgs {
 /// The options that every experiment has.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct SimCommonArgs {
-    /// Run with each of these values of a parameter; of several parameters, with all combinations
+    /// Run once per value; with several parameters, all combinations; repeatable
     ///
-    /// May be repeated; the last one varies fastest. Without any the table of the paper is made. A flag that is given
-    /// holds for all points.
+    /// The last one varies fastest. Without it the table of the paper is made. Other flags hold for all points.
     #[arg(long = "sweep", value_name = "NAME=A,B,…", help_heading = "Runs")]
     pub(crate) sweeps: Vec<String>,
 
-    /// Decides what is random: the same seed, the same rows
+    /// Seed: the same seed, the same rows
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Runs")]
     pub(crate) seed: u64,
 
-    /// Run this part of the points only, for `sim merge` to put together; prints CSV
+    /// Run part I of N of the points, for `sim merge`; prints CSV
     #[arg(long, value_name = "I/N", conflicts_with_all = ["json", "assertions"], help_heading = "Runs")]
     pub(crate) part: Option<Part>,
 
-    /// Processors to use, 1 to 1024 [default: all]
+    /// CPUs to use: 1 to 1024 [default: all]
     #[arg(long, value_name = "N", value_parser = threads, help_heading = "Runs")]
     pub(crate) threads: Option<NonZeroUsize>,
 
-    /// Print lines of comma-separated values, each as soon as its point is finished
+    /// Print CSV, each line as soon as its point is finished
     #[arg(long, conflicts_with_all = ["json", "assertions"], help_heading = "Output")]
     pub(crate) csv: bool,
 
-    /// Write those lines to this file too, which must not exist
+    /// Write CSV to this file too, which must not exist
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Overwrite it
+    /// Overwrite the file of --out
     #[arg(long, requires = "out", help_heading = "Output")]
     pub(crate) force: bool,
 
@@ -78,7 +77,7 @@ pub(crate) struct SimCommonArgs {
 #[derive(Args, Debug, Clone)]
 #[command(
     about = "Put the parts of a sweep together: the lines of the whole, in order",
-    after_help = "Example:\n  softtimers sim livelock --part 1/2 > 1.csv & softtimers sim livelock --part 2/2 > 2.csv\n  softtimers sim merge 1.csv 2.csv"
+    after_long_help = "Example:\n  softtimers sim livelock --part 1/2 > 1.csv & softtimers sim livelock --part 2/2 > 2.csv\n  softtimers sim merge 1.csv 2.csv"
 )]
 pub(crate) struct SimMergeArgs {
     /// Files of comma-separated values that parts of one sweep have written
@@ -89,11 +88,12 @@ pub(crate) struct SimMergeArgs {
 impl Subcommand for SimArgs {
     fn augment_subcommands(command: Command) -> Command {
         let experiments = experiments::ALL.iter().map(|experiment| {
-            let command = Command::new(experiment.name).args(experiment.parameters.iter().map(argument));
+            let command =
+                Command::new(experiment.name).args(experiment.parameters.iter().enumerate().map(argument));
             SimCommonArgs::augment_args(command)
                 .about(experiment.about)
                 .long_about(format!("{}\n\n{}", experiment.about, experiment.details))
-                .after_help(after_help(experiment))
+                .after_long_help(after_help(experiment))
         });
         command.subcommands(experiments).subcommand(SimMergeArgs::augment_args(Command::new(MERGE)))
     }
@@ -138,9 +138,11 @@ fn threads(text: &str) -> Result<NonZeroUsize, String> {
     threads.ok_or_else(|| format!("a whole number from 1 to {MOST_THREADS}"))
 }
 
-fn argument(parameter: &Parameter) -> Arg {
+fn argument((place, parameter): (usize, &Parameter)) -> Arg {
     let kind = parameter.kind;
     Arg::new(parameter.name)
+        .help_heading("Parameters")
+        .hide_short_help(place >= IN_SHORT_HELP)
         .long(parameter.name)
         .value_name(value_name(kind))
         .value_parser(move |text: &str| setting::parse(kind, text))
@@ -173,7 +175,7 @@ fn after_help(experiment: &Experiment) -> String {
         experiment.columns.iter().map(|column| format!("  {:width$}  {}\n", column.name, column.about));
     let sweep = experiment.sweep.iter().map(|(name, values)| format!(" --sweep {name}={values}"));
     format!(
-        "Columns:\n{}\nWithout --sweep:\n  softtimers sim {}{}\n\n{}",
+        "Columns:\n{}\nExample, also made without --sweep:\n  softtimers sim {}{}\n\n{}",
         columns.collect::<String>(),
         experiment.name,
         sweep.collect::<String>(),
@@ -264,6 +266,8 @@ fn axis(experiment: &Experiment, name: &str, values: &str) -> Result<Axis, Failu
     Ok(Axis { name: parameter.name, values: values.split(',').map(value).collect::<Result<_, _>>()? })
 }
 
+/// Parameters, the most telling first.
+const IN_SHORT_HELP: usize = 6;
 /// More than any machine has use for.
 const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 /// The subcommand that is no experiment.

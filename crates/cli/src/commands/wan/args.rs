@@ -20,82 +20,88 @@ use crate::run::output::Output;
 use crate::withheld;
 
 /// `softtimers wan`.
-///
-/// A network path without root: what comes in at --listen goes out to --to, after the rate, delay,
-/// queue and loss of the path, and answers come back the same way. --up-… is from the clients to --to,
-/// --down-… back. Without a setting the path is a perfect wire. Datagrams of UDP; with --tcp, streams,
-/// which have delay and rate only; with --ifaces and CAP_NET_RAW, everything that crosses two interfaces.
 #[derive(Args, Debug, Clone)]
-#[command(after_help = WAN_EXAMPLES)]
+#[command(after_long_help = WAN_EXAMPLES, next_help_heading = ENDS)]
 pub(crate) struct WanArgs {
-    /// Relay TCP streams instead of UDP datagrams: delay, rate and queue only
+    /// Address to listen on: IP:PORT; port 0 for any free one
     ///
-    /// What TCP has acknowledged cannot be lost, so loss, reordering, duplicates, corruption and marks are
-    /// refused. A queue that is full stops the reading. For the rest, and for TCP's own answer to the path, see
-    /// --ifaces.
-    #[arg(long, conflicts_with_all = ["self_test", "ifaces", "trust", "answers_per_prefix"])]
-    pub(crate) tcp: bool,
-
-    /// Join these two Ethernet interfaces by the path, up from A to B; needs CAP_NET_RAW
-    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, conflicts_with_all = ["self_test", "listen", "to", "public", "trust", "answers_per_prefix"])]
-    pub(crate) ifaces: Option<Vec<String>>,
-
-    /// Take interfaces that have an address, the default route or a bridge
-    #[arg(long, conflicts_with = "listen")]
-    pub(crate) take: bool,
-
-    /// Where clients send to; port 0 for any free one. The address in use is printed to stderr
-    ///
-    /// Only addresses of the loopback interface, unless --public is given.
+    /// The address in use is printed to stderr. Only addresses of the loopback interface, unless --public is given.
     #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces"])]
     pub(crate) listen: Option<String>,
 
-    /// Where their packets go
+    /// Destination: IP:PORT or NAME:PORT
     #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces"])]
     pub(crate) to: Option<String>,
 
-    /// Find out how fast and how exact this is here, between processes of its own; some 15 s
-    #[arg(long, conflicts_with_all = ["listen", "to", "control", "duration", "json_stream"])]
-    pub(crate) self_test: bool,
+    /// Relay TCP streams instead of UDP datagrams
+    ///
+    /// With delay, rate and queue only.     /// What TCP has acknowledged cannot be lost, so loss, reordering, duplicates, corruption and marks are refused. A full
+    /// queue stops the reading. For the rest, and for TCP's own answer to the path, see --ifaces.
+    #[arg(long, conflicts_with_all = ["self_test", "ifaces", "trust", "answers_per_prefix"])]
+    pub(crate) tcp: bool,
 
-    /// Listen where other machines can reach it; of datagrams, see --trust
+    /// Join two Ethernet interfaces instead; needs CAP_NET_RAW
+    ///
+    /// Everything that crosses them takes the path, up from A to B.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, conflicts_with_all = ["self_test", "listen", "to", "public", "trust", "answers_per_prefix"])]
+    pub(crate) ifaces: Option<Vec<String>>,
+
+    /// Also take interfaces that have an address, the default route or a bridge
+    #[arg(long, conflicts_with = "listen", hide_short_help = true)]
+    pub(crate) take: bool,
+
+    /// Listen where other machines can reach it
+    ///
+    /// Of datagrams, clients of other networks than those of --trust get limited answers.
     #[arg(long)]
     pub(crate) public: bool,
 
-    /// Half of this as the delay each way
-    #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "delay")]
+    /// Measure the relay itself on this machine, in 15 s
+    #[arg(long, conflicts_with_all = ["listen", "to", "control", "duration", "json_stream"])]
+    pub(crate) self_test: bool,
+
+    /// Round-trip time: half of it each way
+    #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "delay", help_heading = BOTH_WAYS)]
     pub(crate) rtt: Option<Duration>,
 
     /// The settings of the path.
     #[command(flatten)]
     pub(crate) path: PathArgs,
 
-    /// Decides what is random: the same seed and packets, the same losses
-    #[arg(long, value_name = "N")]
+    /// Stop after this time: 10 (seconds), 500ms, 2min
+    #[arg(short = 't', long, value_name = "TIME", value_parser = units::run_time, help_heading = RUN)]
+    pub(crate) duration: Option<Duration>,
+
+    /// Seed: the same seed and packets, the same losses
+    #[arg(long, value_name = "N", help_heading = RUN)]
     pub(crate) seed: Option<u64>,
+
+    /// Take changes at this Unix socket while it runs
+    ///
+    /// The socket must not exist, and is for its owner only. One command to a line: 'set up delay 50ms loss 1%', 'set both rate 10Mbit', 'show'.
+    #[arg(long, value_name = "PATH", help_heading = RUN)]
+    pub(crate) control: Option<PathBuf>,
 
     /// Whom it serves.
     #[command(flatten)]
     pub(crate) clients: ClientArgs,
 
-    /// Take changes at this Unix socket, which must not exist and only its owner may use
-    ///
-    /// A line each: 'set up delay 50ms loss 1%', 'set both rate 10Mbit', 'show'.
-    #[arg(long, value_name = "PATH")]
-    pub(crate) control: Option<PathBuf>,
-
-    /// End after this time
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub(crate) duration: Option<Duration>,
-
-    /// Print one JSON object a second, each on a line, and a last one at the end
-    #[arg(long, conflicts_with = "json")]
+    /// Print a line of JSON a second, then the --json object
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub(crate) json_stream: bool,
 
     /// How to print.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
+
+/// The groups of flags.
+const ENDS: &str = "Ends";
+const BOTH_WAYS: &str = "Path, both ways";
+const RUN: &str = "Run";
+
+/// Settings of the path that few people need.
+const RARE: [&str; 3] = ["trace", "mark", "overhead"];
 
 /// The settings of both directions or of one, as they were given.
 #[derive(Clone, Debug, Default)]
@@ -114,10 +120,15 @@ impl Args for PathArgs {
                 let flag = setting.flags[side];
                 let arg = Arg::new(flag).long(flag).value_name(setting.value);
                 let arg = arg.value_parser(|text: &str| setting.change(text));
+                let one_way = format!("As --{}, this way only", setting.flags[0]);
                 match way {
-                    None => arg.help(setting.help).help_heading("The path, both ways"),
-                    Some(Way::Up) => arg.help("For this direction only").help_heading("The path to --to"),
-                    Some(Way::Down) => arg.help("For this direction only").help_heading("The path back"),
+                    // As iperf3 has it.
+                    None if flag == "rate" => arg.short('b').help(setting.help).help_heading(BOTH_WAYS),
+                    None => {
+                        arg.help(setting.help).help_heading(BOTH_WAYS).hide_short_help(RARE.contains(&flag))
+                    }
+                    Some(Way::Up) => arg.help(one_way).help_heading("Path to --to").hide_short_help(true),
+                    Some(Way::Down) => arg.help(one_way).help_heading("Path back").hide_short_help(true),
                 }
             })
         });
@@ -233,16 +244,17 @@ fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConf
 
 const WAN_EXAMPLES: &str = "\
 Examples:
-  softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --rtt 100ms --rate 100Mbit --queue 20packets
-  softtimers wan --listen 127.0.0.1:0 --to 127.0.0.1:53 --delay 20ms --loss 1% --seed 7 --json
+  softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --loss 1%
+  softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --rtt 100ms -b 100Mbit --queue 20packets
+  softtimers wan --listen 127.0.0.1:0 --to 127.0.0.1:53 --delay 20ms --loss 1% --seed 7 -t 60 --json
   softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --up-rate 10Mbit --down-trace LTE.down
   softtimers wan --listen 0.0.0.0:5000 --public --trust 192.0.2.0/24 --to 127.0.0.1:4433 --rtt 100ms
-  softtimers wan --tcp --listen 127.0.0.1:8080 --to example.org:80 --rtt 80ms --rate 20Mbit
-  sudo softtimers wan --ifaces veth-a,veth-b --rtt 20ms --rate 100Mbit --queue 50ms --loss 0.1%
+  softtimers wan --tcp --listen 127.0.0.1:8080 --to example.org:80 --rtt 80ms -b 20Mbit
+  sudo softtimers wan --ifaces veth-a,veth-b --rtt 20ms -b 100Mbit --queue 50ms --loss 0.1%
 
 Values:
-  RATE   10Mbit, 1.5Gbit; of the network: 28 bytes more than the payload for each packet over IPv4,
-         52 for each segment of TCP, 0 for frames, which have their headers; see --overhead
+  RATE   10Mbit, 1.5Gbit, with headers: a packet counts 28 bytes more than its payload over IPv4,
+         a TCP segment 52, a frame of --ifaces nothing more; see --overhead
   LIMIT  20packets, 64KiB, 50ms
   LOSS   1%, or gilbert:TO_BAD,TO_GOOD[,LOSS_BAD[,LOSS_GOOD]] with losses in bursts: gilbert:0.2%,30%
 

@@ -55,17 +55,17 @@ macro_rules! settings {
 }
 
 settings! {
-    Delay(Duration), "delay", "TIME", "How long a packet is under way", units::duration, delay;
-    Jitter(Jitter), "jitter", "TIME[:OPTION]", "How that varies: TIME less or more, all equally likely; :normal, :exponential, :reordering", jitter, jitter;
-    Rate(Bottleneck), "rate", "RATE", "The bottleneck, in bits a second; or none", rate, bottleneck;
-    Trace(Bottleneck), "trace", "FILE", "A recorded bottleneck instead: mahimahi's format, a line for each packet with its millisecond", trace, bottleneck;
-    Queue(Limit), "queue", "LIMIT", "What may wait for the bottleneck", limit, queue.limit;
-    Mark(Limit), "mark", "LIMIT", "Mark what waits beyond this (ECN): written into packets with --ifaces, else only counted", limit, queue.mark;
-    Loss(Loss), "loss", "LOSS", "What is lost behind the bottleneck", loss, loss;
-    Late(Option<Late>), "reorder", "SHARE:TIME", "Which share comes later by this, to be overtaken: 1%:5ms", reorder, late;
-    Duplicate(Probability), "duplicate", "SHARE", "Which share comes twice", share, duplicate;
-    Corrupt(Probability), "corrupt", "SHARE", "In which share one bit is flipped", share, corrupt;
-    Overhead(u32), "overhead", "SIZE", "What a packet takes on the bottleneck beyond its payload [default: its IP and UDP or TCP headers; none with --ifaces]", overhead, overhead;
+    Delay(Duration), "delay", "TIME", "Delay each way", units::duration, delay;
+    Jitter(Jitter), "jitter", "TIME[:OPTION]", "Vary the delay by up to TIME; :normal, :exponential, :reordering", jitter, jitter;
+    Rate(Bottleneck), "rate", "RATE", "Bottleneck in bits a second: 10Mbit; or none", rate, bottleneck;
+    Trace(Bottleneck), "trace", "FILE", "Recorded bottleneck instead of --rate, in mahimahi's format", trace, bottleneck;
+    Queue(Limit), "queue", "LIMIT", "Queue at the bottleneck: 20packets, 64KiB or 50ms", limit, queue.limit;
+    Mark(Limit), "mark", "LIMIT", "Mark packets that wait beyond this (ECN); only counted without --ifaces", limit, queue.mark;
+    Loss(Loss), "loss", "LOSS", "Loss: 1%, or in bursts gilbert:TO_BAD,TO_GOOD", loss, loss;
+    Late(Option<Late>), "reorder", "SHARE:TIME", "Delay a share of packets by TIME more: 1%:5ms", reorder, late;
+    Duplicate(Probability), "duplicate", "SHARE", "Deliver a share of packets twice: 0.1%", share, duplicate;
+    Corrupt(Probability), "corrupt", "SHARE", "Flip a bit in a share of packets: 0.1%", share, corrupt;
+    Overhead(u32), "overhead", "SIZE", "Bytes of headers that each packet adds on the bottleneck [default: IP and UDP or TCP; none with --ifaces]", overhead, overhead;
 }
 
 impl Setting {
