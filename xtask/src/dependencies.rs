@@ -44,7 +44,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 const TOP: &[&str] = &["softtimers-cli", "softtimers-lab", "xtask"];
 
 /// Heavy dependencies: at most one published crate has each, so that nobody else waits for it.
-const HEAVY: &[&str] = &["quinn", "aya", "clap", "plotters", "pyo3"];
+const HEAVY: &[&str] = &["quinn", "aya", "clap", "pyo3"];
 
 /// Checks the manifests of all members.
 pub(crate) fn check(workspace: &Workspace) -> Outcome {

@@ -1,9 +1,9 @@
 //! `softtimers report`: everything in one page, beside what the papers found.
 //!
 //! ```text
-//!   source ──▶ measure ──▶ saved runs ──▶ draw ──▶ sections ──▶ page       HTML, with plots
-//!   as data    children    DIR/*.json     pure     as data  ├─▶ markdown
-//!                                                           └─▶ output     JSON, --assert
+//!   source ──▶ measure ──▶ saved runs ──▶ draw ──▶ sections ──▶ overview ──▶ page       HTML, with plots
+//!   as data    children    DIR/*.json     pure     as data                ├─▶ markdown
+//!                                                                         └─▶ output     JSON, --assert
 //! ```
 //!
 //! Nothing is measured here: each figure comes from what another command of this program printed with `--json`, and is
@@ -18,8 +18,8 @@ pub(crate) mod figure;
 mod finding;
 mod markdown;
 pub(crate) mod markup;
+pub(crate) mod overview;
 mod page;
-mod palette;
 mod plot;
 pub(crate) mod saved;
 pub(crate) mod source;
@@ -31,12 +31,16 @@ use crate::run::output::Report;
 use crate::run::table::Table;
 use catalogue::{Part, Section};
 use figure::Drawn;
+use overview::Overview;
 use saved::{Made, Runs};
 use source::Source;
+use verdict::Reason;
 
 /// The keys of `report`'s object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Findings {
+    /// The first screen.
+    pub(crate) overview: Overview,
     /// Sections that have all they should.
     pub(crate) complete: usize,
     /// Sections that say what they lack.
@@ -62,6 +66,8 @@ pub(crate) struct Shown {
     pub(crate) see: &'static str,
     /// Why its runs are not fit for comparison: the headline. `null` if they are.
     pub(crate) unfit: Option<String>,
+    /// Whether its runs are only short: then it is drawn in colour, and nothing is compared.
+    pub(crate) short: bool,
     /// What it stands beside.
     pub(crate) papers: &'static str,
     /// How complete it is.
@@ -121,22 +127,9 @@ impl Findings {
         format!("{complete} complete, {partial} in part, {missing} missing{made_elsewhere}")
     }
 
-    /// The verdict on all runs: which are not fit for comparison, and why; each once, the first in full.
+    /// What is against the runs; `None` if nothing is.
     pub(crate) fn doubts(&self) -> Option<String> {
-        let mut doubts: Vec<(&str, String)> = vec![];
-        for made in self.sections.iter().flat_map(|section| &section.made) {
-            if !made.verdict.fit && !doubts.iter().any(|(source, _)| *source == made.source) {
-                doubts.push((&made.source, made.verdict.line()));
-            }
-        }
-        let (source, doubt) = doubts.first()?;
-        let others: Vec<&str> = doubts.iter().skip(1).map(|(source, _)| *source).collect();
-        let others = if others.is_empty() {
-            String::new()
-        } else {
-            format!("; not fit as well: {}", others.join(", "))
-        };
-        Some(format!("{source}: {doubt}{others}"))
+        overview::doubts(&self.sections)
     }
 
     /// The sections of these names, of what was run: a pure function.
@@ -146,6 +139,7 @@ impl Findings {
         let sections: Vec<Shown> = sections.collect();
         let count = |state| sections.iter().filter(|section| section.state == state).count();
         Findings {
+            overview: Overview::of(&sections, runs),
             complete: count(State::Complete),
             partial: count(State::Partial),
             missing: count(State::Missing),
@@ -156,14 +150,22 @@ impl Findings {
 }
 
 impl Shown {
+    /// What its headline begins with where a run is not fit.
+    fn doubt(&self) -> &'static str {
+        if self.short {
+            "A short run: it shows shapes, and nothing is compared."
+        } else {
+            "Not fit for comparison."
+        }
+    }
+
     fn of(section: &Section, runs: &Runs) -> Self {
         let mut drawn = Drawn::default();
         (section.draw)(runs, &mut drawn);
         drawn.lacks.dedup();
         let made = section.sources.iter().filter_map(|name| runs.made(name)).collect();
-        // A section without sources looks at those of others.
         let foreign = |name: &&str| !runs.has(name) && source::find(name).is_some_and(Source::is_foreign);
-        let elsewhere = !section.sources.is_empty() && section.sources.iter().all(foreign);
+        let elsewhere = section.sources.iter().all(foreign);
         let state = match (drawn.is_empty(), drawn.lacks.is_empty()) {
             (true, _) if elsewhere => State::Elsewhere,
             (true, _) => State::Missing,
@@ -171,13 +173,16 @@ impl Shown {
             (false, false) => State::Partial,
         };
         let Section { name, title, part, see, papers, .. } = *section;
-        let judged = section.sources.iter().chain(section.looks_at).filter_map(|name| {
-            let verdict = runs.verdict(name).filter(|verdict| !verdict.fit)?;
-            Some(format!("{name}: {}", verdict.line()))
-        });
-        let unfit = judged.collect::<Vec<_>>().join("; ");
-        let unfit = (!unfit.is_empty()).then_some(unfit);
-        Shown { name, title, part, see, unfit, papers, state, made, drawn }
+        let short = !drawn.doubts.is_empty() && drawn.doubts.iter().all(|reason| reason.short);
+        // Its cells say why.
+        let line = |reason: &Reason| match part {
+            Part::Summary => reason.source.to_owned(),
+            _ => format!("{}: {}", reason.source, reason.line()),
+        };
+        let mut lines: Vec<String> = drawn.doubts.iter().map(line).collect();
+        lines.dedup();
+        let unfit = (!lines.is_empty()).then(|| lines.join("; "));
+        Shown { name, title, part, see, unfit, short, papers, state, made, drawn }
     }
 }
 

@@ -16,7 +16,7 @@ use super::digits::digits;
 pub(crate) struct Axis {
     /// What.
     pub(crate) name: String,
-    /// In what unit.
+    /// In what unit; empty for names.
     pub(crate) unit: String,
     /// How values are spread.
     pub(crate) scale: Scale,
@@ -42,9 +42,9 @@ impl Axis {
         Axis { name: name.into(), unit: unit.into(), scale }
     }
 
-    /// What stands beside it: the name, and the unit in parentheses.
+    /// What stands beside it: the name, and the unit in parentheses if there is one.
     pub(crate) fn label(&self) -> String {
-        format!("{} ({})", self.name, self.unit)
+        if self.unit.is_empty() { self.name.clone() } else { format!("{} ({})", self.name, self.unit) }
     }
 
     /// A value as a cell of a table.

@@ -24,8 +24,6 @@ pub(crate) struct Section {
     pub(crate) papers: &'static str,
     /// The runs it is made of.
     pub(crate) sources: &'static [&'static str],
-    /// The other sections' runs that it looks at if they are there.
-    pub(crate) looks_at: &'static [&'static str],
     /// Makes its figures.
     pub(crate) draw: fn(&Runs, &mut Drawn),
 }
@@ -66,8 +64,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         part: Part::Summary,
         see: "The papers' headline figures, and the same figures of these runs.",
         papers: "the abstracts and conclusions of all five papers",
-        sources: &[],
-        looks_at: &[
+        sources: &[
             "doctor",
             "bench-hybrid",
             "bench-naive",
@@ -83,10 +80,9 @@ pub(crate) static SECTIONS: &[Section] = &[
         name: "costs",
         title: "What timers cost here",
         part: Part::Measured,
-        see: "What each operation costs the CPU; a decade is as wide as another.",
+        see: "The CPU time of each operation, on a logarithmic axis.",
         papers: "Aron and Druschel, Soft timers (2000), section 5.1",
         sources: &["doctor"],
-        looks_at: &[],
         draw: draw::costs::draw,
     },
     Section {
@@ -96,17 +92,15 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "How late each method sent, by percentile; lower is better.",
         papers: "Soft timers, section 3: late by at most the interval between two trigger states",
         sources: &["doctor"],
-        looks_at: &[],
         draw: draw::streams::lateness,
     },
     Section {
         name: "gaps",
-        title: "Gaps, and packets back to back",
+        title: "Inter-packet gaps",
         part: Part::Measured,
         see: "A perfectly paced stream is a vertical line at the target gap; a tail to the left means micro-bursts.",
         papers: "Soft timers, section 5.7, Tables VIII and IX",
         sources: &["doctor"],
-        looks_at: &[],
         draw: draw::streams::gaps,
     },
     Section {
@@ -116,17 +110,15 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "Each stroke is a packet; a block of strokes is a micro-burst.",
         papers: "Soft timers, section 5.6",
         sources: &["doctor"],
-        looks_at: &[],
         draw: draw::streams::strip,
     },
     Section {
         name: "lateness-cpu",
-        title: "Lateness against processor time",
+        title: "Lateness against CPU time",
         part: Part::Measured,
-        see: "Further left is cheaper, lower is more punctual.",
+        see: "Further left costs less CPU, lower is less late.",
         papers: "Soft timers, section 5.6; Tsafrir and others (2005), section 3",
         sources: &["doctor"],
-        looks_at: &[],
         draw: draw::streams::lateness_by_cpu,
     },
     Section {
@@ -136,7 +128,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "Wake-ups and lateness by the slack that the timers were given.",
         papers: "Tsafrir, Etsion and Feitelson, General-purpose timing: the failure of periodic timers (2005), section 3",
         sources: &["slack"],
-        looks_at: &[],
         draw: draw::streams::slack,
     },
     Section {
@@ -146,7 +137,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "Intervals between two trigger states by percentile, beside two points of the paper's busiest server.",
         papers: "Soft timers, section 5.2, Figures 2 and 3, Tables IV and V",
         sources: &["probe"],
-        looks_at: &[],
         draw: draw::triggers::draw,
     },
     Section {
@@ -156,7 +146,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "Packets delivered against packets offered, for a receiver with quotas and for the usual loop.",
         papers: "Mogul and Ramakrishnan, Eliminating receive livelock (1997), Figures 2 and 6",
         sources: &["bench-hybrid", "bench-naive"],
-        looks_at: &[],
         draw: draw::overload::goodput,
     },
     Section {
@@ -166,7 +155,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "Rate and loss by what the two ends counted, lateness by the path's own clock, beside what was set.",
         papers: "Soft timers, section 5.8, emulated its wide-area path in a kernel's IP layer",
         sources: &["wan"],
-        looks_at: &[],
         draw: draw::path::draw,
     },
     Section {
@@ -176,7 +164,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "How long a computation of 1 ms took, and how a parallel job of such phases would slow down.",
         papers: "Tsafrir, Etsion and Feitelson (2005), section 2.2, Figure 3",
         sources: &["noise", "sim-noise"],
-        looks_at: &[],
         draw: draw::noise::draw,
     },
     Section {
@@ -186,7 +173,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "The cost of a periodic tick and of smart timers, by the rate of wake-ups.",
         papers: "Tsafrir, Etsion and Feitelson (2005), sections 2.1 and 2.3, Figure 4",
         sources: &["rates"],
-        looks_at: &[],
         draw: draw::noise::overhead,
     },
     Section {
@@ -196,7 +182,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "The cost of each timer structure by the number of pending timers.",
         papers: "Varghese and Lauck (1987), scheme 7; Costello and Varghese (1998)",
         sources: &["timers"],
-        looks_at: &[],
         draw: draw::structures::peers,
     },
     Section {
@@ -206,7 +191,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "The mean gap and its deviation by the burst interval, beside the paper's points.",
         papers: "Soft timers, section 5.7, Tables VIII and IX",
         sources: &["sim-pacing"],
-        looks_at: &[],
         draw: draw::rates::pacing,
     },
     Section {
@@ -216,7 +200,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "Response times with slow start and with pacing at the known rate of the path.",
         papers: "Soft timers, section 5.8 and appendix A.2, Tables X and XI",
         sources: &["sim-slowstart"],
-        looks_at: &[],
         draw: draw::rates::slow_start,
     },
     Section {
@@ -226,7 +209,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "The share of events that the hardware timer fires, by how late they may be.",
         papers: "Soft timers, section 5.9, Table XIII",
         sources: &["sim-deadline"],
-        looks_at: &[],
         draw: draw::rates::deadline,
     },
     Section {
@@ -236,7 +218,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "Requests gained over interrupts by the packets wanted in a poll.",
         papers: "Soft timers, section 5.8, Table XII",
         sources: &["sim-polling"],
-        looks_at: &[],
         draw: draw::rates::polling,
     },
     Section {
@@ -246,27 +227,24 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "Output against input of the simulated kernels, beside the points read from the paper's plots.",
         papers: "Mogul and Ramakrishnan (1997), Figures 2, 5, 6, 7, 9 and 10 (6-1 to 7-1 in the version of 1996)",
         sources: &["sim-livelock"],
-        looks_at: &[],
         draw: draw::overload::livelock,
     },
     Section {
         name: "hip",
-        title: "Interrupts and polls by the gaps",
+        title: "HIP: interrupts and polls by the gaps",
         part: Part::Simulated,
         see: "Overhead and delay of each scheme on each trace, beside the paper's Table 3.",
         papers: "Dovrolis, Thayer and Ramanathan, HIP (2001), Tables 1 to 3",
         sources: &["sim-hip"],
-        looks_at: &[],
         draw: draw::hip::table_3,
     },
     Section {
         name: "hip-tradeoffs",
-        title: "What HIP's numbers trade",
+        title: "What HIP's gamma and phi trade",
         part: Part::Simulated,
         see: "Overhead and delay of each trace by gamma and by phi; the paper's text names 2 to 3 for both.",
         papers: "HIP, section 6, which names 2 to 3 for gamma and for phi; its Figures 3 and 4 are lost",
         sources: &["sim-hip-gamma", "sim-hip-phi"],
-        looks_at: &[],
         draw: draw::hip::trade_offs,
     },
     Section {
@@ -276,17 +254,15 @@ pub(crate) static SECTIONS: &[Section] = &[
         see: "The cost of setting and cancelling a callout by the number outstanding, beside the paper's points.",
         papers: "Costello and Varghese, Redesigning the BSD callout and timer facilities (1998), Table I",
         sources: &["sim-callout"],
-        looks_at: &[],
         draw: draw::structures::callouts,
     },
     Section {
         name: "framerate",
-        title: "Films and ticks",
+        title: "Video frames and ticks",
         part: Part::Simulated,
         see: "The share of video frames shown in time, by the kernel's tick.",
         papers: "Tsafrir, Etsion and Feitelson (2005), section 2.1, Figure 1",
         sources: &["sim-framerate"],
-        looks_at: &[],
         draw: draw::rates::frame_rate,
     },
 ];
@@ -299,7 +275,7 @@ mod tests {
     #[test]
     fn each_section_has_known_sources_and_each_source_a_section() {
         for section in SECTIONS {
-            for name in section.sources.iter().chain(section.looks_at) {
+            for name in section.sources {
                 assert!(source::find(name).is_some(), "{}: {name}", section.name);
             }
         }

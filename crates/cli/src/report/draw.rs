@@ -1,5 +1,10 @@
 //! From saved runs to figures and tables: a pure function for each section. They compute nothing that the runs have not
 //! measured, and leave out what a run does not say.
+//!
+//! ```text
+//!   rows ──▶ curves   a series for each value of a key, and a paper's points beside it
+//!        └─▶ table    a column for each key, with its unit
+//! ```
 
 pub(super) mod costs;
 pub(super) mod hip;
@@ -15,13 +20,9 @@ pub(super) mod triggers;
 use serde_json::Value;
 
 use super::axis::{Axis, Scale};
-use super::figure::{Drawn, Figure, Series};
+use super::digits::{digits, percent};
+use super::figure::{Drawn, Figure, Grid, Mark, Series};
 use super::saved::{number, tamed, text};
-
-/// A figure without series.
-fn figure(title: &str, what: &str, x: Axis, y: Axis) -> Figure {
-    Figure { title: title.to_owned(), text: what.to_owned(), x, y, series: vec![] }
-}
 
 /// An axis that begins at zero.
 fn linear(name: &str, unit: &str) -> Axis {
@@ -33,7 +34,12 @@ fn log(name: &str, unit: &str) -> Axis {
     Axis::new(name, unit, Scale::Log)
 }
 
-/// The points of a series, from two keys of each row; `None` of either leaves the row out.
+/// Percentiles of something.
+fn percentile(what: &str) -> Axis {
+    Axis::new(format!("percentile of {what}"), "%", Scale::Nines)
+}
+
+/// The points of a series, from two numbers of each row; `None` of either leaves the row out.
 fn points<'a>(
     rows: impl IntoIterator<Item = &'a Value>,
     x: impl Fn(&Value) -> Option<f64>,
@@ -47,9 +53,82 @@ fn of(key: &str) -> impl Fn(&Value) -> Option<f64> + '_ {
     move |row| number(row, key)
 }
 
-/// The shares under a key, in percent.
-fn percents(key: &str) -> impl Fn(&Value) -> Option<f64> + '_ {
-    move |row| number(row, key).map(|share| share * 100.0)
+/// The numbers under a key, times a factor: shares in percent, nanoseconds in microseconds.
+fn times(factor: f64, key: &str) -> impl Fn(&Value) -> Option<f64> + '_ {
+    move |row| number(row, key).map(|number| number * factor)
+}
+
+/// A number of each row.
+type Get<'a> = &'a dyn Fn(&Value) -> Option<f64>;
+
+/// A line for each value of a key, called as `name` says, and where a paper has points hollow ones in the same colour.
+fn curves(
+    rows: &[Value],
+    by: &str,
+    name: impl Fn(&str) -> String,
+    ours: (Get<'_>, Get<'_>),
+    paper: Option<(Get<'_>, Get<'_>)>,
+) -> Vec<Series> {
+    let mut series = vec![];
+    for (at, value) in values(rows, by).iter().enumerate() {
+        let name = name(value);
+        let of_value = |(x, y): (Get<'_>, Get<'_>)| points(with(rows, by, value), x, y);
+        series.push(Series::line(at, &name, of_value(ours)));
+        let paper = paper.map(|paper| Series::of(Mark::Paper, at, format!("{name}, paper"), of_value(paper)));
+        series.extend(paper);
+    }
+    series
+}
+
+/// How the cells of a column are shown.
+#[derive(Clone, Copy)]
+enum Cell {
+    /// A text as it is.
+    Text,
+    /// A number as it is.
+    Number,
+    /// A share as a percentage.
+    Percent,
+    /// Nanoseconds in microseconds.
+    Micros,
+    /// Nanoseconds in milliseconds.
+    Millis,
+}
+
+/// A column: its head, the key of each row, and how its cells are shown.
+type Column<'a> = (&'a str, &'a str, Cell);
+
+/// A table of rows.
+fn table<'a>(title: &str, rows: impl IntoIterator<Item = &'a Value>, columns: &[Column<'_>]) -> Grid {
+    let heads: Vec<&str> = columns.iter().map(|column| column.0).collect();
+    let mut grid = Grid::new(title, &heads);
+    rows.into_iter().for_each(|row| grid.row(columns.iter().map(|column| cell(row, column.1, column.2))));
+    grid
+}
+
+fn cell(row: &Value, key: &str, cell: Cell) -> String {
+    let number = number(row, key);
+    match cell {
+        Cell::Text => shown(row, key),
+        Cell::Number => digits(number),
+        Cell::Percent => percent(number),
+        Cell::Micros => digits(number.map(|nanos| nanos / 1e3)),
+        Cell::Millis => digits(number.map(|nanos| nanos / 1e6)),
+    }
+}
+
+/// A mark for each name, the least below, for what has no order of its own.
+fn ranked(
+    title: &str,
+    text: &str,
+    across: Axis,
+    up: &str,
+    mut named: Vec<(String, f64)>,
+) -> (Figure, Vec<(f64, f64)>) {
+    named.sort_by(|one, next| one.1.total_cmp(&next.1));
+    let places = named.iter().enumerate().map(|(at, (_, value))| (*value, at as f64)).collect();
+    let names = Scale::Names(named.into_iter().map(|(name, _)| name).collect());
+    (Figure::new(title, text, across, Axis::new(up, "", names)), places)
 }
 
 /// Each value of a key in the order of its first row, as a text.
@@ -97,13 +176,7 @@ fn or_lacks<T>(found: Result<T, String>, drawn: &mut Drawn) -> Option<T> {
     found.map_err(|why| drawn.lacks(why)).ok()
 }
 
-/// Adds series in turn to a figure.
-fn with_series(mut figure: Figure, series: impl IntoIterator<Item = Series>) -> Figure {
-    figure.series.extend(series);
-    figure
-}
-
-/// The colour of the palette for what has no counterpart here.
+/// The colour for what has no counterpart here.
 const GREY: usize = 6;
 /// More values than any experiment sweeps.
 const MOST_VALUES: usize = 64;
@@ -126,5 +199,16 @@ mod tests {
         let rows = [json!({ "a": 5 }), json!({ "a": "x" }), json!({ "a": 5 }), json!(null)];
         assert_eq!(values(&rows, "a"), ["5", "x", ""]);
         assert_eq!(with(&rows, "a", "5").count(), 2);
+    }
+
+    #[test]
+    fn columns_show_their_units_and_what_has_no_order_is_sorted() {
+        let rows = [json!({ "n": "a", "t": 1_500, "s": 0.25 }), json!({})];
+        let columns = [("name", "n", Cell::Text), ("µs", "t", Cell::Micros), ("share", "s", Cell::Percent)];
+        assert_eq!(table("t", &rows, &columns).rows, [vec!["a", "1.5", "25%"], vec!["", "–", "–"]]);
+        let named = vec![("slow".to_owned(), 9.0), ("fast".to_owned(), 1.0)];
+        let (figure, places) = ranked("t", "w", log("a", "b"), "c", named);
+        assert_eq!(figure.y.scale, Scale::Names(vec!["fast".into(), "slow".into()]));
+        assert_eq!(places, [(1.0, 0.0), (9.0, 1.0)]);
     }
 }

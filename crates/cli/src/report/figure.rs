@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::axis::Axis;
 use super::digits::LARGEST;
 use super::finding::Finding;
+use super::verdict::Reason;
 
 /// What was made of the runs of one section.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -25,6 +26,9 @@ pub(crate) struct Drawn {
     pub(crate) lacks: Vec<String>,
     /// Comparisons, each computed from the series drawn; none of a figure with an unfit one.
     pub(crate) findings: Vec<Finding>,
+    /// Why some of it cannot be compared.
+    #[serde(skip)]
+    pub(crate) doubts: Vec<Reason>,
 }
 
 /// Series on two axes.
@@ -51,8 +55,9 @@ pub(crate) struct Series {
     pub(crate) mark: Mark,
     /// Which colour and shape, counted from zero; those of a paper and of its counterpart here are the same.
     pub(crate) colour: usize,
-    /// Why it cannot be compared: then it is grey, on a hatched ground. `null` if it can.
-    pub(crate) unfit: Option<String>,
+    /// Why it cannot be compared; `null` if it can. It is grey on a hatched ground then, or in its colour if its run was
+    /// only short.
+    pub(crate) unfit: Option<Reason>,
     /// In the units of the axes, in the order they are joined. What is no number is left out.
     pub(crate) points: Vec<(f64, f64)>,
 }
@@ -69,8 +74,6 @@ pub(crate) enum Mark {
     Paper,
     /// A short upright line each: a moment in time.
     Ticks,
-    /// A bar from the axis.
-    Bars,
     /// Joined without marks, behind what is measured: a target, a range. Its numbers are in its name.
     Rule,
 }
@@ -107,6 +110,7 @@ impl Drawn {
             self.lacks(format!("'{}': no figures of {}", figure.title, blank.join(", ")));
         }
         figure.series.retain(|series| !series.points.is_empty());
+        figure.series.iter().filter_map(|series| series.unfit.as_ref()).for_each(|reason| self.doubt(reason));
         let too_many = figure.series.len().saturating_sub(MOST_SERIES);
         if too_many > 0 {
             figure.series.truncate(MOST_SERIES);
@@ -116,6 +120,13 @@ impl Drawn {
             self.lacks(format!("'{}': no figures in the saved run", figure.title));
         } else {
             self.figures.push(figure);
+        }
+    }
+
+    /// Says why something of it cannot be compared, once.
+    pub(crate) fn doubt(&mut self, reason: &Reason) {
+        if !self.doubts.contains(reason) {
+            self.doubts.push(reason.clone());
         }
     }
 
@@ -157,12 +168,28 @@ impl Series {
     }
 
     /// The same of a run that cannot be compared for this reason, if there is one.
-    pub(crate) fn unless(self, unfit: Option<impl Into<String>>) -> Self {
-        Series { unfit: unfit.map(Into::into), ..self }
+    pub(crate) fn unless(self, unfit: Option<&Reason>) -> Self {
+        Series { unfit: unfit.cloned(), ..self }
+    }
+
+    /// Whether it is drawn grey: it was disturbed, not only short.
+    pub(crate) fn is_grey(&self) -> bool {
+        self.unfit.as_ref().is_some_and(|reason| !reason.short)
     }
 }
 
 impl Figure {
+    /// A figure without series.
+    pub(crate) fn new(title: impl Into<String>, text: impl Into<String>, x: Axis, y: Axis) -> Self {
+        Figure { title: title.into(), text: text.into(), x, y, series: vec![] }
+    }
+
+    /// The same with more series.
+    pub(crate) fn with(mut self, series: impl IntoIterator<Item = Series>) -> Self {
+        self.series.extend(series);
+        self
+    }
+
     /// The numbers behind it: a row for each x, a column for each series.
     pub(crate) fn data(&self) -> Grid {
         let told = || self.series.iter().filter(|series| series.mark != Mark::Rule);
@@ -170,9 +197,9 @@ impl Figure {
             told().flat_map(|series| series.points.iter().map(|point| point.0)).collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
-        let names = told().map(|series| match series.mark {
-            Mark::Ticks => series.name.clone(),
-            _ => format!("{} ({})", series.name, self.y.unit),
+        let names = told().map(|series| match self.y.unit.as_str() {
+            "" => series.name.clone(),
+            unit => format!("{} ({unit})", series.name),
         });
         let head = std::iter::once(self.x.label()).chain(names).collect();
         // Each column is walked through once, in the order of x, for a figure may have thousands of points.
@@ -226,7 +253,7 @@ mod tests {
 
     fn figure(series: Vec<Series>) -> Figure {
         let axis = |name: &'static str, unit| Axis::new(name, unit, Scale::Linear);
-        Figure { title: "t".into(), text: "a".into(), x: axis("rate", "kHz"), y: axis("late", "µs"), series }
+        Figure::new("t", "a", axis("rate", "kHz"), axis("late", "µs")).with(series)
     }
 
     #[test]

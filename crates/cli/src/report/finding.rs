@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::axis::Scale;
 use super::digits::{digits, percent};
 use super::figure::{Figure, Mark, Series};
 
@@ -21,20 +22,30 @@ impl Finding {
         let mut ranked = compared(figure, value)?;
         ranked.sort_by(|one, next| one.1.total_cmp(&next.1));
         let [(best, least), (second, more), ..] = ranked[..] else { return None };
-        let place = figure.x.show(at);
+        let place = match figure.x.scale {
+            Scale::Nines => format!("p{}", figure.x.show(at)),
+            _ => format!("{} {}", figure.x.show(at), figure.x.unit),
+        };
         let [low, high] = [least, more].map(|value| format!("{} {}", digits(Some(value)), figure.y.unit));
         let (title, count) = (&figure.title, ranked.len());
         let clear = more > 1.1 * least;
         let text = if clear {
             format!(
-                "{title}: {best} is lowest of {count} at percentile {place}, {low}; next is {second}, {high}."
+                "{title}: {best} is lowest of {count} at {place} with {low}; next is {second} with {high}."
             )
         } else {
-            format!(
-                "{title}: no clear winner of {count} at percentile {place}: {best} {low}, {second} {high}."
-            )
+            format!("{title}: no clear winner of {count} at {place}: {best} {low}, {second} {high}.")
         };
         Some(Finding { text, winner: clear.then(|| best.to_owned()) })
+    }
+
+    /// Which series is lowest at the greatest place that all of ours have.
+    pub(super) fn lowest_at_the_end(figure: &Figure) -> Option<Self> {
+        let has = |series: &&Series, x: f64| series.points.iter().any(|point| point.0 == x);
+        let (first, others) = ours(figure).next().map(|first| (first, ours(figure).skip(1)))?;
+        let common =
+            first.points.iter().map(|point| point.0).filter(|&x| others.clone().all(|other| has(&other, x)));
+        Finding::lowest(figure, common.max_by(f64::total_cmp)?)
     }
 
     /// How much of its peak each series keeps at its greatest x.
@@ -46,11 +57,18 @@ impl Finding {
         };
         let mut ranked = compared(figure, value)?;
         ranked.sort_by(|one, next| next.1.total_cmp(&one.1));
-        let [(best, most), (second, less), ..] = ranked[..] else { return None };
-        let [high, low] = [most, less].map(|share| percent(Some(share)));
-        let text = format!("At the highest load {best} delivered {high} of its peak, {second} {low}.");
-        Some(Finding { text, winner: (most > 1.1 * less).then(|| best.to_owned()) })
+        let [(_, most), (_, less), ..] = ranked[..] else { return None };
+        let shares = ranked.iter().map(|(name, share)| format!("{name} {}", percent(Some(*share))));
+        let shares = shares.collect::<Vec<_>>().join(", ");
+        let text =
+            format!("{}: throughput retained at the highest load, of each peak: {shares}.", figure.title);
+        Some(Finding { text, winner: (most > 1.1 * less).then(|| ranked[0].0.to_owned()) })
     }
+}
+
+/// The series that are not a paper's, nor a mark of the axes.
+fn ours(figure: &Figure) -> impl Iterator<Item = &Series> + Clone {
+    figure.series.iter().filter(|series| !matches!(series.mark, Mark::Paper | Mark::Rule))
 }
 
 /// Each of our series with its value; `None` if one of them cannot be compared.
@@ -58,6 +76,5 @@ fn compared(figure: &Figure, value: impl Fn(&Series) -> Option<f64>) -> Option<V
     if figure.series.iter().any(|series| series.unfit.is_some()) {
         return None;
     }
-    let ours = figure.series.iter().filter(|series| !matches!(series.mark, Mark::Paper | Mark::Rule));
-    Some(ours.filter_map(|series| Some((series.name.as_str(), value(series)?))).collect())
+    Some(ours(figure).filter_map(|series| Some((series.name.as_str(), value(series)?))).collect())
 }

@@ -2,13 +2,24 @@
 
 use std::fmt::Write as _;
 
+use super::draw::summary::Headline;
 use super::figure::Grid;
 use super::markup::is_xml;
 use super::{Findings, Shown};
 
 /// The whole report.
 pub(super) fn markdown(findings: &Findings) -> String {
-    let mut text = format!("# softtimers report\n\nSections: {}.\n", findings.counts());
+    let overview = &findings.overview;
+    let mut text = format!("# softtimers report\n\n**{}**\n", plain(&overview.verdict));
+    let headline = |headline: &Headline| {
+        let unfit =
+            headline.unfit.as_ref().map_or_else(String::new, |reason| format!(" ({})", reason.label()));
+        let here = headline.here.as_deref().unwrap_or_default();
+        format!("{}: {here}{unfit}; the paper: {}", headline.what, headline.paper)
+    };
+    let numbers: Vec<String> = overview.numbers.iter().map(headline).collect();
+    list(&mut text, "In three numbers:", &numbers);
+    let _ = write!(text, "\nSections: {}.\n", findings.counts());
     let mut part = None;
     for shown in &findings.sections {
         if part != Some(shown.part) {
@@ -23,7 +34,7 @@ pub(super) fn markdown(findings: &Findings) -> String {
 fn section(text: &mut String, shown: &Shown) {
     let _ = write!(text, "\n### {}\n\n{}\n", shown.title, plain(shown.see));
     if let Some(unfit) = &shown.unfit {
-        let _ = write!(text, "\n**Not fit for comparison.** {}\n", plain(unfit));
+        let _ = write!(text, "\n**{}** {}.\n", shown.doubt(), plain(unfit));
     }
     let findings: Vec<String> = shown.drawn.findings.iter().map(|finding| finding.text.clone()).collect();
     list(text, "Compared:", &findings);

@@ -3,7 +3,7 @@
 use super::figure::{Figure, Grid};
 use super::markup::Markup;
 use super::saved::Made;
-use super::{Findings, Shown, State, palette, plot};
+use super::{Findings, Shown, State, plot};
 
 /// The whole page.
 pub(super) fn page(findings: &Findings) -> String {
@@ -13,8 +13,8 @@ pub(super) fn page(findings: &Findings) -> String {
         page.within("head", &[], head);
         page.made_here("\n");
         page.within("body", &[], |page| {
-            page.leaf("a", &[("class", "skip"), ("href", "#report")], "Skip to the report");
-            page.within("header", &[], |page| header(page, findings));
+            page.leaf("a", &[("class", "skip"), ("href", "#report")], "Skip to the sections");
+            page.within("header", &[], |page| first_screen(page, findings));
             page.within("nav", &[("aria-label", "Contents")], |page| contents(page, findings));
             page.within("main", &[("id", "report")], |page| {
                 let mut part = None;
@@ -27,7 +27,8 @@ pub(super) fn page(findings: &Findings) -> String {
                 }
             });
             page.within("footer", &[], |page| {
-                page.leaf("p", &[], &format!("softtimers {}: softtimers report. Each section names its paper and says what to see; softtimers report --help says how it was made.", env!("CARGO_PKG_VERSION")));
+                let version = env!("CARGO_PKG_VERSION");
+                page.leaf("p", &[], &format!("Made by softtimers report, version {version}."));
             });
         });
     });
@@ -45,29 +46,43 @@ fn head(page: &mut Markup) {
     // A browser that finds no icon asks for one.
     page.void("link", &[("rel", "icon"), ("href", "data:,")]);
     page.leaf("title", &[], TITLE);
-    page.within("style", &[], |page| {
-        page.made_here(STYLE);
-        page.made_here(&palette::rules());
-    });
+    page.within("style", &[], |page| page.made_here(STYLE));
 }
 
-fn header(page: &mut Markup, findings: &Findings) {
+/// One verdict, three numbers, one picture, and where they are from.
+fn first_screen(page: &mut Markup, findings: &Findings) {
+    let overview = &findings.overview;
     page.leaf("h1", &[], TITLE);
-    match findings.doubts() {
-        Some(doubts) => page.leaf("p", &[("class", "unfit")], &format!("Not fit for comparison. {doubts}.")),
-        None => {
-            let first = findings.sections.iter().flat_map(|section| &section.drawn.findings).next();
-            first.into_iter().for_each(|first| page.leaf("p", &[("class", "finding")], &first.text));
+    page.leaf("p", &[("class", if overview.fit { "verdict" } else { "verdict doubt" })], &overview.verdict);
+    page.within("ul", &[("class", "numbers")], |page| {
+        for headline in &overview.numbers {
+            let unfit = headline.unfit.as_ref();
+            page.within("li", &[("class", if unfit.is_some() { "unfit" } else { "fit" })], |page| {
+                page.leaf("strong", &[], headline.here.as_deref().unwrap_or_default());
+                page.leaf("span", &[], headline.what);
+                page.leaf("span", &[("class", "paper")], &format!("Paper: {}", headline.paper));
+                if let Some(reason) = unfit {
+                    page.leaf("em", &[], reason.label());
+                }
+            });
         }
+    });
+    if let Some((shown, figure)) = overview.figure(&findings.sections) {
+        drawing(page, figure, "first");
+        page.within("p", &[("class", "state")], |page| {
+            page.text("More of it: ");
+            page.leaf("a", &[("href", &format!("#{}", shown.name))], shown.title);
+        });
     }
-    page.leaf("p", &[("class", "lead")], "Timers, pacing and receiving under overload: what was measured on a machine and what the papers' experiments come to when they are simulated, each beside the figures that the papers give.");
-    let machines = findings.sections.iter().flat_map(|section| &section.made);
-    let mut machines: Vec<(&str, &str)> = machines
-        .map(|made| (made.machine.as_str(), &made.when[..made.when.find('T').unwrap_or(0)]))
-        .collect();
-    machines.sort_unstable();
-    machines.dedup();
     page.within("dl", &[("class", "facts")], |page| {
+        let mut machines: Vec<(&str, &str)> = findings
+            .sections
+            .iter()
+            .flat_map(|section| &section.made)
+            .map(|made| (made.machine.as_str(), &made.when[..made.when.find('T').unwrap_or(0)]))
+            .collect();
+        machines.sort_unstable();
+        machines.dedup();
         for (machine, day) in machines.iter().take(8) {
             page.leaf("dt", &[], if day.is_empty() { "Machine" } else { day });
             page.leaf("dd", &[], machine);
@@ -85,53 +100,62 @@ fn contents(page: &mut Markup, findings: &Findings) {
         for shown in &findings.sections {
             page.within("li", &[], |page| {
                 page.leaf("a", &[("href", &format!("#{}", shown.name))], shown.title);
-                match shown.state {
-                    State::Complete => {}
-                    State::Partial => page.leaf("span", &[("class", "state")], " (in part)"),
-                    State::Missing => page.leaf("span", &[("class", "state")], " (missing)"),
-                    State::Elsewhere => page.leaf("span", &[("class", "state")], " (made elsewhere)"),
-                }
+                let state = match (shown.state, &shown.unfit) {
+                    (State::Complete, None) => return,
+                    (State::Complete, Some(_)) if shown.short => " (short)",
+                    (State::Complete, Some(_)) => " (not fit)",
+                    (State::Partial, _) => " (in part)",
+                    (State::Missing, _) => " (missing)",
+                    (State::Elsewhere, _) => " (made elsewhere)",
+                };
+                page.leaf("span", &[("class", "state")], state);
             });
         }
     });
 }
 
 fn section(page: &mut Markup, shown: &Shown) {
-    page.made_here("\n");
-    page.within(
-        "section",
-        &[("id", shown.name), ("aria-labelledby", &format!("{}-title", shown.name))],
-        |page| {
-            page.leaf("h3", &[("id", &format!("{}-title", shown.name))], shown.title);
-            if let Some(unfit) = &shown.unfit {
-                page.leaf("p", &[("class", "unfit")], &format!("Not fit for comparison. {unfit}."));
-            }
-            for finding in &shown.drawn.findings {
-                page.leaf("p", &[("class", "finding")], &finding.text);
-            }
-            page.leaf("p", &[("class", "see")], shown.see);
-            list(page, "lacks", "Not here:", &shown.drawn.lacks);
-            for (at, figure) in shown.drawn.figures.iter().enumerate() {
-                drawing(page, figure, &format!("{}-{}", shown.name, at + 1));
-            }
-            for grid in &shown.drawn.tables {
-                if grid.rows.len() > LONG_TABLE {
-                    page.within("details", &[], |page| {
-                        page.leaf("summary", &[], &format!("{} ({} rows)", grid.title, grid.rows.len()));
-                        table(page, grid);
-                    });
-                } else {
+    let heading = format!("{}-heading", shown.name);
+    page.within("section", &[("id", shown.name), ("aria-labelledby", &heading)], |page| {
+        page.leaf("h3", &[("id", &heading)], shown.title);
+        if let Some(unfit) = &shown.unfit {
+            page.leaf("p", &[("class", "doubt")], &format!("{} {unfit}.", shown.doubt()));
+        }
+        page.leaf("p", &[("class", "see")], shown.see);
+        for finding in &shown.drawn.findings {
+            page.leaf("p", &[("class", "finding")], &finding.text);
+        }
+        list(page, "lacks", "Not here:", &shown.drawn.lacks);
+        for (at, figure) in shown.drawn.figures.iter().enumerate() {
+            drawing(page, figure, &format!("{}-{}", shown.name, at + 1));
+        }
+        for grid in &shown.drawn.tables {
+            if grid.rows.len() > LONG_TABLE {
+                unfolded(page, &format!("{} ({} rows)", grid.title, grid.rows.len()), |page| {
                     table(page, grid);
-                }
+                });
+            } else {
+                table(page, grid);
             }
-            list(page, "notes", "To keep in mind:", &shown.drawn.notes);
-            page.within("dl", &[("class", "made")], |page| {
-                page.leaf("dt", &[], "Beside");
-                page.leaf("dd", &[], shown.papers);
-                shown.made.iter().for_each(|made| provenance(page, made));
+        }
+        list(page, "notes", "Notes", &shown.drawn.notes);
+        page.leaf("p", &[("class", "beside")], &format!("Beside: {}", shown.papers));
+        if !shown.made.is_empty() {
+            unfolded(page, "How it was made", |page| {
+                page.within("dl", &[("class", "facts")], |page| {
+                    shown.made.iter().for_each(|made| provenance(page, made));
+                });
             });
-        },
-    );
+        }
+    });
+}
+
+/// What a reader has to ask for.
+fn unfolded(page: &mut Markup, summary: &str, inside: impl FnOnce(&mut Markup)) {
+    page.within("details", &[], |page| {
+        page.leaf("summary", &[], summary);
+        inside(page);
+    });
 }
 
 fn list(page: &mut Markup, class: &'static str, title: &str, items: &[String]) {
@@ -143,6 +167,12 @@ fn list(page: &mut Markup, class: &'static str, title: &str, items: &[String]) {
     }
 }
 
+/// What is wider than a small screen scrolls in a box of its own, which can be reached without a mouse.
+fn scrolling(page: &mut Markup, class: &'static str, title: &str, inside: impl FnOnce(&mut Markup)) {
+    let attributes = [("class", class), ("tabindex", "0"), ("role", "group"), ("aria-label", title)];
+    page.within("div", &attributes, inside);
+}
+
 /// A picture, and its numbers to unfold.
 fn drawing(page: &mut Markup, figure: &Figure, id: &str) {
     page.within("figure", &[], |page| {
@@ -151,23 +181,13 @@ fn drawing(page: &mut Markup, figure: &Figure, id: &str) {
             page.text(" ");
             page.leaf("span", &[], &figure.text);
         });
-        match plot::svg(figure, id) {
-            // Wider than a small screen, so that it scrolls like a table.
-            Some(svg) => {
-                let scrolls = [
-                    ("class", "plot"),
-                    ("tabindex", "0"),
-                    ("role", "group"),
-                    ("aria-label", figure.title.as_str()),
-                ];
-                page.within("div", &scrolls, |page| page.made_here(&svg));
-            }
-            None => page.leaf("p", &[("class", "lacks")], "None of these numbers has a place on the axes."),
+        plot::legend(page, figure);
+        let mut drawn = false;
+        scrolling(page, "plot", &figure.title, |page| drawn = plot::svg(page, figure, id));
+        if !drawn {
+            page.leaf("p", &[("class", "lacks")], "None of these numbers has a place on the axes.");
         }
-        page.within("details", &[], |page| {
-            page.leaf("summary", &[], "The numbers");
-            table(page, &figure.data());
-        });
+        unfolded(page, "The numbers", |page| table(page, &figure.data()));
     });
 }
 
@@ -179,10 +199,7 @@ fn table(page: &mut Markup, grid: &Grid) {
         if at > 0 && numbers > 0 && numbers * 2 >= cells().count() { &[("class", "n")] } else { &[] }
     };
     let classes: Vec<_> = (0..grid.head.len()).map(class).collect();
-    // Wider than a screen it scrolls, and who has no mouse can reach it.
-    let scrolls =
-        [("class", "scrolls"), ("tabindex", "0"), ("role", "region"), ("aria-label", grid.title.as_str())];
-    page.within("div", &scrolls, |page| {
+    scrolling(page, "scrolls", &grid.title, |page| {
         page.within("table", &[], |page| {
             page.leaf("caption", &[], &grid.title);
             page.within("thead", &[], |page| {
@@ -211,12 +228,9 @@ fn cells(page: &mut Markup, row: &[String], classes: &[&[(&'static str, &'static
 fn provenance(page: &mut Markup, made: &Made) {
     page.leaf("dt", &[], &made.source);
     page.within("dd", &[], |page| {
-        commands(page, made.steps.iter().take(1));
-        if made.steps.len() > 1 {
-            page.within("details", &[], |page| {
-                page.leaf("summary", &[], &format!("{} more such runs", made.steps.len() - 1));
-                commands(page, made.steps.iter().skip(1));
-            });
+        for command in made.steps.iter().flatten() {
+            page.leaf("code", &[], command);
+            page.void("br", &[]);
         }
         page.text(&made.machine);
         if !made.when.is_empty() {
@@ -227,13 +241,6 @@ fn provenance(page: &mut Markup, made: &Made) {
             page.leaf("em", &[], caveat);
         });
     });
-}
-
-fn commands<'a>(page: &mut Markup, steps: impl Iterator<Item = &'a Vec<String>>) {
-    for command in steps.flatten() {
-        page.leaf("code", &[], command);
-        page.void("br", &[]);
-    }
 }
 
 /// Numbers stand to the right.

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use softtimers_measure::failure::{Failure, one_line};
 
 use super::source::{SOURCES, Source};
-use super::verdict::Verdict;
+use super::verdict::{Reason, Verdict};
 use crate::commands::sim::SimReport;
 use crate::file::{self, quoted};
 use crate::run::output::Report;
@@ -154,9 +154,14 @@ impl Runs {
         self.kept.get(source)?.as_ref().ok().map(|(_, verdict)| verdict)
     }
 
-    /// Why nothing of a source's run can be compared, if so.
-    pub(super) fn unfit(&self, source: &str) -> Option<String> {
-        self.verdict(source)?.first().map(str::to_owned)
+    /// Why a source's run cannot be compared, whatever the trial.
+    pub(super) fn unfit(&self, source: &str) -> Option<&Reason> {
+        self.verdict(source)?.worst()
+    }
+
+    /// Why a trial of a source's run cannot be compared; without a name, why none of them can.
+    pub(super) fn against(&self, source: &str, trial: &str) -> Option<&Reason> {
+        self.verdict(source)?.against(trial)
     }
 
     fn steps(&self, source: &str) -> Result<&[Value], String> {
@@ -309,7 +314,7 @@ pub(super) const SCHEMA: &str = "softtimers.report.run/1";
 const LARGEST_FILE: u64 = 32 << 20;
 /// What `sim` prints begins with it, whatever the version.
 const SIM: &str = "softtimers.sim/";
-const LONGEST_TEXT: usize = 300;
+const LONGEST_TEXT: usize = 600;
 const MOST_COMMANDS: usize = 64;
 const MOST_CAVEATS: usize = 8;
 

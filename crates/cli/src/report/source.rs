@@ -27,6 +27,11 @@ impl Source {
     pub(crate) fn is_foreign(&self) -> bool {
         (self.steps)(true).is_empty()
     }
+
+    /// Whether its figures do not depend on the machine.
+    pub(super) fn is_simulated(&self) -> bool {
+        self.disturbed_by == Disturbance::Nobody && self.shortest.is_none()
+    }
 }
 
 /// The least length of a trial, of an output's own configuration.

@@ -1,8 +1,12 @@
 //! Whether a run is fit for comparison, from what the run itself says: the only place that decides it.
 //!
 //! ```text
-//!   saved run ──▶ Verdict ──▶ the section's headline, its hatched series, no finding, the first screen
+//!   saved run ──▶ Verdict ──▶ fit          drawn in colour, and compared
+//!                         ├─▶ only short   drawn in colour and labelled: it shows shapes; nothing is compared
+//!                         └─▶ unfit        drawn grey on a hatched ground; nothing is compared
 //! ```
+//!
+//! The verdict is the section's headline and its part of the first screen.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -15,6 +19,9 @@ use crate::run::Disturbance;
 /// What a saved run says of itself.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Verdict {
+    /// Whose run it is.
+    #[serde(skip)]
+    source: &'static str,
     /// Whether its figures can be compared with each other's and with another run's.
     pub(crate) fit: bool,
     /// Why not, in the order of the file; empty if they can.
@@ -24,21 +31,43 @@ pub(crate) struct Verdict {
 /// One thing that makes figures unfit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Reason {
+    /// Whose run it is.
+    pub(crate) source: &'static str,
     /// The trial that it concerns; empty for all of the run.
     pub(crate) trial: String,
     /// What happened, a part of a sentence.
     pub(crate) what: String,
+    /// Whether only the length of the trials is against it, as with `--quick`.
+    pub(crate) short: bool,
+}
+
+impl Reason {
+    /// What marks a figure that it concerns.
+    pub(super) fn label(&self) -> &'static str {
+        if self.short { "short run" } else { "not fit" }
+    }
+
+    /// What it concerns and what happened.
+    pub(super) fn line(&self) -> String {
+        match self.trial.as_str() {
+            "" => self.what.clone(),
+            trial => format!("{trial}: {}", self.what),
+        }
+    }
 }
 
 impl Verdict {
     /// The verdict on a run of this source.
     pub(super) fn of(source: &Source, run: &Value) -> Self {
-        let mut verdict = Verdict { fit: true, reasons: vec![] };
+        let mut verdict = Verdict { source: source.name, fit: true, reasons: vec![] };
         for step in steps(run) {
             let label = tamed(text(step, "label"));
             if number(step, "exit").is_some_and(|exit| exit != 0.0) {
                 verdict.add(&label, format!("broke off: {}", tamed(text(step, "said"))));
             }
+        }
+        if verdict.fit && outputs(run).next().is_none() {
+            verdict.add("", "it left no figures".to_owned());
         }
         for (label, output) in outputs(run) {
             let label = tamed(label);
@@ -50,7 +79,7 @@ impl Verdict {
                 verdict.add(&label, disturbed);
             }
             if let Some(short) = source.shortest.and_then(|shortest| too_short(shortest, output)) {
-                verdict.add(&label, short);
+                verdict.push(&label, short, true);
             }
             let declined = text(output, "verdict");
             if inconclusive.is_empty() && DECLINED.iter().any(|begin| declined.starts_with(begin)) {
@@ -65,28 +94,34 @@ impl Verdict {
         verdict
     }
 
-    /// Why a trial of the run cannot be compared: what is said of it, or of the whole run.
-    pub(super) fn against(&self, trial: &str) -> Option<&str> {
+    /// Why a trial of the run cannot be compared: what is said of it, or of the whole run; a disturbance comes first.
+    pub(super) fn against(&self, trial: &str) -> Option<&Reason> {
         let concerns = |reason: &&Reason| reason.trial.is_empty() || reason.trial == trial;
-        self.reasons.iter().find(concerns).map(|reason| reason.what.as_str())
+        self.reasons.iter().filter(concerns).min_by_key(|reason| reason.short)
     }
 
     /// Why the run as a whole cannot be compared, whatever the trial.
-    pub(super) fn first(&self) -> Option<&str> {
-        self.reasons.first().map(|reason| reason.what.as_str())
+    pub(super) fn worst(&self) -> Option<&Reason> {
+        self.reasons.iter().min_by_key(|reason| reason.short)
+    }
+
+    /// Whether nothing but the length of its trials is against it.
+    pub(super) fn is_only_short(&self) -> bool {
+        self.worst().is_some_and(|reason| reason.short)
     }
 
     /// All reasons in a line; empty if it is fit.
     pub(super) fn line(&self) -> String {
-        let shown = |reason: &Reason| match reason.trial.as_str() {
-            "" => reason.what.clone(),
-            trial => format!("{trial}: {}", reason.what),
-        };
-        self.reasons.iter().map(shown).collect::<Vec<_>>().join("; ")
+        self.reasons.iter().map(Reason::line).collect::<Vec<_>>().join("; ")
+    }
+
+    /// A disturbance.
+    fn add(&mut self, trial: &str, what: String) {
+        self.push(trial, what, false);
     }
 
     /// The same reason for several trials is one of the run.
-    fn add(&mut self, trial: &str, what: String) {
+    fn push(&mut self, trial: &str, what: String, short: bool) {
         self.fit = false;
         let wording = |what: &str| what.replace(|c: char| c.is_ascii_digit() || c == '.', "");
         let same = self.reasons.iter().position(|reason| wording(&reason.what) == wording(&what));
@@ -95,7 +130,7 @@ impl Verdict {
             // Of methods in turn each has its own; of the processes of a step one is enough.
             Some(at) if !what.contains(OWN_CPU) => self.reasons[at].trial.clear(),
             _ if self.reasons.len() < MOST_REASONS => {
-                self.reasons.push(Reason { trial: trial.to_owned(), what });
+                self.reasons.push(Reason { source: self.source, trial: trial.to_owned(), what, short });
             }
             _ => {}
         }
@@ -183,6 +218,13 @@ mod tests {
         let verdict = Verdict::of(find("doctor").unwrap(), &run);
         assert_eq!(verdict.line(), "soft, busy loop: it had its CPU for only 24% of its trial");
         assert!(verdict.against("soft, busy loop").is_some() && verdict.against("loop, busy loop").is_none());
+    }
+
+    #[test]
+    fn a_run_without_figures_is_unfit() {
+        for run in [json!(null), json!({ "schema": super::super::saved::SCHEMA, "steps": [] })] {
+            assert_eq!(Verdict::of(find("doctor").unwrap(), &run).line(), "it left no figures");
+        }
     }
 
     #[test]

@@ -6,8 +6,6 @@
 //!
 //! ```text
 //!   ┌ 254,1,0 ───────┐  ┌ 254,1,1 ───────┐
-//!   │ legend         │  │ legend         │      the legend has marks, too, so that it does not count
-//!   │ ....           │  │ ....           │
 //!   │ :  plot        │  │ :  plot        │      of each series' colour so many pixels
 //!   └────────────────┘  └────────────────┘
 //! ```
@@ -142,43 +140,43 @@ const SERIES: [[Colour; 2]; 8] = [
 ];
 const GREY: u64 = 6;
 const BACKS: [Colour; 2] = [[0xFF, 0xFF, 0xFF], [0x14, 0x17, 0x1B]];
-/// Of a plot; above it is the legend.
-const PLOT_HEIGHT: f64 = 380.0;
-
 /// A picture as the report's object has it.
 struct Picture {
     title: String,
     colours: Vec<usize>,
-    /// The share of its height that is not the legend's.
-    plot: f64,
 }
 
 /// All pictures of the page, in their order.
-fn pictures(page: &str, object: &Value) -> Vec<Picture> {
-    let figures = object["sections"].as_array().unwrap().iter();
-    let figures = figures.flat_map(|section| section["figures"].as_array().unwrap());
-    let heights = page.split("<svg viewBox=\"0 0 760 ").skip(1);
-    let picture = |(figure, height): (&Value, &str)| {
-        let height: f64 = height.split('"').next().unwrap().parse().unwrap();
+fn pictures(object: &Value) -> Vec<Picture> {
+    let sections = object["sections"].as_array().unwrap();
+    let first = &object["overview"]["picture"];
+    let first = sections.iter().filter(|section| section["name"] == first[0]);
+    let first = first.map(|section| &section["figures"][first_place(object)]);
+    let figures = sections.iter().flat_map(|section| section["figures"].as_array().unwrap());
+    let picture = |figure: &Value| {
         let series = figure["series"].as_array().unwrap().iter();
-        // What cannot be compared is grey.
-        let series = series.filter(|series| series["mark"] != "rule" && series["unfit"].is_null());
+        // What was disturbed is grey; what was only short is not.
+        let grey = |series: &&Value| series["unfit"]["short"] == false;
+        let series = series.filter(|series| series["mark"] != "rule" && !grey(series));
         let colours = series.filter_map(|series| series["colour"].as_u64()).filter(|&colour| colour != GREY);
         let mut colours: Vec<usize> = colours.map(|colour| colour as usize % SERIES.len()).collect();
         colours.sort_unstable();
         colours.dedup();
-        let title = figure["title"].as_str().unwrap().to_owned();
-        Picture { title, colours, plot: PLOT_HEIGHT / height }
+        Picture { title: figure["title"].as_str().unwrap().to_owned(), colours }
     };
-    figures.zip(heights).map(picture).collect()
+    first.chain(figures).map(picture).collect()
+}
+
+fn first_place(object: &Value) -> usize {
+    object["overview"]["picture"][1].as_u64().unwrap() as usize
 }
 
 /// The page with frames around its pictures and nothing else, so many beside each other.
 fn framed(page: &str, columns: u32) -> String {
     let rules = format!(
-        "nav,header,footer,h2,h3,.see,.unfit,.finding,.lacks,.notes,.made,.scrolls,details,figcaption,.skip{{display:none!important}}\
-         body{{max-width:none!important;padding:0!important}}section{{display:contents}}\
-         main{{display:grid;grid-template-columns:repeat({columns},minmax(0,1fr))}}\
+        "nav,footer,h1,h2,h3,p,dl,.numbers,.lacks,.notes,.scrolls,details,figcaption,.legend,.skip{{display:none!important}}\
+         header,main,section{{display:contents}}\
+         body{{max-width:none!important;padding:0!important;display:grid;grid-template-columns:repeat({columns},minmax(0,1fr))}}.plot{{max-width:none!important}}\
          figure{{margin:0!important;padding:0!important;border-radius:0!important;border-width:3px!important}}"
     );
     let mut framed = page.replace("</style>", &format!("{rules}</style>"));
@@ -196,12 +194,11 @@ fn seen(screenshot: &Screenshot, pictures: &[Picture], dark: bool) -> Vec<(usize
     let frames = screenshot.frames(pictures.len());
     let of_picture = |(picture, frame): (&Picture, &Option<Place>)| {
         let Some([left, right, top, bottom]) = *frame else { return (0, 0) };
-        let plot = bottom - ((bottom - top) as f64 * picture.plot) as usize;
         let counts = picture.colours.iter().map(|&colour| {
             screenshot.near(
                 SERIES[colour][usize::from(dark)],
                 BACKS[usize::from(dark)],
-                [left + 3, right - 3, plot, bottom],
+                [left + 3, right - 3, top + 3, bottom - 3],
             )
         });
         let counts: Vec<usize> = counts.filter(|&count| count >= FEWEST).collect();
@@ -221,7 +218,7 @@ fn a_browser_shows_each_figure_in_light_and_dark_and_on_a_small_screen_and_asks_
     let directory = Directory::new("browser");
     let (text, object) = rendered(Path::new(SAVED), &directory, "");
     let page = directory.file("page.html");
-    let pictures = pictures(&text, &object);
+    let pictures = pictures(&object);
     assert!(pictures.len() > 30 && pictures.len() < 256, "{}", pictures.len());
     let wide = (1_500, 5_200);
     for (dark, columns, size) in [(false, 3, wide), (true, 3, wide), (false, 1, (400, 16_000))] {
@@ -243,9 +240,7 @@ fn a_browser_shows_each_figure_in_light_and_dark_and_on_a_small_screen_and_asks_
         }
     }
     // The same page without its lines and marks is blank in this sense, and a page that asks for a picture is seen to.
-    let without = ["<polyline", "<circle", "<polygon", "<rect"]
-        .iter()
-        .fold(framed(&text, 3), |text, element| text.replace(element, "<desc"));
+    let without = framed(&text, 3).replace("<path", "<desc");
     let without = without.replace("img-src data:", "img-src *");
     let without = without.replace("<main ", "<img src=\"http://elsewhere.invalid/x.png\" alt=\"\"/><main ");
     fs::write(&page, without).unwrap();

@@ -18,7 +18,7 @@ const CHILDREN: [(&str, &[&str]); 11] = [
     ("thead", &["tr"]),
     ("tbody", &["tr"]),
     ("tr", &["th", "td"]),
-    ("p", &[]),
+    ("p", &["a"]),
     ("summary", &[]),
 ];
 /// The others that the page uses.
@@ -68,6 +68,10 @@ pub(super) fn check(page: &str) {
             // A picture has words, and one that scrolls can be reached without a mouse.
             "figure" => assert_eq!(first, "figcaption"),
             "details" => assert_eq!(first, "summary"),
+            // The keys of a legend stand beside their names.
+            "svg" if node.attribute("aria-hidden") == Some("true") => {
+                assert!(node.parent().is_some_and(|item| item.has_tag_name("li")));
+            }
             "svg" => {
                 let around = node.parent().unwrap();
                 assert_eq!(

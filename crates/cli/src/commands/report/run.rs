@@ -113,11 +113,7 @@ impl WrittenReport {
     /// The sources that the sections need, in the order in which they are made.
     fn sources(&self) -> Vec<&'static Source> {
         let sections = || self.config.sections.iter().filter_map(|name| catalogue::find(name));
-        let needed = |name| {
-            sections().any(|section| section.sources.contains(&name))
-                // The summary alone is of all that it looks at.
-                || (self.config.sections.len() == 1 && sections().any(|section| section.looks_at.contains(&name)))
-        };
+        let needed = |name| sections().any(|section| section.sources.contains(&name));
         SOURCES.iter().filter(|source| needed(source.name) && !source.is_foreign()).collect()
     }
 

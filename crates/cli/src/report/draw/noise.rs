@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::super::axis::{Axis, Scale};
-use super::super::digits::{digits, percent};
-use super::super::figure::{Drawn, Grid, Mark, Series};
-use super::super::saved::{Runs, number, rows, tamed, text};
-use super::{figure, log, of, or_lacks, points, with_series};
+use super::super::digits::digits;
+use super::super::figure::{Drawn, Figure, Grid, Mark, Series};
+use super::super::saved::{Runs, number, rows};
+use super::{Cell, Column, Get, cell, log, of, or_lacks, percentile, points, shown, times};
 
 /// The calibrated loop of this machine, and jobs of its phases.
 pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
@@ -14,48 +14,41 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let fifo = noise.get("fifo").filter(|fifo| fifo.is_object());
     let classes =
         || std::iter::once((0, "ordinary class", noise)).chain(fifo.map(|fifo| (1, "SCHED_FIFO", fifo)));
-    let millis = |row: &Value| number(row, "ns").map(|nanos| nanos / 1e6);
-    let cdf = classes().map(|(at, name, found)| {
-        Series::line(at, name, points(rows(found, "cdf"), of("share"), millis)).unless(runs.unfit("noise"))
-    });
-    let what = "How long phases of each rank take at most; without noise the line is flat.";
-    let x = Axis::new("percentile of phases", "%", Scale::Nines);
-    drawn.figure(with_series(
-        figure("A computation of 1 ms, over and over (figure 3)", what, x, log("duration", "ms")),
-        cdf,
-    ));
-    let survival = classes().map(|(at, name, found)| {
-        Series::line(at, name, points(rows(found, "survival"), of("times"), of("share")))
-            .unless(runs.unfit("noise"))
-    });
-    let what = "The share of phases that take longer than so many times the median.";
-    let title = "Phases that take longer";
+    let lines = |key: &'static str, x: Get<'_>, y: Get<'_>| {
+        let line = |(at, name, found)| Series::line(at, name, points(rows(found, key), x, y));
+        classes().map(line).map(|line| line.unless(runs.unfit("noise"))).collect::<Vec<_>>()
+    };
+    let phases = Figure::new(
+        "A computation of 1 ms, over and over (figure 3)",
+        "Percentiles of how long a phase took; without noise the line is flat.",
+        percentile("phases"),
+        log("duration", "ms"),
+    );
+    drawn.figure(phases.with(lines("cdf", &of("share"), &times(1e-6, "ns"))));
+    let longer = Figure::new(
+        "Phases that take longer",
+        "The share of phases that take longer than a multiple of the median.",
+        log("duration", "medians"),
+        log("phases", "share"),
+    );
     // The paper's Pentium 4: one phase in a hundred takes 1.6 times as long.
     let paper = Series::of(Mark::Paper, 0, "periodic timers, P4 2.8 GHz", [(1.6, 0.01)]);
-    drawn.figure(with_series(
-        figure(title, what, log("duration", "medians"), log("phases", "share")),
-        survival.chain([paper]),
-    ));
-    let slowdown = classes().map(|(at, name, found)| {
-        Series::line(
-            at,
-            format!("this machine, {name}"),
-            points(rows(found, "slowdown"), of("nodes"), of("factor")),
-        )
-        .unless(runs.unfit("noise"))
-    });
+    drawn.figure(longer.with(lines("survival", &of("times"), &of("share"))).with([paper]));
     let model = or_lacks(runs.only("sim-noise"), drawn).map(|found| {
         let model = points(rows(found, "rows"), of("nodes"), of("slowdown"));
         Series::line(2, "1% of phases 1.6 times as long, simulated", model)
     });
-    let what = "How much longer a job takes whose phases last as long as the slowest of its nodes.";
-    let title = "A bulk-synchronous job of so many nodes";
-    drawn.figure(with_series(
-        figure(title, what, log("nodes", "count"), log("slowdown", "times")),
-        slowdown.chain(model),
-    ));
+    let job = Figure::new(
+        "Slowdown of a bulk-synchronous job by its nodes",
+        "How much longer a job takes whose phases last as long as the slowest of its nodes.",
+        log("nodes", "count"),
+        log("slowdown", "times"),
+    );
+    let here = lines("slowdown", &of("nodes"), &of("factor")).into_iter();
+    let here = here.map(|line| Series { name: format!("this machine, {}", line.name), ..line });
+    drawn.figure(job.with(here).with(model));
     causes(classes(), drawn);
-    drawn.note("The paper: with one phase in a hundred delayed, a job of 100 nodes is undelayed in 0.99^100 = 37% of its phases; p must be an order of magnitude below 1/n. Leaving one processor of each node idle takes most of the noise away (section 2.2).");
+    drawn.note("The paper: with one phase in a hundred delayed, a job of 100 nodes is undelayed in 0.99^100 = 37% of its phases; p must be an order of magnitude below 1/n. Leaving one CPU of each node idle takes most of the noise away (section 2.2).");
 }
 
 /// Why phases were delayed, under each class.
@@ -64,16 +57,16 @@ fn causes<'a>(classes: impl Iterator<Item = (usize, &'static str, &'a Value)>, d
     let mut table = Grid::new("Why phases were delayed", &head);
     for (_, class, found) in classes {
         for caused in rows(found, "causes") {
-            let millis = |key| digits(number(caused, key).map(|nanos| nanos / 1e6));
             let cells = [
-                tamed(text(caused, "cause")),
-                digits(number(caused, "phases")),
-                millis("delay_ns"),
-                millis("longest_ns"),
+                class.to_owned(),
+                shown(caused, "cause"),
+                cell(caused, "phases", Cell::Number),
+                cell(caused, "delay_ns", Cell::Millis),
+                cell(caused, "longest_ns", Cell::Millis),
             ];
-            table.row(std::iter::once(class.to_owned()).chain(cells));
+            table.row(cells);
         }
-        let [delayed, explained] = ["p_delayed", "explained"].map(|key| percent(number(found, key)));
+        let [delayed, explained] = ["p_delayed", "explained"].map(|key| cell(found, key, Cell::Percent));
         drawn
             .note(format!("{class}: {delayed} of the phases are delayed, {explained} of them with a cause."));
     }
@@ -100,47 +93,36 @@ pub(in super::super) fn overhead(runs: &Runs, drawn: &mut Drawn) {
         };
         if all.iter().any(|row| ways.iter().any(|way| of_way(row, way.2).is_some())) {
             let lines = ways.iter().map(|&(at, name, way)| {
-                Series::line(at, name, points(all, of("hz"), |row| of_way(row, way)))
-                    .unless(runs.unfit("rates"))
+                let points = points(all, of("hz"), |row| of_way(row, way));
+                Series::line(at, name, points).unless(runs.unfit("rates"))
             });
             let y = Axis::new(*name, *unit, scale.clone());
-            drawn.figure(with_series(figure(title, what, log("rate", "Hz"), y), lines));
+            drawn.figure(Figure::new(*title, *what, log("rate", "Hz"), y).with(lines));
         }
     }
     if number(noise, "idle.watts").is_none() {
-        drawn.note("Energy is not counted on this machine (no RAPL), so that wake-ups and processor time stand for it.");
+        drawn.note("Energy is not counted on this machine (no RAPL), so wake-ups and CPU time stand for it.");
     }
     drawn.table(rate_table(all, &ways));
     as_late(all, drawn);
-    drawn.note("The paper: a tick fast enough for less than a millisecond costs up to half of the throughput (2.1); an idle processor took least, 4.77 W, at 266 to 500 Hz (2.3).");
+    drawn.note("The paper: a tick fast enough for less than a millisecond costs up to half of the throughput (2.1); an idle CPU took least, 4.77 W, at 266 to 500 Hz (2.3).");
 }
 
 /// Every rate, both ways.
 fn rate_table(all: &[Value], ways: &[Way]) -> Grid {
-    let head = [
-        "rate (Hz)",
-        "way",
-        "wake-ups (1/s)",
-        "processor",
-        "work kept",
-        "ns per wake-up, all in all",
-        "lateness p50 (µs)",
-        "p99 (µs)",
+    const COLUMNS: [Column<'_>; 6] = [
+        ("wake-ups (1/s)", "wakeups_per_s", Cell::Number),
+        ("CPU", "cpu_share", Cell::Percent),
+        ("throughput retained", "work_kept", Cell::Percent),
+        ("ns per wake-up, all in all", "overhead_ns_per_wakeup", Cell::Number),
+        ("lateness p50 (µs)", "lateness_ns.p50", Cell::Micros),
+        ("p99 (µs)", "lateness_ns.p99", Cell::Micros),
     ];
-    let mut table = Grid::new("What each rate costs", &head);
+    let mut table = Grid::new("The cost of each rate", &["rate (Hz)", "way"]);
+    table.head.extend(COLUMNS.map(|column| column.0.to_owned()));
     for (row, &(_, name, way)) in all.iter().flat_map(|row| ways.iter().map(move |way| (row, way))) {
-        let at = |key: &str| number(row, &format!("{way}{key}"));
-        let micros = |key| digits(at(key).map(|nanos| nanos / 1e3));
-        table.row([
-            digits(number(row, "hz")),
-            name.to_owned(),
-            digits(at("wakeups_per_s")),
-            percent(at("cpu_share")),
-            percent(at("work_kept")),
-            digits(at("overhead_ns_per_wakeup")),
-            micros("lateness_ns.p50"),
-            micros("lateness_ns.p99"),
-        ]);
+        let cells = COLUMNS.map(|(_, key, kind)| cell(row, &format!("{way}{key}"), kind));
+        table.row([cell(row, "hz", Cell::Number), name.to_owned()].into_iter().chain(cells));
     }
     table
 }
@@ -173,26 +155,26 @@ fn ways(all: &[Value]) -> [Way; 2] {
 type RateFigure = (&'static str, &'static str, (&'static str, &'static str, Scale), &'static str);
 const RATE_FIGURES: &[RateFigure] = &[
     (
-        "Work lost by the rate of wake-ups",
-        "What a computation beside the wake-ups loses.",
-        ("work lost", "%", Scale::Linear),
+        "Throughput lost by the rate of wake-ups",
+        "The share of its throughput that a computation beside the wake-ups loses.",
+        ("throughput lost", "%", Scale::Linear),
         "work_kept",
     ),
     (
-        "Processor time of the wake-ups",
-        "What waking up takes of the processor, without what it does to the caches.",
-        ("processor", "%", Scale::Linear),
+        "CPU time of the wake-ups",
+        "CPU time that waking up takes, without its effect on the caches.",
+        ("CPU", "% of one core", Scale::Linear),
         "cpu_share",
     ),
     (
-        "Wake-ups of an idle processor",
-        "How often a processor with nothing to do is woken, which is what its sleep states are spoiled by.",
+        "Wake-ups of an idle CPU",
+        "How often a CPU with nothing to do is woken from its sleep states.",
         ("wake-ups", "1/s", Scale::Log),
         "idle.wakeups_per_s",
     ),
     (
         "Power of an idle machine (figure 4)",
-        "Of all packages, where the machine counts energy.",
+        "All packages together, where the machine counts energy.",
         ("power", "W", Scale::Linear),
         "idle.watts",
     ),

@@ -3,43 +3,38 @@
 use serde_json::Value;
 
 use super::super::digits::{digits, percent};
-use super::super::figure::{Drawn, Grid, Mark, Series};
+use super::super::figure::{Drawn, Figure, Grid, Series};
 use super::super::finding::Finding;
 use super::super::saved::{Runs, number, rows};
-use super::{figure, linear, of, or_lacks, percents, points, values, with};
+use super::{curves, linear, log, of, or_lacks, points, times, values, with};
 
 /// Goodput against offered load.
 pub(in super::super) fn goodput(runs: &Runs, drawn: &mut Drawn) {
-    let mut goodput = figure(
+    let offered = || linear("offered", "packets/s");
+    let mut goodput = Figure::new(
         "Goodput against offered load",
-        "What two receivers deliver of what they are offered: one that polls with quotas, and the usual loop that takes whatever is there.",
-        linear("offered", "packets/s"),
+        "Packets delivered of those offered: by a receiver that polls with quotas, and by the usual loop that takes whatever is there.",
+        offered(),
         linear("delivered", "packets/s"),
     );
-    let mut latency = figure(
+    let mut latency = Figure::new(
         "Latency under load",
         "The 99th percentile of the time from the kernel's receive stamp to having been sent on.",
-        linear("offered", "packets/s"),
-        super::log("latency, p99", "µs"),
+        offered(),
+        log("latency, p99", "µs"),
     );
-    let head = [
-        "receiver",
-        "loss-free rate (1/s)",
-        "most delivered (1/s)",
-        "at the highest load (1/s)",
-        "of its peak",
-    ];
-    let mut table = Grid::new("What the curves come to", &head);
+    let head = ["receiver", "loss-free rate (1/s)", "peak (1/s)", "at the highest load (1/s)", "of its peak"];
+    let mut table = Grid::new("The curves in numbers", &head);
     for (at, source, name) in [(0, "bench-hybrid", "softtimers, hybrid"), (1, "bench-naive", "usual loop")] {
         let Some(found) = or_lacks(runs.only(source), drawn) else { continue };
-        let trials = rows(found, "points");
-        let delivered = by_load(points(trials, of("offered_pps"), of("delivered_pps")));
-        goodput.series.push(Series::line(at, name, delivered).unless(runs.unfit(source)));
-        let p99 = |point: &Value| number(point, "latency_ns.p99").map(|nanos| nanos / 1e3);
-        latency.series.push(
-            Series::line(at, name, by_load(points(trials, of("offered_pps"), p99)))
-                .unless(runs.unfit(source)),
-        );
+        let line = |y: &dyn Fn(&Value) -> Option<f64>| {
+            let mut points = points(rows(found, "points"), of("offered_pps"), y);
+            // A sender on a busy machine may reach less where more was asked for.
+            points.sort_by(|one, next| one.0.total_cmp(&next.0));
+            Series::line(at, name, points).unless(runs.unfit(source))
+        };
+        goodput.series.push(line(&of("delivered_pps")));
+        latency.series.push(line(&times(1e-3, "latency_ns.p99")));
         let curve = |key: &str| number(found, &format!("curve.{key}"));
         table.row([
             name.to_owned(),
@@ -53,13 +48,7 @@ pub(in super::super) fn goodput(runs: &Runs, drawn: &mut Drawn) {
     drawn.figure(goodput);
     drawn.figure(latency);
     drawn.table(table);
-    drawn.note("Sender and receiver share this machine's processors, so what is lost to the sender's own work is in both curves.");
-}
-
-/// In the order of what was offered: a sender on a busy machine may reach less where more was asked for.
-fn by_load(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    points.sort_by(|one, next| one.0.total_cmp(&next.0));
-    points
+    drawn.note("Sender and receiver share this machine's CPUs, so what is lost to the sender's own work is in both curves.");
 }
 
 /// The livelock paper's figures, each with the points that were read from its plots.
@@ -68,56 +57,37 @@ pub(in super::super) fn livelock(runs: &Runs, drawn: &mut Drawn) {
     let all = rows(found, "rows");
     for name in values(all, "figure") {
         let of_figure: Vec<Value> = with(all, "figure", &name).cloned().collect();
-        let share = name == "7-1";
-        let (title, what) =
-            FIGURES.iter().find(|known| known.0 == name).map_or(("", ""), |known| (known.1, known.2));
-        let y = if share { linear("processor left to a user", "%") } else { linear("output", "packets/s") };
-        let mut drawing = figure(&format!("Figure {name}: {title}"), what, linear("input", "packets/s"), y);
-        for (at, series) in values(&of_figure, "series").iter().enumerate() {
-            let of_series = |key: &str| {
-                let rows = with(&of_figure, "series", series);
-                if share {
-                    points(rows, of("input_pps"), percents(key))
-                } else {
-                    points(rows, of("input_pps"), of(key))
-                }
-            };
-            let [model, paper] =
-                if share { ["user_share", "paper_user_share"] } else { ["output_pps", "paper_pps"] }
-                    .map(of_series);
-            drawing.series.push(Series::line(at, series, model));
-            drawing.series.push(Series::of(Mark::Paper, at, format!("{series}, paper"), paper));
+        let title = FIGURES.iter().find(|known| known.0 == name).map_or("", |known| known.1);
+        let title = format!("Figure {name}: {title}");
+        let text = "A line for each simulated kernel; hollow marks are the points of the paper.";
+        let drawing = |y| Figure::new(title, text, linear("input", "packets/s"), y);
+        let input = of("input_pps");
+        if name == "7-1" {
+            let [ours, paper] = ["user_share", "paper_user_share"].map(|key| times(100.0, key));
+            let lines = curves(&of_figure, "series", str::to_owned, (&input, &ours), Some((&input, &paper)));
+            drawn.figure(drawing(linear("CPU left to a user", "%")).with(lines));
+        } else {
+            let [ours, paper] = ["output_pps", "paper_pps"].map(of);
+            let lines = curves(&of_figure, "series", str::to_owned, (&input, &ours), Some((&input, &paper)));
+            let drawing = drawing(linear("output", "packets/s")).with(lines);
+            drawn.findings.extend(Finding::retained(&drawing));
+            drawn.figure(drawing);
         }
-        drawn.figure(drawing);
     }
     drawn.note("The points were read from the vector plots of the conference version (USENIX 1996); its figures 6-1, 6-3, 6-4, 6-5, 6-6 and 7-1 are 2, 5, 6, 7, 9 and 10 of the journal's.");
-    drawn.note("One set of costs was fitted to the paper's heights; shapes and order are what the model can be held to.");
+    drawn.note(
+        "One set of costs was fitted to the paper's heights; compare the shapes and the order of the curves.",
+    );
 }
 
-/// What each figure shows.
-const FIGURES: [(&str, &str, &str); 6] = [
-    (
-        "6-1",
-        "the unmodified kernel",
-        "Output rises with input and then falls: with a user-level filter to nothing.",
-    ),
-    (
-        "6-3",
-        "polling without the filter",
-        "With a quota output stays flat; without one it collapses, as it does without polling.",
-    ),
-    (
-        "6-4",
-        "polling with the filter",
-        "Polling alone livelocks, because the filter starves; feedback from its queue keeps it fed.",
-    ),
-    ("6-5", "quotas without the filter", "The smaller the quota, the flatter: 5 to 10 packets a turn."),
-    ("6-6", "quotas with the filter and feedback", "With feedback the quota hardly matters."),
-    (
-        "7-1",
-        "the processor that is left to a user",
-        "A limit on the kernel's share leaves the rest to the user's program.",
-    ),
+/// The figures of the paper's that are simulated.
+const FIGURES: [(&str, &str); 6] = [
+    ("6-1", "the unmodified kernel"),
+    ("6-3", "polling without the filter"),
+    ("6-4", "polling with the filter"),
+    ("6-5", "quotas without the filter"),
+    ("6-6", "quotas with the filter and feedback"),
+    ("7-1", "the CPU time left to a user process"),
 ];
 
 #[cfg(test)]

@@ -7,33 +7,32 @@
 //!
 //! A delay from end to end would be of two programs that were woken as well; that of the path is told by its own clock.
 
-use super::super::axis::{Axis, Scale};
 use super::super::digits::{digits, percent};
 use super::super::figure::{Drawn, Grid, Mark, Series};
 use super::super::saved::{Runs, number, tamed};
-use super::{figure, linear, or_lacks, with_series};
+use super::{linear, or_lacks, ranked};
 
 /// One path, of a step of the source.
-pub(super) struct Path {
-    pub(super) delay_ns: Option<f64>,
-    pub(super) rate_bps: Option<f64>,
-    pub(super) loss: Option<f64>,
+struct Path {
+    delay_ns: Option<f64>,
+    rate_bps: Option<f64>,
+    loss: Option<f64>,
     /// By the path's own clock, against what the path says of each packet.
-    pub(super) late_p50_ns: Option<f64>,
+    late_p50_ns: Option<f64>,
     late_p99_ns: Option<f64>,
     /// By the sender.
-    pub(super) sent: Option<f64>,
+    sent: Option<f64>,
     /// By the receiver.
     received: Option<f64>,
     /// The same, with the headers that the path's rate counts.
-    pub(super) received_bps: Option<f64>,
+    received_bps: Option<f64>,
     /// Of what was sent, whoever lost it.
-    pub(super) lost_share: Option<f64>,
+    lost_share: Option<f64>,
 }
 
 impl Path {
     /// `None` if the path itself has no figures.
-    pub(super) fn of(runs: &Runs, label: &str) -> Option<Self> {
+    fn of(runs: &Runs, label: &str) -> Option<Self> {
         let end = |process, key: &str| number(runs.output("wan", label, process).ok()?, key);
         let wan = runs.output("wan", label, "wan").ok()?;
         let up = |path: &str| number(wan, &format!("up.{path}"));
@@ -69,8 +68,8 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
         "sent",
         "received",
     ];
-    let mut table = Grid::new("Set and seen", &head);
-    let (mut late, mut names) = (vec![], vec![]);
+    let mut table = Grid::new("Set and measured", &head);
+    let mut late = vec![];
     for label in labels {
         if or_lacks(runs.output("wan", label, "wan"), drawn).is_none() {
             continue;
@@ -89,17 +88,14 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
             digits(path.sent),
             digits(path.received),
         ]);
-        late.extend(path.late_p50_ns.map(|nanos| (names.len() as f64, nanos / 1e3)));
-        names.push(tamed(label));
+        late.extend(path.late_p50_ns.map(|nanos| (tamed(label), nanos / 1e3)));
     }
-    let bars = Series::of(Mark::Bars, 0, "later than set, p50", late).unless(runs.unfit("wan"));
-    let what =
-        "By how much later than the path says packets came out, at the median and by the path's own clock.";
-    let paths = Axis::new("path", "as set", Scale::Names(names));
-    drawn.figure(with_series(
-        figure("How exact the delay is", what, paths, linear("later than set, p50", "µs")),
-        [bars],
-    ));
+    let text = "By how much later than the path says packets came out, at the median and by the path's own clock; sorted.";
+    let (marks, places) =
+        ranked("How exact the delay is", text, linear("later than set, p50", "µs"), "path", late);
+    let marks =
+        marks.with([Series::of(Mark::Points, 0, "later than set, p50", places).unless(runs.unfit("wan"))]);
+    drawn.figure(marks);
     drawn.table(table);
-    drawn.note("What was sent is the sender's count, what was received the receiver's; so 'lost' has what a full queue dropped where a rate is set. Rates are with the headers that the path counts. A path that queues delays by its queue, too; lateness is against what it says of each packet.");
+    drawn.note("'Sent' is the sender's count and 'received' the receiver's; so 'lost' has what a full queue dropped where a rate is set. Rates include the headers that the path counts. A path that queues delays by its queue, too; lateness is against what it says of each packet.");
 }

@@ -2,43 +2,30 @@
 
 use serde_json::Value;
 
-use super::super::axis::{Axis, Scale};
-use super::super::digits::{digits, percent};
-use super::super::figure::{Drawn, Grid, Mark, Series};
-use super::super::saved::{Runs, number, rows, tamed, text};
-use super::{figure, linear, log, micros, of, or_lacks, percents, points, shown, values, with};
+use super::super::figure::{Drawn, Figure, Mark, Series};
+use super::super::finding::Finding;
+use super::super::saved::{Runs, number, rows, text};
+use super::{Cell, curves, linear, log, micros, of, or_lacks, points, shown, table, times, values, with};
 
 /// Tables VIII and IX.
 pub(in super::super) fn pacing(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-pacing"), drawn) else { return };
     let all = rows(found, "rows");
-    let mut mean = figure(
+    let x = || linear("burst interval", "µs");
+    let burst = |row: &Value| micros(row, "burst");
+    let named = |target: &str| format!("target {target}");
+    let mean = Figure::new(
         "Mean gap by the burst interval (Tables VIII and IX)",
-        "A line for each target. It is held until the burst interval is too long for what trigger states allow; hollow marks are the paper's.",
-        linear("burst interval", "µs"),
+        "A line for each target; hollow marks are the paper's.",
+        x(),
         linear("mean gap", "µs"),
     );
-    let mut spread = figure(
-        "Standard deviation of the gaps (Tables VIII and IX)",
-        &evenness(all),
-        linear("burst interval", "µs"),
-        linear("standard deviation", "µs"),
-    );
-    let burst = |row: &Value| micros(row, "burst");
-    for (at, target) in values(all, "target").iter().enumerate() {
-        let name = format!("target {target}");
-        mean.series.push(Series::line(at, &name, points(with(all, "target", target), burst, of("mean_us"))));
-        let paper = points(with(all, "target", target), burst, of("paper_us"));
-        mean.series.push(Series::of(Mark::Paper, at, format!("{name}, paper"), paper));
-        spread.series.push(Series::line(
-            at,
-            &name,
-            points(with(all, "target", target), burst, of("stddev_us")),
-        ));
-    }
-    drawn.figure(mean);
-    drawn.figure(spread);
-    drawn.note("The bodies of both tables are lost; what the paper's text says of them is 40 µs held at a burst interval of 12 µs and 65.9 µs at 35 µs, 60 µs held up to 30 µs, and deviations of 30 to 35 µs. The times of trigger states were fitted to these words, the 65.9 µs among them.");
+    let (ours, paper) = ((&burst as _, &of("mean_us") as _), (&burst as _, &of("paper_us") as _));
+    drawn.figure(mean.with(curves(all, "target", named, ours, Some(paper))));
+    let title = "Standard deviation of the gaps (Tables VIII and IX)";
+    let spread = Figure::new(title, evenness(all), x(), linear("standard deviation", "µs"));
+    drawn.figure(spread.with(curves(all, "target", named, (&burst, &of("stddev_us")), None)));
+    drawn.note("The bodies of both tables are lost; the paper's text says of them: 40 µs held at a burst interval of 12 µs and 65.9 µs at 35 µs, 60 µs held up to 30 µs, and deviations of 30 to 35 µs. The times of trigger states were fitted to these words, the 65.9 µs among them.");
 }
 
 /// For which targets the gaps are more even with a longer burst interval: a deviation that falls by a tenth.
@@ -49,12 +36,10 @@ fn evenness(all: &[Value]) -> String {
         points.first().zip(points.last()).is_some_and(|(first, last)| last.1 < 0.9 * first.1)
     };
     let (more, not): (Vec<String>, Vec<String>) = values(all, "target").into_iter().partition(falls);
-    let said = |what: &str, targets: &[String]| match targets {
-        [] => None,
-        _ => Some(format!("{what} at a target of {}", targets.join(", "))),
-    };
+    let said =
+        [("more even", more), ("no more even", not)].into_iter().filter(|(_, targets)| !targets.is_empty());
     let said: Vec<String> =
-        [said("more even", &more), said("no more even", &not)].into_iter().flatten().collect();
+        said.map(|(what, targets)| format!("{what} at a target of {}", targets.join(", "))).collect();
     format!("A line for each target: with a longer burst interval gaps are {}.", said.join(", and "))
 }
 
@@ -63,6 +48,10 @@ pub(in super::super) fn deadline(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-deadline"), drawn) else { return };
     let all = rows(found, "rows");
     let deadline = |row: &Value| micros(row, "deadline");
+    let named = |hardware: &str| match hardware {
+        "each" => "set for each event".to_owned(),
+        _ => format!("hardware {hardware}"),
+    };
     for (key, paper, title, name, what) in [
         (
             "expired",
@@ -76,26 +65,14 @@ pub(in super::super) fn deadline(runs: &Runs, drawn: &mut Drawn) {
             "paper_overhead",
             "Overhead of deadlines (Table XIII)",
             "overhead",
-            "What the hardware timer behind the soft ones costs, by how late events may be.",
+            "The cost of the hardware timer behind the soft ones, by how late events may be.",
         ),
     ] {
-        let mut drawing = figure(title, what, log("deadline after the due time", "µs"), linear(name, "%"));
-        for (at, hardware) in values(all, "hardware").iter().enumerate() {
-            let name = if hardware == "each" {
-                "set for each event".to_owned()
-            } else {
-                format!("hardware {hardware}")
-            };
-            drawing.series.push(Series::line(
-                at,
-                name,
-                points(with(all, "hardware", hardware), deadline, percents(key)),
-            ));
-        }
-        let mut of_paper = points(all, deadline, percents(paper));
+        let drawing = Figure::new(title, what, log("deadline after the due time", "µs"), linear(name, "%"));
+        let lines = curves(all, "hardware", named, (&deadline, &times(100.0, key)), None);
+        let mut of_paper = points(all, deadline, times(100.0, paper));
         of_paper.dedup();
-        drawing.series.push(Series::of(Mark::Paper, 0, "paper", of_paper));
-        drawn.figure(drawing);
+        drawn.figure(drawing.with(lines).with([Series::of(Mark::Paper, 0, "paper", of_paper)]));
     }
     drawn.note("Intervals between trigger states have the mean of 12.45 µs that the paper gives, and the shape that fits its other tables.");
 }
@@ -104,109 +81,83 @@ pub(in super::super) fn deadline(runs: &Runs, drawn: &mut Drawn) {
 pub(in super::super) fn slow_start(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-slowstart"), drawn) else { return };
     let all = rows(found, "rows");
-    let mut time = figure(
+    let packets = of("packets");
+    let mut time = Figure::new(
         "Response time by the length of the answer (Tables X and XI)",
         "Slow start with delayed ACKs and a start at the known rate of the path, at a round-trip time of 100 ms.",
         log("answer", "packets"),
         log("response time", "s"),
     );
-    let mut reduction = figure(
-        "What pacing saves of the response time",
-        "The share of the response time that is saved: most of it in answers of a hundred packets, little in very long ones.",
+    for (way, key, first) in [("slow start", "delayed_acks_s", 0), ("paced", "paced_s", 1)] {
+        let named = |rate: &str| format!("{way}, {rate} Mbit/s");
+        let lines = curves(all, "mbit", named, (&packets, &of(key)), None).into_iter();
+        time.series.extend(lines.map(|line| Series { colour: 2 * line.colour + first, ..line }));
+    }
+    drawn.findings.extend(Finding::lowest_at_the_end(&time));
+    drawn.figure(time);
+    let reduction = Figure::new(
+        "Response time saved by pacing",
+        "The share of the response time that a start at the known rate saves; hollow marks are the paper's.",
         log("answer", "packets"),
         linear("saved", "%"),
     );
-    for (at, rate) in values(all, "mbit").iter().enumerate() {
-        let rows = || with(all, "mbit", rate);
-        time.series.push(Series::line(
-            2 * at,
-            format!("slow start, {rate} Mbit/s"),
-            points(rows(), of("packets"), of("delayed_acks_s")),
-        ));
-        time.series.push(Series::line(
-            2 * at + 1,
-            format!("paced, {rate} Mbit/s"),
-            points(rows(), of("packets"), of("paced_s")),
-        ));
-        reduction.series.push(Series::line(
-            2 * at,
-            format!("{rate} Mbit/s"),
-            points(rows(), of("packets"), percents("reduction_delayed")),
-        ));
-        let paper = points(rows(), of("packets"), percents("paper_reduction"));
-        reduction.series.push(Series::of(Mark::Paper, 2 * at, format!("{rate} Mbit/s, paper"), paper));
-    }
-    drawn.figure(time);
-    drawn.figure(reduction);
+    let [ours, paper] = ["reduction_delayed", "paper_reduction"].map(|key| times(100.0, key));
+    let named = |rate: &str| format!("{rate} Mbit/s");
+    drawn.figure(reduction.with(curves(all, "mbit", named, (&packets, &ours), Some((&packets, &paper)))));
 }
 
 /// Section 5.8: polling the network interface.
 pub(in super::super) fn polling(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-polling"), drawn) else { return };
-    let all: Vec<&Value> = rows(found, "rows").iter().filter(|row| !text(row, "server").is_empty()).collect();
-    let mut gains = figure(
-        "What polling gains a saturated server (section 5.8)",
-        "A line for each server and protocol: the more packets are wanted in a poll, the more requests are answered.",
+    let all = rows(found, "rows").iter().filter(|row| !text(row, "server").is_empty()).cloned();
+    // Whose line it is has two keys.
+    let all: Vec<Value> = all
+        .map(|mut row| {
+            row["kind"] = format!("{}, {}", shown(&row, "server"), shown(&row, "protocol")).into();
+            row
+        })
+        .collect();
+    let gains = Figure::new(
+        "Requests gained by a saturated server (section 5.8)",
+        "A line for each server and protocol, by the number of packets wanted in a poll.",
         linear("packets wanted in a poll", "packets"),
         linear("more requests than with interrupts", "%"),
     );
-    let mut kinds: Vec<(String, String)> = vec![];
-    for row in &all {
-        let kind = (tamed(text(row, "server")), tamed(text(row, "protocol")));
-        if !kinds.contains(&kind) && kinds.len() < 8 {
-            kinds.push(kind);
-        }
-    }
-    for (at, (server, protocol)) in kinds.iter().enumerate() {
-        let rows = all
-            .iter()
-            .copied()
-            .filter(|row| shown(row, "server") == *server && shown(row, "protocol") == *protocol);
-        gains.series.push(Series::line(
-            at,
-            format!("{server}, {protocol}"),
-            points(rows, of("quota"), percents("gain")),
-        ));
-    }
-    drawn.figure(gains);
-    let mut table = Grid::new(
-        "Requests answered",
-        &["server", "protocol", "packets wanted", "requests (1/s)", "gain", "delay (µs)"],
-    );
-    for row in &all {
-        let words = [tamed(text(row, "server")), tamed(text(row, "protocol"))];
-        let at = |key| digits(number(row, key));
-        table.row(words.into_iter().chain([
-            at("quota"),
-            at("requests_pps"),
-            percent(number(row, "gain")),
-            at("delay_us"),
-        ]));
-    }
-    drawn.table(table);
+    drawn.figure(gains.with(curves(
+        &all,
+        "kind",
+        str::to_owned,
+        (&of("quota"), &times(100.0, "gain")),
+        None,
+    )));
+    let columns = [
+        ("server", "server", Cell::Text),
+        ("protocol", "protocol", Cell::Text),
+        ("packets wanted", "quota", Cell::Number),
+        ("requests (1/s)", "requests_pps", Cell::Number),
+        ("gain", "gain", Cell::Percent),
+        ("delay (µs)", "delay_us", Cell::Number),
+    ];
+    drawn.table(table("Requests answered", &all, &columns));
     drawn.note("The paper: 3 to 25% more requests, most with Flash and persistent connections.");
 }
 
 /// The periodic-timers paper's figure 1.
 pub(in super::super) fn frame_rate(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-framerate"), drawn) else { return };
-    let all = rows(found, "rows");
-    let films = values(all, "fps");
-    let names = || Axis::new("film", "frames/s", Scale::Names(films.clone()));
-    let mut frames = figure(
-        "Frames that are shown in time, by the kernel's tick (figure 1)",
-        "A group for each film, a bar for each tick rate: a coarse tick loses frames, a one-shot timer none.",
-        names(),
+    let frames = Figure::new(
+        "Frames shown in time, by the kernel's tick (figure 1)",
+        "A line for each tick rate, by the frame rate of the video.",
+        linear("video frame rate", "frames/s"),
         linear("frames shown in time", "%"),
     );
-    for (at, tick) in values(all, "hz").iter().enumerate() {
-        let share = with(all, "hz", tick).filter_map(|row| {
-            let (wanted, got) = (number(row, "fps")?, number(row, "achieved_fps")?);
-            let place = films.iter().position(|film| *film == shown(row, "fps"))?;
-            (wanted > 0.0).then(|| (place as f64, 100.0 * got / wanted))
-        });
-        let name = if tick.parse::<f64>().is_ok() { format!("{tick} Hz") } else { tick.clone() };
-        frames.series.push(Series::of(Mark::Bars, at, name, share.collect::<Vec<_>>()));
-    }
-    drawn.figure(frames);
+    let share = |row: &Value| {
+        let (wanted, got) = (number(row, "fps")?, number(row, "achieved_fps")?);
+        (wanted > 0.0).then(|| 100.0 * got / wanted)
+    };
+    let named = |tick: &str| match tick.parse::<f64>() {
+        Ok(_) => format!("{tick} Hz"),
+        Err(_) => tick.to_owned(),
+    };
+    drawn.figure(frames.with(curves(rows(found, "rows"), "hz", named, (&of("fps"), &share), None)));
 }

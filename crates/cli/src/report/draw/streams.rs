@@ -3,35 +3,31 @@
 use serde_json::Value;
 
 use super::super::axis::{Axis, Scale};
-use super::super::digits::{digits, percent};
-use super::super::figure::{Drawn, Grid, Mark, Series};
+use super::super::digits::digits;
+use super::super::figure::{Drawn, Figure, Grid, Mark, Series};
 use super::super::finding::Finding;
 use super::super::saved::{Runs, number, rows, tamed, text};
 use super::super::verdict;
-use super::{GREY, figure, linear, log, or_lacks, with_series};
+use super::{Cell, GREY, cell, linear, log, or_lacks, percentile, points, shown, table, times};
 
 /// Lateness by method, under both loads.
 pub(in super::super) fn lateness(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
-        let y = log("lateness", "µs");
         let title = format!("Lateness by method, {load}");
-        let what = "Each method's lateness at the quantiles that were kept: the further right, the rarer. Lower is better.";
+        let text = "Lateness percentiles of each method: the further right, the rarer. Lower is better.";
         let lines = cells.iter().map(|cell| judged(runs, cell, quantiles(cell, "late")));
-        let drawing = with_series(
-            figure(&title, what, Axis::new("percentile of departures", "%", Scale::Nines), y),
-            lines,
-        );
+        let drawing = Figure::new(title, text, percentile("departures"), log("lateness", "µs")).with(lines);
         drawn.findings.extend(Finding::lowest(&drawing, 0.99));
         drawn.figure(drawing);
     });
-    drawn.note("A method at 10 ms for good is behind for good: that is how far it may fall behind before it gives packets up.");
+    drawn.note("A method that stays at 10 ms cannot keep up: that is how far it may fall behind before it skips packets.");
 }
 
 /// Gaps by method, and which of them are back to back.
 pub(in super::super) fn gaps(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
-        let title = format!("Gaps between packets, {load}");
-        let what = "The share of gaps that are no longer, at the quantiles that were kept. An even stream is upright at its target.";
+        let title = format!("CDF of inter-packet gaps, {load}");
+        let text = "The share of gaps that are at most so long. A perfectly paced stream is a vertical line at the target.";
         let lines = cells.iter().map(|cell| {
             let turned = quantiles(cell, "gap");
             let points = turned.points.into_iter().map(|(share, gap)| (gap, share * 100.0)).collect();
@@ -42,80 +38,51 @@ pub(in super::super) fn gaps(runs: &Runs, drawn: &mut Drawn) {
             let name = format!("the target, {} µs", digits(Some(target)));
             Series::of(Mark::Rule, GREY, name, [(target, 0.0), (target, 100.0)])
         });
-        drawn.figure(with_series(
-            figure(&title, what, log("gap", "µs"), linear("gaps that are no longer", "%")),
-            target.into_iter().chain(lines),
-        ));
-        let head = [
-            "method",
-            "target (µs)",
-            "of the rate",
-            "back to back",
-            "longest burst",
-            "gap p1 (µs)",
-            "p50",
-            "p99",
-            "p99.9",
-            "work kept",
+        let drawing = Figure::new(title, text, log("gap", "µs"), linear("CDF", "% of gaps"));
+        drawn.figure(drawing.with(target).with(lines));
+        let columns = [
+            ("method", "method", Cell::Text),
+            ("target (µs)", "target_gap_ns", Cell::Micros),
+            ("of the rate", "achieved_share", Cell::Percent),
+            ("back to back", "back_to_back", Cell::Percent),
+            ("longest burst", "longest_burst", Cell::Number),
+            ("gap p1 (µs)", "gap_ns.p1", Cell::Micros),
+            ("p50", "gap_ns.p50", Cell::Micros),
+            ("p99", "gap_ns.p99", Cell::Micros),
+            ("p99.9", "gap_ns.p999", Cell::Micros),
+            ("throughput retained", "work_kept", Cell::Percent),
         ];
-        let mut table = Grid::new(format!("Evenness, {load}"), &head);
-        for cell in cells {
-            let micros = |path: &str| digits(number(cell, path).map(|nanos| nanos / 1e3));
-            let share = |key: &str| percent(number(cell, key));
-            table.row([
-                tamed(text(cell, "method")),
-                micros("target_gap_ns"),
-                share("achieved_share"),
-                share("back_to_back"),
-                digits(number(cell, "longest_burst")),
-                micros("gap_ns.p1"),
-                micros("gap_ns.p50"),
-                micros("gap_ns.p99"),
-                micros("gap_ns.p999"),
-                share("work_kept"),
-            ]);
-        }
-        drawn.table(table);
+        drawn.table(table(&format!("Gaps and bursts, {load}"), cells, &columns));
     });
 }
 
 /// Consecutive packets as they arrived.
 pub(in super::super) fn strip(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
-        let names: Vec<String> = cells.iter().rev().map(|cell| tamed(text(cell, "method"))).collect();
-        let mut strip = figure(
-            &format!("Two milliseconds of packets, {load}"),
-            "A row for each method, a stroke for each packet at the time it arrived. Even strokes are an even stream; a block is a micro-burst.",
-            Axis::new("time", "µs", Scale::Linear),
-            Axis::new("method", "name", Scale::Names(names.clone())),
-        );
-        for (at, cell) in cells.iter().enumerate() {
-            let gaps = rows(cell, "gap_strip_ns").iter().filter_map(Value::as_u64);
-            let times = gaps.scan(0u64, |time, gap| {
-                *time = time.saturating_add(gap);
-                Some(*time as f64 / 1e3)
-            });
-            let up = (names.len() - 1 - at) as f64;
-            let times = std::iter::once(0.0).chain(times).take_while(|&time| time <= STRIP_MICROS);
-            let stroke = Series::of(
-                Mark::Ticks,
-                colour(cell),
-                names[names.len() - 1 - at].clone(),
-                times.map(|time| (time, up)),
-            );
-            strip.series.push(judged(runs, cell, stroke));
-        }
-        drawn.figure(strip);
+        let names = cells.iter().rev().map(|cell| shown(cell, "method")).collect();
         let head = ["method", "packets seen", "most in 100 µs", "longest pause (µs)"];
         let mut table = Grid::new(format!("Micro-bursts in the stretch, {load}"), &head);
-        for cell in cells {
+        let mut strip = Figure::new(
+            format!("Two milliseconds of packets, {load}"),
+            "A row for each method, a stroke for each packet at the time it arrived. A block of strokes is a micro-burst.",
+            linear("time", "µs"),
+            Axis::new("method", "", Scale::Names(names)),
+        );
+        for (at, cell) in cells.iter().enumerate() {
             let gaps: Vec<u64> = rows(cell, "gap_strip_ns").iter().filter_map(Value::as_u64).collect();
+            let times = arrivals(&gaps);
+            let up = (cells.len() - 1 - at) as f64;
+            let places = times.iter().map(|&time| (time as f64 / 1e3, up));
+            let places = places.take_while(|place| place.0 <= STRIP_MICROS);
+            let stroke = Series::of(Mark::Ticks, colour(cell), shown(cell, "method"), places);
+            strip.series.push(judged(runs, cell, stroke));
             if !gaps.is_empty() {
-                let longest = gaps.iter().max().map(|&gap| gap as f64 / 1e3);
-                let most = most_within(&gaps, 100_000).to_string();
-                table.row([tamed(text(cell, "method")), (gaps.len() + 1).to_string(), most, digits(longest)]);
+                let longest = digits(gaps.iter().max().map(|&gap| gap as f64 / 1e3));
+                let most = most_within(&times, 100_000).to_string();
+                table.row([shown(cell, "method"), times.len().to_string(), most, longest]);
             }
         }
+        drawn.figure(strip);
         drawn.table(table);
     });
 }
@@ -124,24 +91,20 @@ pub(in super::super) fn strip(runs: &Runs, drawn: &mut Drawn) {
 pub(in super::super) fn lateness_by_cpu(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
         let marks = cells.iter().map(|cell| {
-            let point = number(cell, "cpu_share").zip(number(cell, "late_ns.p99"));
-            let points = point.map(|(cpu, late)| (cpu * 100.0, late / 1e3));
-            judged(runs, cell, Series::of(Mark::Points, colour(cell), tamed(text(cell, "method")), points))
+            let place = points([cell], times(100.0, "cpu_share"), times(1e-3, "late_ns.p99"));
+            judged(runs, cell, Series::of(Mark::Points, colour(cell), shown(cell, "method"), place))
         });
-        let title = format!("Lateness against processor time, {load}");
-        let what = "A mark for each method: further left is cheaper, lower is more punctual.";
-        drawn.figure(with_series(
-            figure(&title, what, linear("processor used", "%"), log("lateness, p99", "µs")),
-            marks,
-        ));
+        let title = format!("Lateness against CPU time, {load}");
+        let text = "A mark for each method: further left costs less CPU, lower is less late.";
+        let drawing = Figure::new(title, text, linear("CPU", "% of one core"), log("lateness, p99", "µs"));
+        drawn.figure(drawing.with(marks));
     });
 }
 
 /// Wake-ups by the slack that is given.
 pub(in super::super) fn slack(runs: &Runs, drawn: &mut Drawn) {
     let Some(labels) = or_lacks(runs.labels("slack"), drawn) else { return };
-    let head =
-        ["slack", "wake-ups a second", "packets a wake-up", "lateness p50 (µs)", "p99 (µs)", "processor"];
+    let head = ["slack", "wake-ups a second", "packets a wake-up", "lateness p50 (µs)", "p99 (µs)", "CPU"];
     let mut table = Grid::new("Twenty flows of 100 packets a second", &head);
     let (mut wakeups, mut late, mut names) = (vec![], vec![], vec![]);
     for label in labels {
@@ -149,32 +112,27 @@ pub(in super::super) fn slack(runs: &Runs, drawn: &mut Drawn) {
         let length = number(sent, "config.duration_s").filter(|&length| length > 0.0);
         let rate = number(sent, "wakeups").zip(length).map(|(count, length)| count / length);
         let each = number(sent, "sent").zip(number(sent, "wakeups").filter(|&count| count > 0.0));
-        let micros = |path| number(sent, path).map(|nanos| nanos / 1e3);
-        let cells = [
+        table.row([
+            tamed(label),
             digits(rate),
             digits(each.map(|(sent, wakeups)| sent / wakeups)),
-            digits(micros("late_ns.p50")),
-            digits(micros("late_ns.p99")),
-        ];
-        table.row(std::iter::once(tamed(label)).chain(cells).chain([percent(number(sent, "cpu_share"))]));
+            cell(sent, "late_ns.p50", Cell::Micros),
+            cell(sent, "late_ns.p99", Cell::Micros),
+            cell(sent, "cpu_share", Cell::Percent),
+        ]);
         let at = names.len() as f64;
         names.push(tamed(label));
         wakeups.extend(rate.map(|rate| (at, rate)));
-        late.extend(micros("late_ns.p50").map(|late| (at, late)));
+        late.extend(number(sent, "late_ns.p50").map(|nanos| (at, nanos / 1e3)));
     }
-    let slack = Axis::new("slack given", "time", Scale::Names(names));
-    let bars = Series::of(Mark::Bars, 0, "wake-ups a second", wakeups).unless(runs.unfit("slack"));
-    let what = "A bar for each slack: what may be late together leaves by one wake-up.";
-    drawn.figure(with_series(
-        figure("Wake-ups against slack", what, slack.clone(), linear("wake-ups", "1/s")),
-        [bars],
-    ));
-    let line = Series::line(1, "lateness, p50", late).unless(runs.unfit("slack"));
-    let what = "The median lateness for each slack: it is what the saved wake-ups are paid with.";
-    drawn.figure(with_series(
-        figure("Lateness against slack", what, slack, linear("lateness, p50", "µs")),
-        [line],
-    ));
+    for (title, text, name, unit, points) in [
+        ("Wake-ups by slack", "Wake-ups of the sender for each slack.", "wake-ups", "1/s", wakeups),
+        ("Lateness by slack", "The median lateness for each slack.", "lateness, p50", "µs", late),
+    ] {
+        let slack = Axis::new("slack", "", Scale::Names(names.clone()));
+        let line = Series::line(0, name, points).unless(runs.unfit("slack"));
+        drawn.figure(Figure::new(title, text, slack, linear(name, unit)).with([line]));
+    }
     drawn.table(table);
 }
 
@@ -186,11 +144,7 @@ fn each_load(runs: &Runs, drawn: &mut Drawn, mut draw: impl FnMut(&[Value], &str
         let (made, not): (Vec<Value>, Vec<Value>) =
             cells.cloned().partition(|cell| cell.get("not_made").is_none_or(Value::is_null));
         for cell in not {
-            drawn.lacks(format!(
-                "{}, {name}: {}",
-                tamed(text(&cell, "method")),
-                tamed(text(&cell, "not_made"))
-            ));
+            drawn.lacks(format!("{}, {name}: {}", shown(&cell, "method"), shown(&cell, "not_made")));
         }
         if made.is_empty() {
             drawn.lacks(format!("no trials of the {name} in the saved run"));
@@ -202,8 +156,7 @@ fn each_load(runs: &Runs, drawn: &mut Drawn, mut draw: impl FnMut(&[Value], &str
 
 /// A series of the doctor's, grey if its trial cannot be compared.
 fn judged(runs: &Runs, cell: &Value, series: Series) -> Series {
-    let unfit = runs.verdict("doctor").and_then(|verdict| verdict.against(&verdict::trial(cell)));
-    series.unless(unfit)
+    series.unless(runs.against("doctor", &verdict::trial(cell)))
 }
 
 /// A distribution as shares and microseconds: the curve if the run has one, else the percentiles that it has.
@@ -219,7 +172,7 @@ fn quantiles(cell: &Value, which: &str) -> Series {
     if curve.len() > points.len() {
         points = curve;
     }
-    Series::line(colour(cell), tamed(text(cell, "method")), points)
+    Series::line(colour(cell), shown(cell, "method"), points)
 }
 
 /// The colour of a cell's method, the same in every figure.
@@ -227,13 +180,17 @@ fn colour(cell: &Value) -> usize {
     METHODS.iter().position(|&name| name == text(cell, "method")).unwrap_or(METHODS.len())
 }
 
-/// The most packets within so many nanoseconds.
-fn most_within(gaps: &[u64], window: u64) -> usize {
-    let mut times = vec![0u64];
-    times.extend(gaps.iter().scan(0u64, |time, gap| {
+/// When each packet came, from the first on.
+fn arrivals(gaps: &[u64]) -> Vec<u64> {
+    let times = gaps.iter().scan(0u64, |time, gap| {
         *time = time.saturating_add(*gap);
         Some(*time)
-    }));
+    });
+    std::iter::once(0).chain(times).collect()
+}
+
+/// The most packets within so many nanoseconds.
+fn most_within(times: &[u64], window: u64) -> usize {
     let mut from = 0;
     let counts = times.iter().enumerate().map(|(to, time)| {
         while time - times[from] >= window {
@@ -255,10 +212,10 @@ mod tests {
 
     #[test]
     fn bursts_are_counted_in_any_window() {
-        assert_eq!(most_within(&[40_000; 63], 100_000), 3);
-        assert_eq!(most_within(&[1_000, 1_000, 500_000, 99_999], 100_000), 3);
-        assert_eq!(most_within(&[], 100_000), 1);
-        assert_eq!(most_within(&[u64::MAX, u64::MAX, 0], 100_000), 3);
+        assert_eq!(most_within(&arrivals(&[40_000; 63]), 100_000), 3);
+        assert_eq!(most_within(&arrivals(&[1_000, 1_000, 500_000, 99_999]), 100_000), 3);
+        assert_eq!(most_within(&arrivals(&[]), 100_000), 1);
+        assert_eq!(most_within(&arrivals(&[u64::MAX, u64::MAX, 0]), 100_000), 3);
     }
 
     #[test]

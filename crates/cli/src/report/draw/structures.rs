@@ -5,34 +5,29 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use softtimers_measure::result::Results;
 
-use super::super::axis::{Axis, Scale};
 use super::super::digits::digits;
-use super::super::figure::{Drawn, Grid, Mark, Series};
+use super::super::figure::{Drawn, Figure, Grid, Mark, Series};
+use super::super::finding::Finding;
 use super::super::saved::{Runs, number, rows, tamed, text};
-use super::{figure, linear, log, of, or_lacks, points, values, with, with_series};
+use super::{curves, linear, log, of, or_lacks, ranked};
 
 /// Table I and figure 8 of Costello and Varghese.
 pub(in super::super) fn callouts(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-callout"), drawn) else { return };
     let all = rows(found, "rows");
-    let mut cost = figure(
+    let cost = Figure::new(
         "Setting and cancelling a callout (Table I)",
-        "A line for each facility: the old list grows with what is outstanding, the wheel does not. Hollow marks are the paper's.",
+        "A line for each facility, by the number of callouts outstanding. Hollow marks are the paper's.",
         linear("callouts outstanding", "callouts"),
         linear("set and cancel", "µs"),
     );
-    for (at, kernel) in values(all, "kernel").iter().enumerate() {
-        let of_kernel = || with(all, "kernel", kernel);
-        cost.series.push(Series::line(
-            at,
-            kernel,
-            points(of_kernel(), of("outstanding"), of("set_cancel_us")),
-        ));
-        let paper = points(of_kernel(), of("outstanding"), of("paper_us"));
-        cost.series.push(Series::of(Mark::Paper, at, format!("{kernel}, paper"), paper));
-    }
+    let outstanding = of("outstanding");
+    let (ours, paper) =
+        ((&outstanding as _, &of("set_cancel_us") as _), (&outstanding as _, &of("paper_us") as _));
+    let cost = cost.with(curves(all, "kernel", str::to_owned, ours, Some(paper)));
+    drawn.findings.extend(Finding::lowest_at_the_end(&cost));
     drawn.figure(cost);
-    drawn.note("The model counts entries that are passed and prices them by two constants that were fitted; the paper's own line is 136.7 µs and 1.324 µs for each callout outstanding.");
+    drawn.note("The model counts the entries passed; their cost is two fitted constants; the paper's own line is 136.7 µs and 1.324 µs for each callout outstanding.");
 }
 
 /// What `cargo bench -p softtimers-lab --bench timers -- --json FILE` has written.
@@ -56,19 +51,17 @@ pub(in super::super) fn peers(runs: &Runs, drawn: &mut Drawn) {
             points.sort_by(|one, next| one.0.total_cmp(&next.0));
             Series::line(at, tamed(contender), points)
         });
-        let (x, y) = (log("timers", "count"), log("processor time", "ns"));
-        drawn.figure(with_series(figure(title, what, x, y), lines));
+        let drawing = Figure::new(title, what, log("timers", "count"), log("CPU time", "ns")).with(lines);
+        drawn.findings.extend(Finding::lowest_at_the_end(&drawing));
+        drawn.figure(drawing);
     }
-    let longest = || medians.iter().filter(|median| median.key.contains("longest"));
-    if longest().next().is_some() {
-        let names = longest().map(|median| tamed(median.contender)).collect();
-        let places = longest().enumerate().map(|(at, median)| (median.value, at as f64));
-        let marks = Series::of(Mark::Points, 0, "longest call", places);
-        let what =
-            "The longest single call while levels turn over and time jumps, a mark for each structure.";
-        let y = Axis::new("structure", "name", Scale::Names(names));
-        let title = "The longest single call";
-        drawn.figure(with_series(figure(title, what, log("longest call", "ns"), y), [marks]));
+    let longest = medians.iter().filter(|median| median.key.contains("longest"));
+    let longest: Vec<_> = longest.map(|median| (tamed(median.contender), median.value)).collect();
+    if !longest.is_empty() {
+        let text = "The longest single call while levels turn over and time jumps, a mark for each structure; sorted.";
+        let (marks, places) =
+            ranked("The longest single call", text, log("longest call", "ns"), "structure", longest);
+        drawn.figure(marks.with([Series::of(Mark::Points, 0, "longest call", places)]));
     }
     let mut table = Grid::new("All medians", &["workload", "structure", "figure", "median"]);
     for Median { workload, contender, key, value } in medians {
@@ -107,13 +100,13 @@ const WORKLOADS: &[(&str, &str, &str, &str)] = &[
     (
         "set_cancel_ns",
         "W1/",
-        "Setting and cancelling a timer among so many",
+        "Setting and cancelling a timer among N",
         "A line for each structure, by how many other timers are pending.",
     ),
     (
         "step_ns",
         "W3/",
-        "A step of so many connections' time-outs",
+        "A step of N connections' time-outs",
         "A line for each structure: one connection is re-armed a microsecond, and one time-out in twenty expires.",
     ),
 ];

@@ -1,31 +1,72 @@
-//! The papers' headline figures beside what was found here.
+//! The papers' headline figures beside what was found here. The first three that these runs have are the first screen's.
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::super::digits::{digits, percent};
 use super::super::figure::{Drawn, Grid};
 use super::super::saved::{Runs, number, rows, text};
+use super::super::verdict::Reason;
 
-/// One table. A cell of what was not run says so; nothing else is missing because of it.
+/// A figure of a paper and ours.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct Headline {
+    /// What is compared.
+    pub(crate) what: &'static str,
+    /// What the paper has.
+    pub(crate) paper: &'static str,
+    /// How ours was found.
+    pub(crate) how: &'static str,
+    /// Ours; a dash in it for one of two figures that is not there, `null` if there is none at all.
+    pub(crate) here: Option<String>,
+    /// Why it cannot be compared; `null` if it can.
+    pub(crate) unfit: Option<Reason>,
+    /// The runs that it is of, and which of their trials.
+    #[serde(skip)]
+    trials: &'static [Trial],
+}
+
+/// A source, and one of its trials; empty for what is of none.
+type Trial = (&'static str, &'static str);
+
+impl Headline {
+    /// Whether it is of a run of this source.
+    pub(in super::super) fn is_of(&self, source: &str) -> bool {
+        self.trials.iter().any(|trial| trial.0 == source)
+    }
+}
+
+/// All of them; a paper's figure is there whatever was run.
+pub(in super::super) fn headlines(runs: &Runs) -> impl Iterator<Item = Headline> {
+    HEADLINES.iter().map(|&(what, paper, how, trials, here)| {
+        let unfit = trials.iter().filter_map(|(source, trial)| runs.against(source, trial));
+        let unfit = unfit.min_by_key(|reason| reason.short).cloned();
+        Headline { what, paper, how, here: here(runs), unfit, trials }
+    })
+}
+
+/// One table. A cell that was not run says so, and so does one whose run is not fit.
 pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
-    let head = ["what", "the paper", "here", "how it was found"];
-    let mut table = Grid::new("The papers' figures and ours", &head);
+    let mut table =
+        Grid::new("The papers' figures and ours", &["figure", "the paper", "here", "how it was found"]);
     let mut missing = 0;
-    for Headline { what, paper, how, here } in HEADLINES {
-        let here = here(runs);
+    for Headline { what, paper, how, here, unfit, .. } in headlines(runs) {
         // Of two figures one may be there, and is shown; the row is not whole then.
         missing += usize::from(here.as_ref().is_none_or(|here| here.contains(NONE)));
-        let here = here.unwrap_or_else(|| NOT_RUN.to_owned());
-        table.row([what, paper, here.as_str(), how].map(|cell| (*cell).to_owned()));
+        unfit.iter().for_each(|reason| drawn.doubt(reason));
+        let here = match (here, unfit) {
+            (None, _) => NOT_RUN.to_owned(),
+            (Some(here), None) => here,
+            (Some(here), Some(reason)) => format!("{here} ({})", reason.label()),
+        };
+        table.row([what, paper, here.as_str(), how].map(str::to_owned));
     }
     if table.rows.iter().all(|row| row[2] == NOT_RUN) {
-        return drawn.lacks("none of the runs that it looks at are among the saved runs");
+        return drawn.lacks("none of the runs of its figures are among the saved runs");
     }
     if missing > 0 {
-        let of = HEADLINES.len();
-        drawn.lacks(format!(
-            "{missing} of {of} rows want a figure: what it is made of is not among the saved runs"
-        ));
+        let of = table.rows.len();
+        drawn.lacks(format!("{missing} of {of} rows lack a figure whose run is not among the saved runs"));
     }
     drawn.table(table);
     drawn.note(
@@ -33,114 +74,132 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     );
 }
 
-/// A figure of a paper, and where its counterpart is.
-struct Headline {
-    what: &'static str,
-    paper: &'static str,
-    how: &'static str,
-    /// `None` if there is no figure at all; a dash for one of two that is not there.
-    here: fn(&Runs) -> Option<String>,
-}
+/// What is compared, the paper's figure, how ours is found, of which trials, and ours: `None` if there is none at all; a
+/// dash for one of two that is not there.
+type Row = (&'static str, &'static str, &'static str, &'static [Trial], fn(&Runs) -> Option<String>);
 
-const HEADLINES: &[Headline] = &[
-    Headline {
-        what: "processor taken by soft timers' events, 50,000 a second",
-        paper: "2 to 6% (soft timers, abstract and 5.6: packets near 1 Gbit/s, with sending)",
-        how: "a soft event's cost times the rate; sending is not in it (doctor)",
-        here: |runs| share_of_rate(runs, "costs.soft_event_ns"),
-    },
-    Headline {
-        what: "processor taken by a hardware timer for each",
-        paper: "13 to 36% (abstract, 5.6, 5.9)",
-        how: "a timer's signal's cost times the rate; above 100% it cannot be had (doctor)",
-        here: |runs| share_of_rate(runs, "costs.timer_signal_cpu_ns"),
-    },
-    Headline {
-        what: "a soft event against a hardware timer's",
-        paper: "next to nothing against 4.45 µs (5.1)",
-        how: "doctor",
-        here: |runs| {
+const HEADLINES: &[Row] = &[
+    (
+        "lateness of soft timers in a busy loop, p50 and p99",
+        "at most one interval between trigger states (soft timers, 3); these are 2 to 31.6 µs in the mean (5.2)",
+        "packets at 25,000 a second beside a saturated echo server (doctor)",
+        &[("doctor", "soft, busy loop")],
+        |runs| {
+            let cell = busy_cell(runs.only("doctor").ok()?, "soft")?;
+            let at = |key| number(cell, key).map(|nanos| nanos / 1e3);
+            let (p50, p99) = (at("late_ns.p50"), at("late_ns.p99"));
+            p50.or(p99).map(|_| format!("{} and {} µs", digits(p50), digits(p99)))
+        },
+    ),
+    (
+        "CPU taken by soft timer events, 50,000 a second",
+        "2 to 6% (soft timers, abstract and 5.6: packets near 1 Gbit/s, with sending)",
+        "a soft event's cost times the rate; sending is not in it (doctor)",
+        &[("doctor", "")],
+        |runs| share_of_rate(runs, "costs.soft_event_ns"),
+    ),
+    (
+        "throughput retained at the highest load, of the peak: with quotas, and without",
+        "all, and next to nothing (livelock paper, figures 2 and 6)",
+        "two stages, the second at the lowest priority (bench)",
+        &[("bench-hybrid", ""), ("bench-naive", "")],
+        |runs| {
+            let share = |source| number(runs.only(source).ok()?, "curve.asymptote_share");
+            let (hybrid, naive) = (share("bench-hybrid"), share("bench-naive"));
+            hybrid.or(naive).map(|_| format!("{} and {}", percent(hybrid), percent(naive)))
+        },
+    ),
+    (
+        "CPU taken by a hardware timer for each of 50,000 events a second",
+        "13 to 36% (abstract, 5.6, 5.9)",
+        "a timer signal's cost times the rate; above 100% it is not possible (doctor)",
+        &[("doctor", "")],
+        |runs| share_of_rate(runs, "costs.timer_signal_cpu_ns"),
+    ),
+    (
+        "a soft timer event and a hardware timer's",
+        "next to nothing and 4.45 µs (5.1)",
+        "doctor",
+        &[("doctor", "")],
+        |runs| {
             let doctor = runs.only("doctor").ok()?;
             let cost = |key| number(doctor, key);
             let (soft, hard) = (cost("costs.soft_event_ns"), cost("costs.timer_signal_cpu_ns"));
-            soft.or(hard).map(|_| format!("{} ns against {} ns", digits(soft), digits(hard)))
+            soft.or(hard).map(|_| format!("{} and {} ns", digits(soft), digits(hard)))
         },
-    },
-    Headline {
-        what: "work that is left beside 25,000 paced packets a second: soft, and by a timer's signal",
-        paper: "94 to 98%, and 64 to 72% (5.6, 50,000 a second)",
-        how: "a saturated echo server in the same loop, sending included (doctor)",
-        here: |runs| {
+    ),
+    (
+        "throughput retained beside 25,000 paced packets a second: soft timers, and a timer signal",
+        "94 to 98%, and 64 to 72% (5.6, 50,000 a second)",
+        "a saturated echo server in the same loop, sending included (doctor)",
+        &[("doctor", "soft, busy loop"), ("doctor", "signal, busy loop")],
+        |runs| {
             let doctor = runs.only("doctor").ok()?;
             let kept = |method| number(busy_cell(doctor, method)?, "work_kept");
             let (soft, signal) = (kept("soft"), kept("signal"));
-            soft.or(signal).map(|_| format!("{}, and {}", percent(soft), percent(signal)))
+            soft.or(signal).map(|_| format!("{} and {}", percent(soft), percent(signal)))
         },
-    },
-    Headline {
-        what: "gain of a server whose interface is polled on soft timers",
-        paper: "3 to 25% (abstract, 5.8)",
-        how: "simulated with a request time that was chosen, so agreement shows nothing; live, at saturation, nothing: \
-              0.89 to 1.00 of epoll's at quota 1, 1.03 at the best of five (docs/server.md)",
-        here: |runs| {
+    ),
+    (
+        "requests gained by a server that polls its interface on soft timers",
+        "3 to 25% (abstract, 5.8)",
+        "simulated with a request time that was chosen, so agreement shows nothing; live, at saturation, nothing: \
+         0.89 to 1.00 of epoll's at quota 1, 1.03 at the best of five (docs/server.md)",
+        &[("sim-polling", "")],
+        |runs| {
             let gains = rows(runs.only("sim-polling").ok()?, "rows").iter();
             let most = gains.filter_map(|row| number(row, "gain")).reduce(f64::max)?;
             Some(format!("up to {}", percent(Some(most))))
         },
-    },
-    Headline {
-        what: "goodput at the highest load, of the peak: with quotas, and without",
-        paper: "all, and next to nothing (livelock paper, figures 2 and 6)",
-        how: "two stages, the second at the lowest priority (bench)",
-        here: |runs| {
-            let share = |source| number(runs.only(source).ok()?, "curve.asymptote_share");
-            let (hybrid, naive) = (share("bench-hybrid"), share("bench-naive"));
-            hybrid.or(naive).map(|_| format!("{}, and {}", percent(hybrid), percent(naive)))
-        },
-    },
-    Headline {
-        what: "mean interval between trigger states",
-        paper: "2 to 31.6 µs by workload; under 6% beyond 100 µs (5.2)",
-        how: "the first processor, by eBPF (probe)",
-        here: |runs| {
+    ),
+    (
+        "mean interval between trigger states",
+        "2 to 31.6 µs by workload; under 6% beyond 100 µs (5.2)",
+        "the first CPU, by eBPF (probe)",
+        &[("probe", "")],
+        |runs| {
             let found = runs.only("probe").ok()?;
             let mean = number(found, "cpus.0.interval_ns.mean").map(|nanos| nanos / 1e3);
             let beyond = number(found, "cpus.0.over_100us");
             mean.or(beyond).map(|_| format!("{} µs; {} beyond 100 µs", digits(mean), percent(beyond)))
         },
-    },
-    Headline {
-        what: "events that their deadline of 10 µs meets first",
-        paper: "26.3% (Table XIII)",
-        how: "simulated (sim deadline)",
-        here: |runs| {
+    ),
+    (
+        "events that a deadline of 10 µs fires before a trigger state",
+        "26.3% (Table XIII)",
+        "simulated (sim deadline)",
+        &[("sim-deadline", "")],
+        |runs| {
             let rows = rows(runs.only("sim-deadline").ok()?, "rows");
             let at = rows.iter().find(|row| text(row, "deadline") == "10us")?;
             Some(percent(Some(number(at, "expired")?)))
         },
-    },
-    Headline {
-        what: "response time that pacing saves of an answer of 100 packets",
-        paper: "89% (Table XI; delayed ACKs)",
-        how: "simulated (sim slowstart)",
-        here: |runs| {
+    ),
+    (
+        "response time that pacing saves of an answer of 100 packets",
+        "89% (Table XI; delayed ACKs)",
+        "simulated (sim slowstart)",
+        &[("sim-slowstart", "")],
+        |runs| {
             let rows = rows(runs.only("sim-slowstart").ok()?, "rows").iter();
             let of_hundred = rows.filter(|row| number(row, "packets") == Some(100.0));
             let saved = of_hundred.filter_map(|row| number(row, "reduction_delayed")).reduce(f64::max)?;
             Some(percent(Some(saved)))
         },
-    },
-    Headline {
-        what: "phases of 1 ms that are delayed by 1.6 times",
-        paper: "1% (periodic timers, 2.2: P4 2.8 GHz)",
-        how: "noise",
-        here: |runs| Some(percent(Some(number(runs.only("noise").ok()?, "p_delayed")?))),
-    },
+    ),
+    (
+        "phases of 1 ms that take more than 1.6 times the median",
+        "1% (periodic timers, 2.2: P4 2.8 GHz)",
+        "noise",
+        &[("noise", "")],
+        |runs| Some(percent(Some(number(runs.only("noise").ok()?, "p_delayed")?))),
+    ),
 ];
 
 const NOT_RUN: &str = "not run";
 /// What [`digits`] and [`percent`] show for a figure that is not there.
 const NONE: char = '–';
+
 /// What a cost of the doctor's comes to at 50,000 a second.
 fn share_of_rate(runs: &Runs, key: &str) -> Option<String> {
     let doctor = runs.only("doctor").ok()?;

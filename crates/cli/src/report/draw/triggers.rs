@@ -2,61 +2,49 @@
 
 use serde_json::Value;
 
-use super::super::axis::{Axis, Scale};
-use super::super::digits::{digits, percent};
-use super::super::figure::{Drawn, Grid, Mark, Series};
-use super::super::saved::{Runs, number, rows, tamed, text};
-use super::{GREY, figure, log, or_lacks, with_series};
+use super::super::digits::digits;
+use super::super::figure::{Drawn, Figure, Grid, Mark, Series};
+use super::super::saved::{Runs, number, rows};
+use super::{Cell, GREY, cell, log, or_lacks, percentile, table};
 
 /// The intervals.
 pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let Some(probe) = or_lacks(runs.only("probe"), drawn) else { return };
     let cpus = rows(probe, "cpus");
-    let lines = cpus.iter().take(DRAWN).enumerate().map(|(at, cpu)| {
-        let name = format!("processor {}", digits(number(cpu, "cpu")));
-        Series::line(at, name, intervals(cpu)).unless(runs.unfit("probe"))
-    });
+    let lines = cpus.iter().take(DRAWN).enumerate();
+    let lines =
+        lines.map(|(at, cpu)| Series::line(at, name(cpu), intervals(cpu)).unless(runs.unfit("probe")));
     if cpus.len() > DRAWN {
         let left = cpus.len() - DRAWN;
-        drawn.lacks(format!(
-            "the figure has the first {DRAWN} processors; {left} more are in the tables alone"
-        ));
+        drawn.lacks(format!("the figure has the first {DRAWN} CPUs; {left} more are in the tables alone"));
     }
-    let what = "The intervals between trigger states, as many as the run kept; two of the paper's are beside them. Lower is better.";
-    let x = Axis::new("percentile of intervals", "%", Scale::Nines);
     // The paper's worst workload: median 18 µs, and less than 6% beyond 100 µs.
     let paper = Series::of(Mark::Paper, GREY, "soft timers, ST-Apache", [(0.5, 18.0), (0.94, 100.0)]);
-    let title = "Intervals between trigger states";
-    drawn.figure(with_series(figure(title, what, x, log("interval", "µs")), lines.chain([paper])));
-    let head = [
-        "where",
-        "mean (µs)",
-        "median (µs)",
-        "standard deviation (µs)",
-        "over 100 µs",
-        "over 150 µs",
-        "longest (µs)",
+    let text = "Percentiles of the intervals between trigger states; two of the paper's are beside them. Lower is better.";
+    let drawing =
+        Figure::new("Intervals between trigger states", text, percentile("intervals"), log("interval", "µs"));
+    drawn.figure(drawing.with(lines).with([paper]));
+    let columns = [
+        ("mean (µs)", "interval_ns.mean", Cell::Micros),
+        ("median (µs)", "interval_ns.p50", Cell::Micros),
+        ("standard deviation (µs)", "interval_ns.stddev", Cell::Micros),
+        ("over 100 µs", "over_100us", Cell::Percent),
+        ("over 150 µs", "over_150us", Cell::Percent),
+        ("longest (µs)", "interval_ns.max", Cell::Micros),
     ];
-    let mut table = Grid::new("The columns of tables IV and V", &head);
+    let mut both = Grid::new("The columns of Tables IV and V", &["where"]);
+    both.head.extend(columns.map(|column| column.0.to_owned()));
     for cpu in cpus.iter().take(64) {
-        let micros = |key: &str| digits(number(cpu, &format!("interval_ns.{key}")).map(|nanos| nanos / 1e3));
-        table.row([
-            format!("processor {}", digits(number(cpu, "cpu"))),
-            micros("mean"),
-            micros("p50"),
-            micros("stddev"),
-            percent(number(cpu, "over_100us")),
-            percent(number(cpu, "over_150us")),
-            micros("max"),
-        ]);
+        let cells = columns.iter().map(|column| cell(cpu, column.1, column.2));
+        both.row(std::iter::once(name(cpu)).chain(cells));
     }
     for [name, mean, median, over, longest] in PAPER {
-        table.row([name, mean, median, "–", over, "–", longest].map(str::to_owned));
+        both.row([name, mean, median, "–", over, "–", longest].map(str::to_owned));
     }
-    drawn.table(table);
+    drawn.table(both);
     windows_and_sources(cpus, drawn);
     drawn.note("No interval of the paper's is longer than 1 ms, as Varghese's Network Algorithmics (section 7.9) has it; the paper's own tables are lost.");
-    drawn.note("Intervals in which a processor has nothing to do are counted apart: there the backup timer is the only trigger state, and it is exact.");
+    drawn.note("Intervals in which a CPU has nothing to do are counted apart: there the backup timer is the only trigger state, and it is exact.");
 }
 
 /// The distribution function by the buckets that were counted; percentiles of a run that has only these.
@@ -75,31 +63,33 @@ fn intervals(cpu: &Value) -> Vec<(f64, f64)> {
 
 /// The medians of windows, and what ended the intervals.
 fn windows_and_sources(cpus: &[Value], drawn: &mut Drawn) {
-    let mut medians =
-        Grid::new("Medians of windows (figure 3)", &["where", "window", "p1 (µs)", "p50 (µs)", "p99 (µs)"]);
+    let head = ["where", "window", "p1 (µs)", "p50 (µs)", "p99 (µs)"];
+    let mut medians = Grid::new("Medians of windows (figure 3)", &head);
     for cpu in cpus.iter().take(64) {
         for (key, window) in [("median_1ms_ns", "1 ms"), ("median_10ms_ns", "10 ms")] {
-            let at =
-                |quantile: &str| digits(number(cpu, &format!("{key}.{quantile}")).map(|nanos| nanos / 1e3));
-            let name = format!("processor {}", digits(number(cpu, "cpu")));
-            medians.row([name, window.to_owned(), at("p1"), at("p50"), at("p99")]);
+            let at = |quantile: &str| cell(cpu, &format!("{key}.{quantile}"), Cell::Micros);
+            medians.row([name(cpu), window.to_owned(), at("p1"), at("p50"), at("p99")]);
         }
     }
     drawn.table(medians);
-    let mut sources =
-        Grid::new("What ended the intervals of the first processor", &["source", "share", "mean (µs)"]);
-    for source in cpus.first().map_or(&[][..], |cpu| rows(cpu, "sources")).iter().take(32) {
-        let mean = number(source, "interval_ns.mean").map(|nanos| nanos / 1e3);
-        sources.row([tamed(text(source, "name")), percent(number(source, "share")), digits(mean)]);
-    }
-    drawn.table(sources);
+    let sources = cpus.first().map_or(&[][..], |cpu| rows(cpu, "sources")).iter().take(32);
+    let columns = [
+        ("source", "name", Cell::Text),
+        ("share", "share", Cell::Percent),
+        ("mean (µs)", "interval_ns.mean", Cell::Micros),
+    ];
+    drawn.table(table("Trigger states that ended the intervals of the first CPU", sources, &columns));
 }
 
-/// What the text of the paper still says of its tables: name, mean, median, share beyond 100 µs, longest.
+fn name(cpu: &Value) -> String {
+    format!("CPU {}", digits(number(cpu, "cpu")))
+}
+
+/// The paper's text on its tables: name, mean, median, share beyond 100 µs, longest.
 const PAPER: [[&str; 5]; 3] = [
     ["soft timers: worst workload, 300 MHz", "31.6", "18", "under 6%", "–"],
     ["soft timers: Flash, 300 MHz", "22.53", "–", "–", "–"],
     ["soft timers: Flash, 500 MHz", "12.45", "–", "–", "–"],
 ];
-/// Processors of the figure, each in a colour of its own that is not the paper's.
+/// CPUs of the figure, each in a colour of its own that is not the paper's.
 const DRAWN: usize = GREY;
