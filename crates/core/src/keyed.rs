@@ -18,7 +18,7 @@ use crate::Timestamp;
 use crate::time::saturating_nanos;
 use crate::timers::Step;
 use crate::wheel::record::{Key, MOST, Record, Sequence, Terms};
-use crate::wheel::{Pull, Wheel, small};
+use crate::wheel::{Pop, Wheel, small};
 
 /// One timer for each key, which is a small number of the caller's. See the [module documentation](self).
 ///
@@ -76,7 +76,7 @@ impl KeyedTimers {
     /// behind all that is due by now.
     ///
     /// # Cost
-    /// O(1). Allocates only for keys above all earlier ones, for more timers than ever before, or for timers spread over
+    /// O(1), O(log n) up to 1,024. Allocates only for keys above all earlier ones, for more timers than ever before, or for timers spread over
     /// more slots; a steady load does not.
     ///
     /// # Panics
@@ -102,11 +102,11 @@ impl KeyedTimers {
     /// Cancels the timer of `key`; false if it is not pending.
     ///
     /// # Cost
-    /// O(1), O(log n) up to 64. Never allocates.
+    /// O(1), O(log n) up to 1,024. Never allocates.
     #[inline]
     pub fn cancel(&mut self, key: u32) -> bool {
         let pending = self.wheel.records.get(key).is_some_and(Record::is_filed);
-        pending && self.wheel.remove(key).is_some()
+        pending && self.wheel.remove(key, |_| ()).is_some()
     }
 
     /// When the timer of `key` is due, if it is pending.
@@ -138,10 +138,11 @@ impl KeyedTimers {
             return None;
         }
         loop {
-            match self.step(turn) {
-                Step::Fired(due) => return Some(due),
-                Step::MoreWork => {}
-                Step::Done => return None,
+            match self.wheel.pop(turn.limit) {
+                Pop::Timer(key) => return self.fire(key),
+                Pop::More => {}
+                Pop::Idle if self.wheel.tidy(turn.limit.due) => {}
+                Pop::Idle => return None,
             }
         }
     }
@@ -151,13 +152,10 @@ impl KeyedTimers {
     #[inline]
     pub fn step(&mut self, turn: &KeyedTurn) -> Step<(u32, Timestamp)> {
         match self.wheel.pop(turn.limit) {
-            Pull::Least(found, key) => {
-                self.wheel.taken(key);
-                Step::Fired((key, Timestamp::from_nanos(found.due)))
-            }
-            Pull::More => Step::MoreWork,
-            Pull::Idle if self.wheel.tidy(turn.limit.due) => Step::MoreWork,
-            Pull::Idle => Step::Done,
+            Pop::Timer(key) => self.fire(key).map_or(Step::Done, Step::Fired),
+            Pop::More => Step::MoreWork,
+            Pop::Idle if self.wheel.tidy(turn.limit.due) => Step::MoreWork,
+            Pop::Idle => Step::Done,
         }
     }
 
@@ -193,6 +191,12 @@ impl KeyedTimers {
         }
         records.truncate(len);
         self.wheel.shrink();
+    }
+
+    #[inline]
+    fn fire(&mut self, key: u32) -> Option<(u32, Timestamp)> {
+        let (due, ..) = self.wheel.taken(key, |_| ())?;
+        Some((key, Timestamp::from_nanos(due)))
     }
 
     #[inline(never)]

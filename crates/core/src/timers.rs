@@ -15,9 +15,9 @@
 //! 5. **Bounded work.** [`next`](SoftTimers::next) hands out one event; [`step`](SoftTimers::step)
 //!    does at most a few microseconds of work.
 //! 6. **No tick.** [`poll_at`](SoftTimers::poll_at) is the only time at which hardware is wanted, and
-//!    it is `None` when nothing needs it. It is never too late. Up to 64 events it is the earliest deadline. Once
-//!    there have been more events, until only 16 are left, it may be earlier: by one that was cancelled or put off, or
-//!    handed out before anybody asked, or by what one look does not get through.
+//!    it is `None` when nothing needs it. It is never too late. Up to 128 events it is the earliest deadline,
+//!    unless there have been more than 1,024 and some of those are left. Else it may be earlier: by one that was
+//!    cancelled or put off, or handed out before anybody asked, or by what one look does not get through.
 //!
 //! ```text
 //!   schedule(now, 40 µs, slack)                 trigger(now) ──▶ Turn { limit = (now, sequence) }
@@ -37,7 +37,7 @@ use core::time::Duration;
 use crate::slack::Window;
 use crate::time::{Tick, saturating_nanos};
 use crate::wheel::record::{Key, Record, Sequence};
-use crate::wheel::{Pull, Wheel, small};
+use crate::wheel::{Pop, Wheel, small};
 use handles::Handles;
 
 use crate::{Histogram, Intervals, PerSource, Slack, Stats, TimerId, Timestamp, TriggerState};
@@ -116,7 +116,7 @@ impl Config {
         self.intervals || self.without_each || self.disabled != PerSource::default()
     }
 
-    /// The most timers that are kept in a short array alone, without a wheel. For tests that want a wheel at once.
+    /// The most timers that are kept at the front alone, without a wheel. For tests that want a wheel at once.
     #[doc(hidden)]
     pub fn few(mut self, most: usize) -> Self {
         self.few = most.min(small::MOST);
@@ -242,8 +242,8 @@ impl<E> SoftTimers<E> {
     /// Schedules `event` for at least `delay` after `now`, at most `slack` later than that.
     ///
     /// # Cost
-    /// O(1). Allocates only for more timers than ever before, or for timers spread over more slots; a steady load
-    /// does not. No record is ever copied.
+    /// O(1), O(log n) up to 1,024. Allocates only for more timers than ever before, or for timers spread over more slots;
+    /// a steady load does not. Beyond 1,024 no record is ever copied.
     ///
     /// # Panics
     /// If 2²⁸ − 1 timers are pending or retired.
@@ -271,7 +271,7 @@ impl<E> SoftTimers<E> {
     /// `[due, due + slack]` keeps it, and its turn among equal ones; otherwise it queues anew.
     ///
     /// # Cost
-    /// O(1), O(log n) up to 64; to a later time in the wheel, one write. Allocates as [`schedule`](Self::schedule).
+    /// O(1), O(log n) up to 1,024; to a later time, one write. Allocates as [`schedule`](Self::schedule).
     ///
     /// # Errors
     /// [`NotPending`] if the event was handed out or cancelled before.
@@ -306,14 +306,13 @@ impl<E> SoftTimers<E> {
     /// Takes a pending event back; `None` if it was handed out or cancelled before.
     ///
     /// # Cost
-    /// O(1), O(log n) up to 64. Never allocates.
+    /// O(1), O(log n) up to 1,024. Never allocates.
     #[inline]
     pub fn cancel(&mut self, id: TimerId) -> Option<E> {
         let index = self.find(id)?;
         self.stats.cancelled += 1;
-        let (_, event) = self.wheel.remove(index)?;
-        self.handles.give_back(&mut self.wheel.records[index], index);
-        Some(event)
+        let handles = &mut self.handles;
+        self.wheel.remove(index, |record| handles.give_back(record, index))
     }
 
     /// Whether the event is still waiting.
@@ -335,10 +334,14 @@ impl<E> SoftTimers<E> {
     #[inline]
     pub fn trigger(&mut self, source: TriggerState, now: Timestamp) -> Turn {
         self.stats.triggers[source] += 1;
+        if self.intervals.is_some() && !self.is_counted(source, now) {
+            return Turn { limit: Key::ZERO, source };
+        }
         if now.as_nanos() < self.wheel.gate() && self.intervals.is_none() {
             return Turn { limit: Key::ZERO, source };
         }
-        self.begin_turn(source, now)
+        self.latest = self.latest.max(now);
+        Turn { limit: Key { due: self.latest.as_nanos(), sequence: self.sequence }, source }
     }
 
     /// The next event of the turn, or `None` when the turn is over.
@@ -352,10 +355,11 @@ impl<E> SoftTimers<E> {
             return None;
         }
         loop {
-            match self.step(turn) {
-                Step::Fired(fired) => return Some(fired),
-                Step::MoreWork => {}
-                Step::Done => return None,
+            match self.wheel.pop(turn.limit) {
+                Pop::Timer(index) => return self.fire(turn, index),
+                Pop::More => {}
+                Pop::Idle if self.wheel.tidy(turn.limit.due) => {}
+                Pop::Idle => return None,
             }
         }
     }
@@ -365,26 +369,23 @@ impl<E> SoftTimers<E> {
     #[inline]
     pub fn step(&mut self, turn: &Turn) -> Step<Fired<E>> {
         match self.wheel.pop(turn.limit) {
-            Pull::Least(_, index) => match self.fire(turn, index) {
-                Some(fired) => Step::Fired(fired),
-                None => Step::Done,
-            },
-            Pull::More => Step::MoreWork,
-            Pull::Idle if self.wheel.tidy(turn.limit.due) => Step::MoreWork,
-            Pull::Idle => Step::Done,
+            Pop::Timer(index) => self.fire(turn, index).map_or(Step::Done, Step::Fired),
+            Pop::More => Step::MoreWork,
+            Pop::Idle if self.wheel.tidy(turn.limit.due) => Step::MoreWork,
+            Pop::Idle => Step::Done,
         }
     }
 
     /// The earliest deadline: the time at which a backup must look even if no trigger state is met.
     /// `None` when nothing pending needs that.
     ///
-    /// Looking earlier is harmless, looking later is late. Up to 64 events this is the earliest deadline. Once there have
-    /// been more, and until a turn ends with 16 or fewer, it may be a time before it: that of an event that was cancelled
-    /// or put off, or was handed out before anybody asked, or the time up to which a bounded look came.
+    /// Looking earlier is harmless, looking later is late. Up to 128 events this is the earliest deadline, unless there
+    /// have been more than 1,024 and some of those are left. Else it may be a time before it: that of an event that was
+    /// cancelled or put off, or was handed out before anybody asked, or the time up to which a bounded look came.
     ///
     /// # Cost
-    /// One load while there is a wheel, and from the first call on a look at the end of each turn in which the one that
-    /// had it is gone; else, if it is gone, a look at those due before it.
+    /// One load, and from the first call on a look at the end of each turn in which the one that had it is gone. If one
+    /// of few was cancelled since, a look at those due before it.
     #[inline]
     pub fn poll_at(&self) -> Option<Timestamp> {
         match self.wheel.earliest_deadline() {
@@ -499,24 +500,24 @@ impl<E> SoftTimers<E> {
         Ok(())
     }
 
+    /// Notes the trigger state's interval; false if there is to be no such trigger state.
     #[inline(never)]
-    fn begin_turn(&mut self, source: TriggerState, now: Timestamp) -> Turn {
+    fn is_counted(&mut self, source: TriggerState, now: Timestamp) -> bool {
         self.latest = self.latest.max(now);
-        if let Some(intervals) = &mut self.intervals {
-            if !intervals.reached(source, self.latest) {
-                self.stats.triggers[source] -= 1;
-                return Turn { limit: Key::ZERO, source };
-            }
-        }
-        Turn { limit: Key { due: self.latest.as_nanos(), sequence: self.sequence }, source }
+        let latest = self.latest;
+        let counts = self.intervals.as_mut().is_none_or(|intervals| intervals.reached(source, latest));
+        self.stats.triggers[source] -= u64::from(!counts);
+        counts
     }
 
     #[inline]
     fn fire(&mut self, turn: &Turn, index: u32) -> Option<Fired<E>> {
-        let (asked, event) = self.wheel.taken(index)?;
-        let record = &mut self.wheel.records[index];
-        let id = self.handles.id(index, record.generation);
-        self.handles.give_back(record, index);
+        let handles = &mut self.handles;
+        let (asked, event, id) = self.wheel.taken(index, |record| {
+            let id = handles.id(index, record.generation);
+            handles.give_back(record, index);
+            id
+        })?;
         let lateness = turn.limit.due.saturating_sub(asked);
         self.stats.fired[turn.source] += 1;
         self.lateness.record(lateness);

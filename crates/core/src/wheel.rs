@@ -30,7 +30,7 @@
 //! or the next, after where in its block the horizon is.
 //!
 //! Read in this order: [`record`], [`margin`], [`chunk`], [`level`], [`slots`]: what there is. [`inbox`]: how timers come in.
-//! [`migration`]: how they come down. [`front`]: how they come out in order. [`small`]: what serves a few.
+//! [`rearm`]: how they are put off. [`advance`]: how time goes on. [`migration`]: how they come down. [`front`]: how they come out in order. [`small`]: what serves a few.
 //! [`deadline`]: when hardware must look.
 //!
 //! - **Re-arming** to any time from the earliest on that its slot promises writes the record and nothing else: the
@@ -41,6 +41,7 @@
 //!   [`SoftTimers`](crate::SoftTimers) gives them out, [`KeyedTimers`](crate::KeyedTimers) takes its
 //!   callers' numbers.
 
+mod advance;
 mod chunk;
 mod deadline;
 mod front;
@@ -49,7 +50,9 @@ mod inbox;
 mod level;
 mod margin;
 mod migration;
+mod rearm;
 pub(crate) mod record;
+mod run;
 mod segments;
 mod shrink;
 mod slots;
@@ -61,10 +64,10 @@ use chunk::{Handful, Home};
 use deadline::Earliest;
 use front::Front;
 use inbox::Inbox;
-use level::{BLOCK_BITS, LEVELS, SlotId};
+use level::{BLOCK_BITS, SlotId};
 use margin::Margins;
 use migration::Migrations;
-use record::{Entry, Filed, Held, Key, Place, Records, Terms};
+use record::{Entry, Filed, Held, Key, Place, Record, Records, Terms};
 use slots::Slots;
 
 #[derive(Debug)]
@@ -90,6 +93,17 @@ pub(crate) struct Wheel<E> {
     /// Records that were fetched: what bounds a call.
     #[cfg(test)]
     touched: usize,
+}
+
+/// What one [`Wheel::pop`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pop {
+    /// A timer that is due.
+    Timer(u32),
+    /// Something was moved; ask again.
+    More,
+    /// No timer is due.
+    Idle,
 }
 
 /// What one [`Wheel::pull`] found.
@@ -139,133 +153,122 @@ impl<E> Wheel<E> {
         self.gate
     }
 
-    /// Puts a pending timer off, if nothing but its record has to be written: if it comes out later than now and has a
-    /// later deadline, or its slot promises no more. It moves on when its slot comes up.
-    #[inline(always)]
-    pub(crate) fn put_off(&mut self, timer: u32, terms: &Terms) -> bool {
-        let record = &self.records[timer];
-        if terms.due().min(record.due) >> self.shift < self.horizon {
-            return false;
-        }
-        let before = record.deadline(&self.margins);
-        let is_later = terms.due() >= record.due && terms.deadline >= before;
-        if !is_later && !self.is_promised(record.place, terms) {
-            return false;
-        }
-        self.records[timer].agree(terms, &mut self.margins);
-        self.earliest.exclude(before);
-        self.earliest.include(terms.deadline);
-        true
-    }
-
-    /// Whether the slot of a timer would not have to promise more for these terms.
-    #[inline(never)]
-    fn is_promised(&self, place: Place, terms: &Terms) -> bool {
-        let Filed::Chunk { chunk, .. } = place.filed() else { return false };
-        let home = self.slots.chunks.home(chunk);
-        let id = SlotId::of_home(home);
-        let slot = self.slots.levels[id.level].slot(id.index).filter(|_| !self.front.chain.is(home));
-        slot.is_some_and(|slot| slot.least_due <= terms.due() && slot.least_deadline <= terms.deadline)
-    }
-
-    /// Moves a pending timer: O(1), O(log n) while there are few.
-    ///
-    /// Of two timers with equal due times the one with the lower sequence comes out first.
-    #[inline(never)]
-    pub(crate) fn move_to(&mut self, now: u64, timer: u32, terms: &Terms) {
-        let record = &mut self.records[timer];
-        let (before, place) = (record.deadline(&self.margins), record.place);
-        record.agree(terms, &mut self.margins);
-        self.earliest.exclude(before);
-        if self.is_small() {
-            self.announce(terms);
-            self.take_out(place);
-            return self.file_in_front(timer);
-        }
-        self.take_out(place);
-        self.admit(now, timer, terms);
-    }
-
     /// Sets the timer of a record that is not pending: O(1), O(log n) while there are few. The record's generation.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn insert(&mut self, now: u64, timer: u32, terms: &Terms, event: E) -> u32 {
-        if self.len >= self.small && self.is_small() {
-            self.spread(now);
+        if self.is_small() {
+            if self.len < self.small {
+                return self.insert_of_few(timer, terms, event);
+            }
+            self.begin_wheel(now);
         }
         self.len += 1;
+        let generation = self.hold(timer, terms, event).generation;
+        self.admit(now, timer, terms);
+        generation
+    }
+
+    /// [`insert`](Self::insert) while there are few.
+    #[inline]
+    fn insert_of_few(&mut self, timer: u32, terms: &Terms, event: E) -> u32 {
+        self.len += 1;
+        self.announce_at_front(terms);
+        let entry = Entry::new(terms.key, timer);
+        if self.front.queue.has_room_for(&entry) {
+            let place = self.front.queue.append(entry, Place::in_queue, &mut self.records);
+            let record = self.hold(timer, terms, event);
+            record.place = place;
+            return record.generation;
+        }
+        let generation = self.hold(timer, terms, event).generation;
+        self.front.heap.push(entry, &mut self.records);
+        generation
+    }
+
+    /// Writes the terms and the event of a timer into its record.
+    #[inline]
+    fn hold(&mut self, timer: u32, terms: &Terms, event: E) -> &mut Record<E> {
         let margin = self.margins.keep(terms);
         let record = &mut self.records[timer];
         record.due = terms.due();
         record.held = Some(Held { sequence: terms.key.sequence, margin, event });
-        let generation = record.generation;
-        if self.is_small() {
-            self.announce(terms);
-            self.front.insert(Entry::new(terms.key, timer), &mut self.records);
-        } else {
-            self.admit(now, timer, terms);
-        }
-        generation
+        record
     }
 
     /// Lowers what the wheel says of the timers in it.
     #[inline(always)]
     fn announce(&mut self, terms: &Terms) {
-        self.gate = self.gate.min(terms.due());
         self.least = self.least.min(terms.due());
+        self.announce_at_front(terms);
+    }
+
+    /// The same while there are few: then the front knows the least.
+    #[inline(always)]
+    fn announce_at_front(&mut self, terms: &Terms) {
+        self.gate = self.gate.min(terms.due());
         self.earliest.include(terms.deadline);
     }
 
     #[inline(always)]
     fn admit(&mut self, now: u64, timer: u32, terms: &Terms) {
         self.announce(terms);
+        if self.is_closing() {
+            return self.front.insert_of_few(Entry::new(terms.key, timer), &mut self.records);
+        }
         let place = self.inbox.push(timer).unwrap_or_else(|| self.make_room(now, timer));
         self.records[timer].place = place;
     }
 
-    /// Takes a pending timer out: O(1), O(log n) while there are few. The time it was asked for, and its event.
+    /// Takes a pending timer out: O(1), O(log n) while there are few. Its event; `then` is told its record.
     #[inline]
-    pub(crate) fn remove(&mut self, timer: u32) -> Option<(u64, E)> {
-        let place = self.records[timer].place;
-        let taken = self.taken(timer)?;
+    pub(crate) fn remove(&mut self, timer: u32, then: impl FnOnce(&mut Record<E>)) -> Option<E> {
+        let (_, event, place) = self.taken(timer, |record| {
+            let place = record.place;
+            then(record);
+            place
+        })?;
         if !self.inbox.take_back(place) {
             self.take_out(place);
         }
         self.forget_one();
-        Some(taken)
+        Some(event)
     }
 
     /// Takes the least timer out, if it comes before `limit`: one quantum of work, four chunks of 13 timers and what
     /// is in the inbox at most. Its record does not know yet: see [`taken`](Self::taken).
     #[inline]
-    pub(crate) fn pop(&mut self, limit: Key) -> Pull {
-        let found = if self.is_small() {
-            self.front.least().map_or(Pull::Idle, |least| Pull::Least(least.key(), least.timer))
-        } else {
-            match self.front.only_run() {
-                Some(least) if self.inbox.is_empty() => Pull::Least(least.key(), least.timer),
-                _ => self.pull(limit.due),
+    pub(crate) fn pop(&mut self, limit: Key) -> Pop {
+        if !(self.is_small() || self.inbox.is_empty() && self.front.only_run()) {
+            match self.pull(limit.due) {
+                Pull::Least(..) => {}
+                Pull::More => return Pop::More,
+                Pull::Idle => return Pop::Idle,
             }
-        };
-        match found {
-            Pull::Least(key, _) if key.is_before(limit) => {
-                self.front.drop_least(&mut self.records);
-                self.forget_one();
-                found
-            }
-            Pull::Least(..) => Pull::Idle,
-            _ => found,
         }
+        let Some(least) = self.front.take_least(limit, &mut self.records) else { return Pop::Idle };
+        if self.records[least.timer].key() != least.key() {
+            // It has been put off since.
+            self.refile(least.timer);
+            return Pop::More;
+        }
+        self.forget_one();
+        Pop::Timer(least.timer)
     }
 
-    /// What a timer that has been [popped](Self::pop) leaves: the time it was asked for, and its event.
+    /// What a timer that has been [popped](Self::pop) leaves: the time it was asked for, its event, and what `then`
+    /// makes of its record.
     #[inline]
-    pub(crate) fn taken(&mut self, timer: u32) -> Option<(u64, E)> {
+    pub(crate) fn taken<R>(
+        &mut self,
+        timer: u32,
+        then: impl FnOnce(&mut Record<E>) -> R,
+    ) -> Option<(u64, E, R)> {
         let record = &mut self.records[timer];
         let held = record.held.take()?;
         let asked = self.margins.asked(held.margin, record.due);
         self.earliest.exclude(self.margins.deadline(held.margin, record.due));
         self.margins.release(held.margin);
-        Some((asked, held.event))
+        Some((asked, held.event, then(record)))
     }
 
     #[inline]
@@ -288,24 +291,46 @@ impl<E> Wheel<E> {
         if !self.front.chain.is_empty() && !self.see_to_chain() {
             return Pull::More;
         }
+        let mut until = until >> self.shift;
         if let Some(least) = self.front.least() {
-            return Pull::Least(least.key(), least.timer);
+            if self.is_past(least.due) {
+                return Pull::Least(least.key(), least.timer);
+            }
+            // One that has been at the front since there were few: slots may have others before it.
+            until = until.min(least.due >> self.shift);
         }
-        if self.is_small() || !self.advance(until >> self.shift) {
-            return Pull::Idle;
-        }
+        let found = !self.is_small() && self.advance(until);
         match self.front.least() {
-            Some(least) => Pull::Least(least.key(), least.timer),
-            None => Pull::More,
+            // What else is due then may be in a chain.
+            Some(least) if self.is_past(least.due) && self.front.chain.is_empty() => {
+                Pull::Least(least.key(), least.timer)
+            }
+            _ if found => Pull::More,
+            _ => Pull::Idle,
         }
+    }
+
+    /// Whether no slot can have a timer that is due before this, or then.
+    #[inline]
+    fn is_past(&self, due: u64) -> bool {
+        due >> self.shift < self.horizon
     }
 
     /// After a turn: one quantum of what keeps later ones short. False when there is nothing more to do.
     #[inline]
     pub(crate) fn tidy(&mut self, now: u64) -> bool {
+        if let Some(&least) = self.front.least()
+            && least.due <= now
+            && self.records[least.timer].key() != least.key()
+        {
+            // Put off to this very time, and then on: nobody is to look at the past.
+            self.take_out(self.records[least.timer].place);
+            self.refile(least.timer);
+            return true;
+        }
         if self.is_small() {
-            self.least = self.front.least_due();
-            self.gate = self.least;
+            self.gate = self.front.least_due();
+            self.refresh_earliest();
             return false;
         }
         self.tidy_slots(now)
@@ -316,9 +341,7 @@ impl<E> Wheel<E> {
         if self.migrate_in_time(now) {
             return true;
         }
-        if self.len <= small::few(self.small) && self.front.chain.is_empty() {
-            self.gather();
-        }
+        self.end_wheel();
         let (due, opening) = self.look_ahead();
         self.least = due.min(self.front.least_due());
         self.gate = self.least.min(opening).min(self.migrations.next);
@@ -330,112 +353,7 @@ impl<E> Wheel<E> {
     /// timer that was handed out or cancelled since may still count.
     #[inline]
     pub(crate) fn next_due(&self) -> u64 {
-        if self.is_small() {
-            return self.front.least_due();
-        }
-        self.least
-    }
-
-    /// Of what is in slots, the least due time, and when the next of them is to be made ready for migration: both
-    /// no later than the truth.
-    fn look_ahead(&self) -> (u64, u64) {
-        if self.migrations.is_overdue() {
-            return (self.horizon << self.shift, u64::MAX);
-        }
-        let (mut due, mut opening) = (u64::MAX, u64::MAX);
-        for level in 0..LEVELS {
-            let Some((start, id)) = self.first_in(level) else { continue };
-            if let Some(slot) = self.slots.levels[level].slot(id.index) {
-                due = due.min(slot.least_due);
-            }
-            opening = opening.min(self.opening(level, start));
-            if self.is_present(level, start) {
-                break;
-            }
-        }
-        (due, opening)
-    }
-
-    /// When the horizon has to be in the slot before the one that begins at `start`, so that it can be emptied in
-    /// time.
-    #[inline]
-    fn opening(&self, level: usize, start: u64) -> u64 {
-        if level == 0 {
-            return u64::MAX;
-        }
-        let bits = BLOCK_BITS as usize * level;
-        let before = ((start >> bits) - 1) << bits;
-        if before > self.horizon { before << self.shift } else { u64::MAX }
-    }
-
-    /// Looks for the next slot up to the granule `until`, and deals with it; false if there is none.
-    #[inline]
-    fn advance(&mut self, until: u64) -> bool {
-        if self.migrate_overdue() {
-            return true;
-        }
-        match self.first() {
-            Some((start, id)) if start <= until => {
-                if id.level == 0 {
-                    self.come_due(start, id);
-                } else {
-                    self.move_horizon(start);
-                }
-                true
-            }
-            _ => {
-                if until >= self.horizon {
-                    self.move_horizon(until + 1);
-                }
-                false
-            }
-        }
-    }
-
-    /// The slot of level 0 at a granule has come due.
-    #[inline]
-    fn come_due(&mut self, granule: u64, id: SlotId) {
-        let Some(slot) = self.slots.levels[0].slot(id.index) else { return };
-        let (list, chunks) = (slot.list, slot.chunks);
-        self.slots.levels[0].clear(id.index, &mut self.slots.spare);
-        self.move_horizon(granule + 1);
-        self.ripen(list, chunks, id.home(granule));
-    }
-
-    /// Where the first occupied slot begins, in granules. Of several that begin there, the highest level's:
-    /// it holds timers that belong into the lower ones.
-    #[inline]
-    fn first(&self) -> Option<(u64, SlotId)> {
-        let mut first: Option<(u64, SlotId)> = None;
-        for level in 0..LEVELS {
-            let Some((start, id)) = self.first_in(level) else { continue };
-            if first.is_none_or(|(least, _)| start <= least) {
-                first = Some((start, id));
-            }
-            if self.is_present(level, start) {
-                break;
-            }
-        }
-        first
-    }
-
-    /// The first occupied slot of a level, and the granule at which it begins.
-    #[inline]
-    fn first_in(&self, level: usize) -> Option<(u64, SlotId)> {
-        let bits = BLOCK_BITS as usize * level;
-        let block = self.horizon >> bits >> BLOCK_BITS;
-        let levels = &self.slots.levels[level];
-        [block, block + 1].into_iter().find_map(|block| {
-            let index = levels.first(block as usize % 2)?;
-            let id = SlotId { level, index };
-            Some((id.start(block), id))
-        })
-    }
-
-    /// Whether a slot lies in the horizon's block of its level: no higher level has anything before that ends.
-    #[inline]
-    fn is_present(&self, level: usize, start: u64) -> bool {
-        (start ^ self.horizon) >> (BLOCK_BITS as usize * level) >> BLOCK_BITS == 0
+        if self.is_small() { self.next_due_of_few() } else { self.least }
     }
 
     /// Files what is in the inbox, and takes the timer in there.
@@ -445,7 +363,7 @@ impl<E> Wheel<E> {
         if now >> self.shift >> BLOCK_BITS > self.horizon >> BLOCK_BITS {
             self.catch_up(now >> self.shift);
         }
-        self.inbox.push(timer).unwrap_or(Place::in_run(0))
+        self.inbox.push(timer).unwrap_or(Place::in_inbox(0))
     }
 
     /// Files a record where it belongs by now.
@@ -454,7 +372,7 @@ impl<E> Wheel<E> {
         let record = &mut self.records[timer];
         let granule = record.due >> self.shift;
         if granule < self.horizon {
-            return self.file_in_front(timer);
+            return self.file_at_front(timer);
         }
         let (place, begun) = self.slots.link(timer, granule, record.due, record.deadline(&self.margins));
         record.place = place;
@@ -471,9 +389,13 @@ impl<E> Wheel<E> {
     }
 
     #[inline]
-    fn file_in_front(&mut self, timer: u32) {
+    fn file_at_front(&mut self, timer: u32) {
         let entry = self.records[timer].entry(timer);
-        self.front.insert(entry, &mut self.records);
+        if self.is_small() {
+            self.front.insert_of_few(entry, &mut self.records);
+        } else {
+            self.front.insert(entry, &mut self.records);
+        }
     }
 
     /// Takes a record out of where it is filed.
@@ -486,8 +408,7 @@ impl<E> Wheel<E> {
                 }
             }
             Filed::Inbox { at } => self.inbox.remove(at, &mut self.records),
-            Filed::Run { at } => self.front.run.remove(at),
-            Filed::Heap { at } => self.front.heap.remove(at, &mut self.records),
+            filed => _ = self.front.remove(filed, &mut self.records),
         }
     }
 
@@ -516,17 +437,6 @@ impl<E> Wheel<E> {
         if slot.list.is_empty() {
             self.slots.levels[id.level].clear(id.index, &mut self.slots.spare);
         }
-    }
-
-    /// Time has gone on by a block or more while nothing was to be done: brings the horizon up, so that what
-    /// is set now is filed as near as it is.
-    #[inline(never)]
-    fn catch_up(&mut self, now: u64) {
-        if self.migrations.is_overdue() || !self.front.chain.is_empty() {
-            return;
-        }
-        let to = self.first().map_or(now, |(start, _)| start.min(now));
-        self.move_horizon(to.max(self.horizon));
     }
 
     /// Brings the records of a chunk near, all at once. Worked on one after the other, each would be waited for

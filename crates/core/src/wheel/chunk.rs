@@ -80,6 +80,11 @@ impl Kept {
         let before = core::mem::replace(&mut self.0[usize::from(home.0) % KEPT], chunk);
         (before != chunk && before != NIL).then_some(before)
     }
+
+    /// Those that are kept; from here on none is.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = u32> + use<> {
+        core::mem::replace(self, Kept::NONE).0.into_iter().filter(|&chunk| chunk != NIL)
+    }
 }
 
 /// All chunks, and which of them are free.

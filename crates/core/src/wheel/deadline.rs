@@ -18,6 +18,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use super::Wheel;
 use super::chunk::NIL;
 use super::level::{BLOCK, BLOCK_BITS, Level};
+use super::record::Record;
 
 #[derive(Debug)]
 pub(super) struct Earliest {
@@ -83,7 +84,7 @@ impl<E> Wheel<E> {
 
     #[inline(never)]
     fn find_earliest(&self) -> u64 {
-        let mut best = self.earliest_in_front();
+        let mut best = self.least_at_front(|record| record.deadline(&self.margins));
         if !self.is_small() {
             for level in 0..self.slots.levels.len() {
                 best = self.earliest_in_level(level, best);
@@ -92,26 +93,35 @@ impl<E> Wheel<E> {
         best
     }
 
-    fn earliest_in_front(&self) -> u64 {
+    /// Of the timers at the front, the least of what `of` says of a record, which is not before its due time; or a time
+    /// before that, if the look is over before it is found.
+    fn least_at_front(&self, of: impl Fn(&Record<E>) -> u64) -> u64 {
         let front = &self.front;
-        let mut best = front.heap.earliest_deadline(MOST_SLOTS, &self.records, &self.margins);
-        for entry in front.run.entries() {
-            if entry.due >= best {
-                break;
-            }
-            best = best.min(self.records[entry.timer].deadline(&self.margins));
+        let of = |timer: u32| of(&self.records[timer]);
+        let mut best = front.heap.least(MOST_SLOTS, of);
+        for run in [&front.queue, &front.run] {
+            best = run.least(best, MOST_SLOTS, of);
         }
         let mut chunk = front.chain.list.head;
         for _ in 0..MOST_CHUNKS {
             if chunk == NIL {
                 return best;
             }
-            for timer in self.slots.chunks.handful(chunk).iter() {
-                best = best.min(self.records[timer].deadline(&self.margins));
-            }
+            best = self.slots.chunks.handful(chunk).iter().fold(best, |best, timer| best.min(of(timer)));
             chunk = self.slots.chunks.next(chunk);
         }
         best.min(front.least_due())
+    }
+
+    /// When the first is due, while there are few. What is at the front may have been put off since.
+    #[inline]
+    pub(super) fn next_due_of_few(&self) -> u64 {
+        match self.front.least() {
+            Some(least) if self.records[least.timer].due != least.due => {
+                self.least_at_front(|record| record.due)
+            }
+            least => least.map_or(u64::MAX, |least| least.due),
+        }
     }
 
     fn earliest_in_level(&self, at: usize, mut best: u64) -> u64 {

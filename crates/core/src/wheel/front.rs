@@ -20,25 +20,19 @@
 use super::Wheel;
 use super::chunk::{Home, List, NIL, ROOM};
 use super::heap::Heap;
-use super::record::{Entry, Key, Place, Records, Sequence};
+use super::record::{Entry, Filed, Key, Place, Records};
+use super::run::Run;
+use super::small;
 
 #[derive(Debug)]
 pub(super) struct Front {
+    /// What came in no order.
     pub(super) heap: Heap,
+    /// What came out of slots, in order.
     pub(super) run: Run,
+    /// What came in order while there were few timers: of any time.
+    pub(super) queue: Run,
     pub(super) chain: Chain,
-}
-
-/// Entries in order: a queue that takes in only what comes after all it has. Periodic timers and those put off to the
-/// same time from now do, and cost no search.
-///
-/// What is cancelled within leaves a gap, but not at the ends.
-#[derive(Debug)]
-pub(super) struct Run {
-    entries: [Entry; ROOM_IN_RUN],
-    from: usize,
-    to: usize,
-    live: usize,
 }
 
 /// The chunks of a slot that has come due.
@@ -65,7 +59,8 @@ impl Front {
     pub(super) const fn new() -> Self {
         Front {
             heap: Heap::new(),
-            run: Run::new(),
+            run: Run::new(MOST_IN_RUN),
+            queue: Run::new(small::MOST),
             chain: Chain { list: List::EMPTY, home: Home(0), order: Order::Ordered },
         }
     }
@@ -73,39 +68,79 @@ impl Front {
     /// The least entry, provided that the chain has been seen to.
     #[inline]
     pub(super) fn least(&self) -> Option<&Entry> {
-        match (self.run.first(), self.heap.first()) {
-            (Some(run), Some(heap)) => Some(if heap.is_before(run) { heap } else { run }),
-            (Some(run), None) => Some(run),
-            (None, heap) => heap,
-        }
+        let least = lesser(self.queue.first(), self.heap.first());
+        if self.run.is_empty() { least } else { lesser(self.run.first(), least) }
     }
 
-    /// The first entry of the run, if nothing else can be before it.
+    /// Whether the first entry of the run is the least, because nothing else can be before it.
     #[inline]
-    pub(super) fn only_run(&self) -> Option<&Entry> {
-        let ordered = || self.chain.is_empty() || matches!(self.chain.order, Order::Ordered);
-        self.run.first().filter(|_| self.heap.first().is_none() && ordered())
+    pub(super) fn only_run(&self) -> bool {
+        let ordered = self.chain.is_empty() || matches!(self.chain.order, Order::Ordered);
+        !self.run.is_empty() && self.heap.is_empty() && self.queue.is_empty() && ordered
     }
 
-    /// Takes an entry in: O(1) if it is the last of all that came in order, else O(log n).
+    /// Timers that are here and not in the chain.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.heap.len() + self.run.len() + self.queue.len()
+    }
+
+    /// Takes in what came out of a slot: O(1) if it is the last of all that came in order, else O(log n).
     #[inline]
     pub(super) fn insert<E>(&mut self, entry: Entry, records: &mut Records<E>) {
         if self.run.has_room_for(&entry) {
-            self.run.append(entry, records);
+            records[entry.timer].place = self.run.append(entry, Place::in_run, records);
         } else {
             self.heap.push(entry, records);
         }
     }
 
-    /// Drops the least entry. There must be one.
+    /// Takes in one of few, of any time: O(1) if it is the last of all that came in order, else O(log n).
     #[inline]
-    pub(super) fn drop_least<E>(&mut self, records: &mut Records<E>) {
-        match (self.run.first(), self.heap.first()) {
-            (Some(run), heap) if heap.is_none_or(|heap| run.is_before(heap)) => {
-                self.run.remove(self.run.from);
-            }
-            _ => self.heap.remove(0, records),
+    pub(super) fn insert_of_few<E>(&mut self, entry: Entry, records: &mut Records<E>) {
+        if self.queue.has_room_for(&entry) {
+            records[entry.timer].place = self.queue.append(entry, Place::in_queue, records);
+        } else {
+            self.heap.push(entry, records);
         }
+    }
+
+    /// Takes the least entry out, if it comes before `limit`.
+    #[inline]
+    pub(super) fn take_least<E>(&mut self, limit: Key, records: &mut Records<E>) -> Option<Entry> {
+        let least = lesser(self.queue.first(), self.run.first());
+        let heap = self.heap.first();
+        match least {
+            Some(&least) if heap.is_none_or(|heap| least.is_before(heap)) => {
+                if !least.key().is_before(limit) {
+                    return None;
+                }
+                // A timer is in one of them.
+                if self.run.first().is_some_and(|first| first.timer == least.timer) {
+                    self.run.drop_first();
+                } else {
+                    self.queue.drop_first();
+                }
+                Some(least)
+            }
+            _ => {
+                let least = *heap.filter(|heap| heap.key().is_before(limit))?;
+                self.heap.remove(0, records);
+                Some(least)
+            }
+        }
+    }
+
+    /// Takes the entry of this place out, if one of the front's.
+    #[inline]
+    pub(super) fn remove<E>(&mut self, filed: Filed, records: &mut Records<E>) -> bool {
+        match filed {
+            Filed::Queue { at } => self.queue.remove(at),
+            Filed::Run { at } => self.run.remove(at),
+            Filed::Heap { at } => self.heap.remove(at, records),
+            Filed::Chunk { .. } | Filed::Inbox { .. } => return false,
+        }
+        true
     }
 
     /// When the least is due, provided that the chain has been seen to, as it has when a turn is over;
@@ -114,73 +149,18 @@ impl Front {
     pub(super) fn least_due(&self) -> u64 {
         self.least().map_or(u64::MAX, |least| least.due)
     }
+
+    pub(super) fn shrink(&mut self) {
+        self.heap.shrink();
+        self.queue.shrink();
+    }
 }
 
-impl Run {
-    pub(super) const fn new() -> Self {
-        const NONE: Entry = Entry { due: 0, sequence: Sequence::FIRST, timer: NIL };
-        Run { entries: [NONE; ROOM_IN_RUN], from: 0, to: 0, live: 0 }
-    }
-
-    #[inline]
-    fn first(&self) -> Option<&Entry> {
-        self.entries[..self.to].get(self.from)
-    }
-
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.live == 0
-    }
-
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.entries[self.from..self.to].iter().filter(|entry| entry.timer != NIL)
-    }
-
-    /// Whether it comes after all others, and there is room, if need be where the gaps are.
-    #[inline]
-    fn has_room_for(&self, entry: &Entry) -> bool {
-        self.live == 0 || (self.live < MOST_IN_RUN && self.entries[self.to - 1].is_before(entry))
-    }
-
-    #[inline]
-    fn append<E>(&mut self, entry: Entry, records: &mut Records<E>) {
-        if self.to == ROOM_IN_RUN {
-            self.close_gaps(records);
-        }
-        self.entries[self.to] = entry;
-        records[entry.timer].place = Place::in_run(self.to);
-        (self.to, self.live) = (self.to + 1, self.live + 1);
-    }
-
-    /// At most half of it is in use, so that each entry is moved once on average.
-    #[inline(never)]
-    fn close_gaps<E>(&mut self, records: &mut Records<E>) {
-        let (from, to) = (self.from, self.to);
-        (self.from, self.to) = (0, 0);
-        for at in from..to {
-            let entry = self.entries[at];
-            if entry.timer != NIL {
-                self.entries[self.to] = entry;
-                records[entry.timer].place = Place::in_run(self.to);
-                self.to += 1;
-            }
-        }
-    }
-
-    #[inline]
-    pub(super) fn remove(&mut self, at: usize) {
-        self.live -= 1;
-        if self.live == 0 {
-            (self.from, self.to) = (0, 0);
-            return;
-        }
-        self.entries[at].timer = NIL;
-        while self.entries[self.from].timer == NIL {
-            self.from += 1;
-        }
-        while self.entries[self.to - 1].timer == NIL {
-            self.to -= 1;
-        }
+#[inline]
+fn lesser<'a>(one: Option<&'a Entry>, other: Option<&'a Entry>) -> Option<&'a Entry> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if other.is_before(one) { other } else { one }),
+        (one, other) => one.or(other),
     }
 }
 
@@ -293,18 +273,14 @@ impl<E> Wheel<E> {
     }
 }
 
-/// Entries of the run: all timers while there are few.
-const MOST_IN_RUN: usize = super::small::MOST;
-/// Places for them, and as many gaps.
-const ROOM_IN_RUN: usize = 2 * MOST_IN_RUN;
-
-const _: () = assert!(MOST_IN_RUN >= 4 * ROOM);
+/// Entries of the run: the chunks of a slot that are loaded at once.
+const MOST_IN_RUN: usize = 4 * ROOM;
 
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;
 
-    use super::super::record::{Filed, Record};
+    use super::super::record::{Record, Sequence};
     use super::*;
 
     /// Entries come and go at random, in order and not: the least is the least, each record knows its place, gaps are
@@ -325,11 +301,7 @@ mod tests {
                 let timer = below(MOST_IN_RUN as u64) as u32;
                 if let Some(at) = filed.iter().position(|entry| entry.timer == timer) {
                     filed.swap_remove(at);
-                    match records[timer].place.filed() {
-                        Filed::Run { at } => front.run.remove(at),
-                        Filed::Heap { at } => front.heap.remove(at, &mut records),
-                        place => panic!("{place:?}"),
-                    }
+                    assert!(front.remove(records[timer].place.filed(), &mut records));
                 }
                 let due = 1_000 + step - if below(10) < out_of_order { below(200) } else { 0 };
                 let entry = Entry { due: due.max(1), sequence: Sequence::FIRST, timer };
@@ -342,10 +314,10 @@ mod tests {
                 assert!(out_of_order > 0 || front.heap.first().is_none());
                 assert!(front.run.entries().is_sorted_by_key(|entry| entry.due));
                 for entry in front.run.entries() {
-                    let Filed::Run { at } = records[entry.timer].place.filed() else {
-                        panic!("not in the run")
-                    };
-                    assert_eq!(front.run.entries[at].timer, entry.timer);
+                    assert!(
+                        matches!(records[entry.timer].place.filed(), Filed::Run { .. }),
+                        "not in the run"
+                    );
                 }
             }
         }

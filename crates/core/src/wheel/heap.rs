@@ -6,7 +6,6 @@
 
 use alloc::vec::Vec;
 
-use super::margin::Margins;
 use super::record::{Entry, Place, Records};
 
 #[derive(Debug)]
@@ -22,6 +21,21 @@ impl Heap {
     #[inline]
     pub(super) fn first(&self) -> Option<&Entry> {
         self.entries.first()
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn at(&self, at: usize) -> Option<&Entry> {
+        self.entries.get(at)
     }
 
     /// O(log n).
@@ -40,8 +54,9 @@ impl Heap {
         }
     }
 
+    /// Puts an entry in the place of another: O(log n).
     #[inline]
-    fn replace<E>(&mut self, at: usize, entry: Entry, records: &mut Records<E>) {
+    pub(super) fn replace<E>(&mut self, at: usize, entry: Entry, records: &mut Records<E>) {
         if at > 0 && entry.is_before(&self.entries[(at - 1) / ARITY]) {
             self.sift_up(at, entry, records);
         } else {
@@ -49,15 +64,19 @@ impl Heap {
         }
     }
 
-    /// The earliest deadline of all entries, or the first due time if there are more than `most`. The records of those
-    /// that are due after the best found are not looked at.
-    pub(super) fn earliest_deadline<E>(&self, most: usize, records: &Records<E>, margins: &Margins) -> u64 {
-        if self.entries.len() > most {
-            return self.entries[0].due;
+    /// The least of what `of` says of all timers, which is not before an entry's due time; if there are more than `most`,
+    /// that or a time before it. Those that are due after the best found are not asked.
+    pub(super) fn least(&self, most: usize, of: impl Fn(u32) -> u64) -> u64 {
+        let looked_at = self.entries.get(..most).unwrap_or(&self.entries);
+        let best = looked_at
+            .iter()
+            .fold(u64::MAX, |best, entry| if entry.due >= best { best } else { best.min(of(entry.timer)) });
+        if looked_at.len() == self.entries.len() {
+            return best;
         }
-        self.entries.iter().fold(u64::MAX, |best, entry| {
-            if entry.due >= best { best } else { best.min(records[entry.timer].deadline(margins)) }
-        })
+        // All others lie below the last of these.
+        let parents = &looked_at[(most - 1) / ARITY..];
+        parents.iter().fold(best, |bound, parent| bound.min(parent.due))
     }
 
     pub(super) fn shrink(&mut self) {

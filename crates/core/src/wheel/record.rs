@@ -115,7 +115,8 @@ pub(super) struct Place(u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Filed {
     Chunk { chunk: u32, at: usize },
-    Run { at: usize },
+    Run { at: u32 },
+    Queue { at: u32 },
     Inbox { at: usize },
     Heap { at: usize },
 }
@@ -127,8 +128,13 @@ impl Place {
     }
 
     #[inline]
-    pub(super) fn in_run(at: usize) -> Place {
-        Place((at as u32) << MARK_BITS | RUN)
+    pub(super) fn in_run(counted: u32) -> Place {
+        Place(counted << MARK_BITS | RUN)
+    }
+
+    #[inline]
+    pub(super) fn in_queue(counted: u32) -> Place {
+        Place(QUEUE | counted << MARK_BITS | RUN)
     }
 
     #[inline]
@@ -141,12 +147,19 @@ impl Place {
         Place(at << MARK_BITS | INBOX)
     }
 
+    /// In a run or the heap.
+    #[inline]
+    pub(super) fn is_at_front(self) -> bool {
+        self.0 & MARKS >= RUN
+    }
+
     #[inline]
     pub(super) fn filed(self) -> Filed {
         let above = self.0 >> MARK_BITS;
         match self.0 & MARKS {
             HEAP => Filed::Heap { at: above as usize },
-            RUN => Filed::Run { at: above as usize },
+            RUN if self.0 & QUEUE != 0 => Filed::Queue { at: above & COUNTED },
+            RUN => Filed::Run { at: above },
             INBOX => Filed::Inbox { at: above as usize },
             at => Filed::Chunk { chunk: above, at: at as usize },
         }
@@ -236,5 +249,9 @@ const MARKS: u32 = (1 << MARK_BITS) - 1;
 const HEAP: u32 = 15;
 const RUN: u32 = 14;
 const INBOX: u32 = 13;
+/// Which of the two runs.
+const QUEUE: u32 = 1 << 31;
+/// What a run counts up to, and then from zero again.
+pub(super) const COUNTED: u32 = (1 << (u32::BITS - MARK_BITS - 1)) - 1;
 
 const _: () = assert!(size_of::<Record<u64>>() == 32 && super::chunk::ROOM <= INBOX as usize);

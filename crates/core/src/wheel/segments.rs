@@ -5,68 +5,79 @@
 //! filled: a page is touched when its first element is.
 //!
 //! ```text
+//!   first ─▶ [ up to 1,024 elements: it grows by doubling, which copies 16 KB at the most ]
 //!   parts ─▶ [ 4,096 elements ] [ 4,096 elements ] [ 17 elements, room for 4,096 ]
-//!                 index 0 …         4,096 …            8,192 …
+//!                 index 1,024 …    5,120 …            9,216 …
 //! ```
+//!
+//! Few elements are found without a look at the list of segments.
 
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
 #[derive(Debug)]
 pub(crate) struct Segments<T> {
+    first: Vec<T>,
     parts: Vec<Vec<T>>,
 }
 
 impl<T> Segments<T> {
     pub(crate) const fn new() -> Self {
-        Segments { parts: Vec::new() }
+        Segments { first: Vec::new(), parts: Vec::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        match self.parts.split_last() {
+        let behind = match self.parts.split_last() {
             Some((last, full)) => full.len() * PART + last.len(),
             None => 0,
-        }
+        };
+        self.first.len() + behind
     }
 
     #[inline]
     pub(crate) fn get(&self, at: u32) -> Option<&T> {
-        self.parts.get(at as usize / PART)?.get(at as usize % PART)
+        let at = at as usize;
+        match at.checked_sub(FIRST) {
+            None => self.first.get(at),
+            Some(behind) => self.parts.get(behind / PART)?.get(behind % PART),
+        }
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
-        self.parts.get_mut(at as usize / PART)?.get_mut(at as usize % PART)
+        let at = at as usize;
+        match at.checked_sub(FIRST) {
+            None => self.first.get_mut(at),
+            Some(behind) => self.parts.get_mut(behind / PART)?.get_mut(behind % PART),
+        }
     }
 
-    /// Appends: O(1), and no more than [`FIRST`] elements are ever moved.
     #[inline]
     pub(crate) fn push(&mut self, element: T) {
         match self.parts.last_mut() {
-            Some(part) if part.len() < part.capacity() => part.push(element),
+            Some(part) if part.len() < PART => part.push(element),
             _ => self.push_slowly(element),
         }
     }
 
     #[inline(never)]
     fn push_slowly(&mut self, element: T) {
-        match self.parts.last_mut() {
-            // Only the first is begun small: three timers should not take room for thousands.
-            Some(part) if part.len() < PART => part.reserve_exact(PART - part.len()),
-            Some(_) => self.parts.push(Vec::with_capacity(PART)),
-            None => self.parts.push(Vec::with_capacity(FIRST)),
+        if self.first.len() < FIRST {
+            return self.first.push(element);
         }
-        if let Some(part) = self.parts.last_mut() {
-            part.push(element);
-        }
+        let mut part = Vec::with_capacity(PART);
+        part.push(element);
+        self.parts.push(part);
     }
 
-    /// Drops the elements from `len` on, and gives their memory back.
     pub(crate) fn truncate(&mut self, len: usize) {
-        self.parts.truncate(len.div_ceil(PART));
+        self.first.truncate(len);
+        let behind = len.saturating_sub(FIRST);
+        self.parts.truncate(behind.div_ceil(PART));
         if let Some(last) = self.parts.last_mut() {
-            last.truncate(len - (len - 1) / PART * PART);
+            last.truncate(behind - (behind - 1) / PART * PART);
         }
+        self.first.shrink_to_fit();
         self.parts.shrink_to_fit();
     }
 }
@@ -76,21 +87,29 @@ impl<T> Index<u32> for Segments<T> {
 
     #[inline]
     fn index(&self, at: u32) -> &T {
-        &self.parts[at as usize / PART][at as usize % PART]
+        let at = at as usize;
+        match at.checked_sub(FIRST) {
+            None => &self.first[at],
+            Some(behind) => &self.parts[behind / PART][behind % PART],
+        }
     }
 }
 
 impl<T> IndexMut<u32> for Segments<T> {
     #[inline]
     fn index_mut(&mut self, at: u32) -> &mut T {
-        &mut self.parts[at as usize / PART][at as usize % PART]
+        let at = at as usize;
+        match at.checked_sub(FIRST) {
+            None => &mut self.first[at],
+            Some(behind) => &mut self.parts[behind / PART][behind % PART],
+        }
     }
 }
 
-/// Elements of a segment. At a million timers the segments' addresses still fit a first-level cache.
 const PART: usize = 4_096;
 /// Room in the first segment to begin with.
-const FIRST: usize = 16;
+/// As many as are few.
+const FIRST: usize = super::small::MOST;
 
 #[cfg(test)]
 mod tests {
@@ -99,22 +118,23 @@ mod tests {
     #[test]
     fn elements_stay_where_they_are_put() {
         let mut segments = Segments::new();
-        let many = 3 * PART as u32 + 5;
+        let many = (FIRST + 3 * PART) as u32 + 5;
         for at in 0..many {
             assert_eq!((segments.len(), segments.get(at)), (at as usize, None));
             segments.push(at);
         }
-        let address = &raw const segments[PART as u32 - 1];
+        let last = (FIRST + PART) as u32 - 1;
+        let address = &raw const segments[last];
         for at in many..5 * PART as u32 {
             segments.push(at);
         }
-        assert_eq!(&raw const segments[PART as u32 - 1], address);
+        assert_eq!(&raw const segments[last], address);
         assert!((0..segments.len() as u32).all(|at| segments[at] == at));
     }
 
     #[test]
     fn truncation_keeps_what_is_below() {
-        for len in [0, 1, PART - 1, PART, PART + 1, 2 * PART] {
+        for len in [0, 1, FIRST - 1, FIRST, FIRST + 1, FIRST + PART, FIRST + PART + 1, FIRST + 2 * PART] {
             let mut segments = Segments::new();
             (0..3 * PART as u32).for_each(|at| segments.push(at));
             segments.truncate(len);

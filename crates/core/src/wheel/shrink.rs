@@ -27,7 +27,7 @@ impl<E> Wheel<E> {
                 self.refile(timer);
             }
         }
-        self.front.heap.shrink();
+        self.front.shrink();
         self.shrink_margins();
         self.slots.spare = Spare::new();
         // What was to be moved down has been: a timer is never filed in a level's next slot.

@@ -1,17 +1,20 @@
 //! Few timers: all of them at the front, and no wheel behind it.
 //!
-//! For a few flows no wheel is as quick as a queue of those in order beside a heap of the others, and nobody wants a
+//! For a thousand timers no wheel is as quick as a queue of those in order beside a heap of the others, and nobody wants a
 //! wheel's memory for three timers. Both *are* the front, with its horizon at the end of time, so that nothing is filed
 //! behind it.
 //!
 //! ```text
-//!   timers   1 ………… 16 ………… 64 | 65 …………        horizon = the present granule: the rest is in slots
-//!                      ◀── gathered when a turn is over and only 16 are left
+//!   timers   1 ………… 256 ………… 1,024 | 1,025 …      horizon = the present granule: what is set from here on is in slots
+//!                    ◀── what is set goes to the front again; small once the slots are empty
 //! ```
+//!
+//! Nothing is moved from one to the other. The front's timers stay where they are, of whatever time, until they are
+//! handed out, cancelled or put off, and so do those in slots. So growing beyond a limit costs what any other timer
+//! costs, and a load about the limit does not move to and fro.
 
 use super::Wheel;
-use super::chunk::{List, NIL};
-use super::level::{BLOCK, Reach};
+use super::level::Reach;
 use super::migration::Migrations;
 
 impl<E> Wheel<E> {
@@ -21,60 +24,46 @@ impl<E> Wheel<E> {
         self.horizon == u64::MAX
     }
 
-    /// Too many for the front alone: puts the horizon at the present and files what lies beyond.
-    ///
-    /// A few microseconds, once.
+    /// Too many for the front alone: puts the horizon at the present, for what is set from now on.
     #[inline(never)]
-    pub(super) fn spread(&mut self, now: u64) {
+    pub(super) fn begin_wheel(&mut self, now: u64) {
         self.refresh_earliest();
+        // The front alone knew the least until now.
+        self.least = self.gate;
         let horizon = (now >> self.shift) + 1;
         (self.horizon, self.slots.reach) = (horizon, Reach::from(horizon));
-        // In the order in which they would come out, so that slots have them so.
-        let mut few = [NIL; MOST];
-        let mut len = 0;
-        while let Some(least) = self.front.least() {
-            few[len] = least.timer;
-            len += 1;
-            self.front.drop_least(&mut self.records);
-        }
-        few[..len].iter().for_each(|&timer| self.refile(timer));
     }
 
-    /// Few enough for the front alone: takes them out of their slots.
-    ///
-    /// There are no more chunks than timers, so this is bounded as they are.
+    /// Whether what is set goes to the front although there is a wheel: few are left, and the slots are to become empty.
+    #[inline]
+    pub(super) fn is_closing(&self) -> bool {
+        self.len <= self.small / 4
+    }
+
+    /// After a turn: if all that is left is at the front, there is no wheel any more.
+    #[inline]
+    pub(super) fn end_wheel(&mut self) {
+        let at_front = self.inbox.is_empty() && self.front.chain.is_empty() && self.front.len() == self.len();
+        if self.len <= self.small && at_front {
+            self.drop_wheel();
+        }
+    }
+
     #[inline(never)]
-    pub(super) fn gather(&mut self) {
+    fn drop_wheel(&mut self) {
+        // Chunks that were kept for another timer: what their slots promise would be taken for true later.
+        for chunk in self.slots.kept.drain() {
+            if let Some(home) = self.slots.chunks.idle(chunk) {
+                self.unlink(chunk, home);
+            }
+        }
+        debug_assert!(self.slots.levels.iter().all(super::level::Level::is_empty));
         self.horizon = u64::MAX;
         self.migrations = Migrations::new();
         // What the slots promised is early where timers were cancelled.
         self.earliest.gone = true;
-        for level in 0..self.slots.levels.len() {
-            for half in 0..2 {
-                while let Some(index) = self.slots.levels[level].first(half) {
-                    debug_assert_eq!(index / BLOCK, half);
-                    let list = self.slots.levels[level].slot(index).map_or(List::EMPTY, |slot| slot.list);
-                    self.slots.levels[level].clear(index, &mut self.slots.spare);
-                    self.gather_list(list);
-                }
-            }
-        }
-    }
-
-    fn gather_list(&mut self, mut list: List) {
-        while !list.is_empty() {
-            let handful = self.slots.chunks.take_first(&mut list);
-            self.fetch(&handful);
-            for timer in handful.iter() {
-                self.refile(timer);
-            }
-        }
     }
 }
 
-/// Above this many timers, a wheel.
-pub(crate) const MOST: usize = 64;
-/// At so few, the front alone again; far enough below that a load about the limit does not move to and fro.
-pub(super) fn few(most: u32) -> u32 {
-    most / 4
-}
+/// Above this many timers, a wheel: as a heap of so many has five levels, and fits the nearest cache.
+pub(crate) const MOST: usize = 1_024;

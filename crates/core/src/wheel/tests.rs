@@ -13,7 +13,7 @@ use core::num::NonZeroU32;
 use super::chunk::ROOM;
 use super::level::{BLOCK_BITS, LEVELS};
 use super::record::{Filed, Key, Record, Sequence, Terms};
-use super::{Pull, Wheel};
+use super::{Pop, Pull, Wheel};
 
 /// A wheel with a clock and its own sequence.
 struct Driver {
@@ -48,7 +48,7 @@ impl Driver {
     fn remove(&mut self, timer: u32) -> bool {
         let pending = self.wheel.records[timer].is_filed();
         if pending {
-            self.wheel.remove(timer);
+            self.wheel.remove(timer, |_| ());
         }
         pending
     }
@@ -63,14 +63,14 @@ impl Driver {
         }
         loop {
             let quantum = self.wheel.touched;
-            let more = match self.wheel.pull(now) {
-                Pull::Least(Key { due, .. }, timer) if due <= now => {
-                    self.remove(timer);
+            let more = match self.wheel.pop(Key { due: now, sequence: self.sequence }) {
+                Pop::Timer(timer) => {
+                    assert!(self.wheel.taken(timer, |_| ()).is_some());
                     out.push(timer);
                     true
                 }
-                Pull::More => true,
-                _ => self.wheel.tidy(now),
+                Pop::More => true,
+                Pop::Idle => self.wheel.tidy(now),
             };
             self.most_in_quantum = self.most_in_quantum.max(self.wheel.touched - quantum);
             if !more {

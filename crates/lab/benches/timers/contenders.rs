@@ -46,6 +46,11 @@ fn run_one<C: Contender>(workload: &str, timers: usize, shrink: usize) -> Done<F
         "W4" => workloads::w4::<C>(timers, 4 * operations as u64),
         "W5" => workloads::w5::<C>(timers, operations),
         "W6" => workloads::w6::<C>(timers, operations),
+        "mix" => workloads::mix::<C>(timers, operations),
+        "idle" => workloads::idle::<C>(timers, operations),
+        "ticks" => workloads::periodic::<C>(timers, operations, 10_000),
+        "flows" => workloads::periodic::<C>(timers, operations, 40),
+        "jump" => workloads::jump::<C>(timers),
         "stalls" => stalls::stalls::<C>(timers, operations),
         other => return Err(format!("no workload {other:?}").into()),
     };

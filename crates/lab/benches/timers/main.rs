@@ -15,6 +15,7 @@
 //! | W4 | F flows at their own intervals of 10 µs to 1 ms; steps of 1 µs, or from one to the next |
 //! | W5 | N timers 60 s away: is anything due, and when is the next? |
 //! | W6 | N requests under way with a time-out of 1 to 2 s each; the oldest is answered, and another begins |
+//! | grid | all sizes from one to a million: a server's mix, time-outs that are all cancelled, idle time-outs, ticks of 10 ms, flows at 40 µs; and set, expire, and a jump of a minute at a million |
 //! | stalls | W3 across 2^24 ticks and 2^36 ns, then a jump of a second: the longest single call |
 //!
 //! Pages are of 4 KiB: huge ones are switched off in the processes that measure.
@@ -23,6 +24,7 @@ mod bars;
 mod clock;
 mod contender;
 mod contenders;
+mod grid;
 mod stalls;
 mod workloads;
 
@@ -32,7 +34,7 @@ use std::process::ExitCode;
 use softtimers_lab::bench::{self, Done, Section};
 use softtimers_lab::command::output;
 use softtimers_measure::child;
-use softtimers_measure::paired::{Paired, Round};
+use softtimers_measure::paired::{Paired, Round, in_turn};
 use softtimers_measure::result::Table;
 
 /// Figures of one contender on one workload, by name.
@@ -41,7 +43,8 @@ type Figures = BTreeMap<String, f64>;
 const MILLION: usize = 1_000_000;
 
 /// Each with its sizes.
-const SECTIONS: [Section<Effort>; 8] = [
+const SECTIONS: [Section<Effort>; 9] = [
+    ("grid", measure_grid),
     ("W1", |effort| measure(effort, "W1", &[0, 200, 1_000, 10_000, 100_000, MILLION])),
     ("W1R", |effort| measure(effort, "W1R", &[100_000, MILLION])),
     ("W2", |effort| measure(effort, "W2", &[MILLION])),
@@ -51,6 +54,9 @@ const SECTIONS: [Section<Effort>; 8] = [
     ("W6", |effort| measure(effort, "W6", &[1, 8, 64, 1_000, 10_000, 100_000])),
     ("stalls", |effort| measure(effort, "stalls", &[MILLION])),
 ];
+
+/// Who is in the grid: ours first.
+const IN_GRID: [&str; 5] = ["softtimers", "softtimers keyed", "4-ary heap", "BinaryHeap", "DelayQueue"];
 
 struct Effort {
     rounds: usize,
@@ -75,20 +81,43 @@ fn measure_one(words: &[&str]) -> Done {
     Ok(())
 }
 
+/// One table: the cells, and what each of them costs by each contender.
+fn measure_grid(effort: &Effort) -> Done<Vec<Table>> {
+    let measured = Paired::new(effort.rounds).rounds(|number, round| {
+        for cell in grid::cells() {
+            eprintln!("{} ({number})", cell.name());
+            for turn in in_turn(number, IN_GRID.len()) {
+                let figures = figures_of(IN_GRID[turn], cell.workload, cell.timers, effort)?;
+                round.put(&cell.name(), IN_GRID[turn], figures.get(cell.figure).copied());
+            }
+        }
+        Done::Ok(())
+    })?;
+    let rows = grid::cells().map(|cell| cell.name());
+    let mut table = Table::of("grid", &measured, rows, &IN_GRID.map(|name| (name, 1)));
+    IN_GRID[..2].iter().flat_map(|ours| grid::bars(&measured, ours)).for_each(|bar| table.bar(bar));
+    Ok(vec![table])
+}
+
+/// What a contender says of a workload, from a process of its own.
+fn figures_of(contender: &str, workload: &str, timers: usize, effort: &Effort) -> Done<Figures> {
+    let [timers, shrink] = [timers, effort.shrink].map(|number| number.to_string());
+    let told = output(child::command()?.args([contender, workload, &timers, &shrink]))?;
+    Ok(serde_json::from_str(&told)?)
+}
+
 /// A table for each size: the contenders, and all figures that there are.
 fn measure(effort: &Effort, workload: &str, sizes: &[usize]) -> Done<Vec<Table>> {
     let names = contenders::ALL.map(|(name, _)| name);
     let mut tables = Vec::new();
     for size in sizes {
         eprintln!("{workload}/{size}");
-        let [timers, shrink] = [*size, effort.shrink].map(|number| number.to_string());
         let mut figures = BTreeMap::new();
         let measured = Paired::new(effort.rounds).contest(
             &[()],
             &mut names.clone(),
             |(), contender, round: &mut Round| {
-                let told = output(child::command()?.args([*contender, workload, &timers, &shrink]))?;
-                let told: Figures = serde_json::from_str(&told)?;
+                let told = figures_of(contender, workload, *size, effort)?;
                 told.iter().for_each(|(name, figure)| round.put(contender, name, *figure));
                 figures.extend(told);
                 Done::Ok(())

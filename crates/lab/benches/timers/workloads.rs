@@ -9,6 +9,7 @@ use crate::clock;
 use crate::contender::Contender;
 
 const SECOND: u64 = 1_000_000;
+const MINUTE: u64 = 60 * SECOND;
 
 /// Figures by name.
 pub(crate) type Named = Vec<(&'static str, f64)>;
@@ -104,23 +105,32 @@ pub(crate) struct Connections<C: Contender> {
     pub(crate) random: Random,
     pub(crate) now: u64,
     pub(crate) fired: Vec<u32>,
+    /// The shortest time-out, and by how much the longest is longer.
+    least: u64,
+    span: u64,
 }
 
 impl<C: Contender> Connections<C> {
-    const LEAST: u64 = 2 * SECOND;
-    const SPAN: u64 = 23 * SECOND / 10;
-
     /// A steady state, at `now`.
     pub(crate) fn warm(timers: usize, now: u64) -> Self {
+        Self::at(timers, now - 43 * SECOND / 10, SECOND)
+    }
+
+    /// A steady state with time-outs of 2.0 to 4.3 µs for each timer that there is.
+    pub(crate) fn scaled(timers: usize) -> Self {
+        Self::at(timers, 0, timers as u64)
+    }
+
+    fn at(timers: usize, start: u64, unit: u64) -> Self {
         let (mut contender, mut random) = (C::new(timers + 8), Random::new());
-        let warm_up = Self::LEAST + Self::SPAN;
-        let start = now - warm_up;
+        let (least, span) = (2 * unit, (23 * unit / 10).max(1));
+        let warm_up = least + span;
         let mut fired = Vec::with_capacity(1 << 16);
         contender.advance(start, &mut fired);
         let handles = (0..timers)
             .map(|number| Some(contender.set(start + 1 + random.below(warm_up), number as u32)))
             .collect();
-        let mut connections = Connections { contender, handles, random, now: start, fired };
+        let mut connections = Connections { contender, handles, random, now: start, fired, least, span };
         connections.run(warm_up as usize);
         connections
     }
@@ -136,6 +146,22 @@ impl<C: Contender> Connections<C> {
         }
     }
 
+    /// As [`run`](Self::run), but every other one is cancelled and set anew.
+    pub(crate) fn run_mixed(&mut self, steps: usize) {
+        for step in 0..steps {
+            self.now += 1;
+            self.contender.advance(self.now, &mut self.fired);
+            self.set_again();
+            let Some((which, due)) = self.chosen() else { continue };
+            if step % 2 == 0 {
+                self.rearm(which, due);
+            } else if let Some(handle) = self.handles[which].take() {
+                self.contender.cancel(handle);
+                self.handles[which] = Some(self.contender.set(due, which as u32));
+            }
+        }
+    }
+
     /// Sets what has fired again.
     pub(crate) fn set_again(&mut self) {
         for at in 0..self.fired.len() {
@@ -143,7 +169,7 @@ impl<C: Contender> Connections<C> {
             if let Some(handle) = self.handles[number as usize].take() {
                 self.contender.release(handle);
             }
-            let due = self.now + Self::LEAST + self.random.below(Self::SPAN);
+            let due = self.now + self.least + self.random.below(self.span);
             self.handles[number as usize] = Some(self.contender.set(due, number));
         }
         self.fired.clear();
@@ -156,7 +182,7 @@ impl<C: Contender> Connections<C> {
             return None;
         }
         let which = self.random.below(self.handles.len() as u64) as usize;
-        Some((which, self.now + Self::LEAST + self.random.below(Self::SPAN)))
+        Some((which, self.now + self.least + self.random.below(self.span)))
     }
 
     #[inline]
@@ -201,9 +227,14 @@ pub(crate) fn w6<C: Contender>(timers: usize, operations: usize) -> Named {
 }
 
 /// Flows that are paced. `leap`: time goes from one due time to the next.
-fn paced<C: Contender>(flows: usize, events: u64, leap: bool) -> f64 {
+fn paced<C: Contender>(
+    flows: usize,
+    events: u64,
+    leap: bool,
+    mut interval: impl FnMut(&mut Random) -> u64,
+) -> f64 {
     let (mut contender, mut random) = (C::new(flows + 8), Random::new());
-    let intervals: Vec<u64> = (0..flows).map(|_| 10 + random.below(990)).collect();
+    let intervals: Vec<u64> = (0..flows).map(|_| interval(&mut random)).collect();
     let mut handles: Vec<Option<C::Handle>> =
         (0..flows).map(|flow| Some(contender.set(1 + random.below(intervals[flow]), flow as u32))).collect();
     let (mut fired, mut now) = (Vec::with_capacity(flows + 16), 0);
@@ -234,9 +265,10 @@ fn paced<C: Contender>(flows: usize, events: u64, leap: bool) -> f64 {
 }
 
 pub(crate) fn w4<C: Contender>(flows: usize, events: u64) -> Named {
-    let mut measured = vec![("step_ns", paced::<C>(flows, events, false))];
+    let interval = |random: &mut Random| 10 + random.below(990);
+    let mut measured = vec![("step_ns", paced::<C>(flows, events, false, interval))];
     if C::TELLS_NEXT {
-        measured.push(("leap_ns", paced::<C>(flows, events, true)));
+        measured.push(("leap_ns", paced::<C>(flows, events, true, interval)));
     }
     measured
 }
@@ -277,4 +309,57 @@ pub(crate) fn w5<C: Contender>(timers: usize, operations: usize) -> Named {
     assert!(fired.is_empty(), "a timer 60 s away fired");
     std::mem::forget((handles, contender));
     measured
+}
+
+/// A server: each step it hears of one connection, whose time-out is moved, or cancelled and set anew. The more
+/// connections the longer the time-outs, so that one of twenty expires at any size.
+pub(crate) fn mix<C: Contender>(timers: usize, operations: usize) -> Named {
+    let mut connections = Connections::<C>::scaled(timers);
+    let step = median_of_three(operations, || connections.run_mixed(operations));
+    std::mem::forget(connections);
+    vec![("step_ns", step)]
+}
+
+/// Idle time-outs: each step a random connection is heard of, and its time-out is a minute from now again.
+pub(crate) fn idle<C: Contender>(timers: usize, operations: usize) -> Named {
+    let (mut contender, mut random) = (C::new(timers + 8), Random::new());
+    let mut handles: Vec<Option<C::Handle>> = (0..timers)
+        .map(|number| Some(contender.set(MINUTE / 2 + random.below(MINUTE / 2), number as u32)))
+        .collect();
+    let (mut now, mut fired) = (0, Vec::new());
+    let rearm = median_of_three(operations, || {
+        for _ in 0..operations {
+            now += 1;
+            contender.advance(now, &mut fired);
+            let which = random.below(timers as u64) as usize;
+            if let Some(handle) = handles[which].take() {
+                handles[which] = Some(contender.rearm(handle, now + MINUTE, which as u32));
+            }
+        }
+    });
+    assert!(fired.is_empty(), "a timer fired that was put off");
+    std::mem::forget((handles, contender));
+    vec![("rearm_ns", rearm)]
+}
+
+/// Periodic timers, each at a phase of its own; time goes from one to the next.
+pub(crate) fn periodic<C: Contender>(timers: usize, operations: usize, interval: u64) -> Named {
+    let events = 2 * operations.max(timers) as u64;
+    vec![("event_ns", paced::<C>(timers, events, C::TELLS_NEXT, |_| interval))]
+}
+
+/// All timers of a minute are due at once.
+pub(crate) fn jump<C: Contender>(timers: usize) -> Named {
+    let mut random = Random::new();
+    let mut contender = C::new(timers);
+    let mut fired = vec![0u32; timers + 16];
+    fired.clear();
+    let handles: Vec<C::Handle> =
+        (0..timers).map(|number| contender.set(1 + random.below(MINUTE), number as u32)).collect();
+    let start = clock::spent();
+    contender.advance(MINUTE, &mut fired);
+    let jump = (clock::spent() - start) as f64 / timers as f64;
+    assert!(fired.len() == timers, "{} of {timers} timers fired", fired.len());
+    std::mem::forget((handles, contender));
+    vec![("jump_ns", jump)]
 }

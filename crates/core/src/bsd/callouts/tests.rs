@@ -287,7 +287,7 @@ fn stale_foreign_and_invented_handles_cancel_nothing() {
 /// After a few steps others may enter, and softclock goes on where it was.
 #[test]
 fn between_two_steps_of_softclock_others_set_and_cancel() {
-    const CALLOUTS: usize = 2_000;
+    const CALLOUTS: usize = 4_000;
     let mut callouts = Callouts::new(1);
     // From the last to the first, over more ticks than the finest level of the wheel has slots.
     for number in (0..CALLOUTS).rev() {

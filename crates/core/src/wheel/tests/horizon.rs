@@ -15,9 +15,7 @@ fn what_is_due_within_the_present_granule_is_not_filed_in_a_slot() {
         (0..5).for_each(|timer| driver.set(timer, now + GRANULE - 1));
         driver.set(5, now + GRANULE);
         assert!(matches!(driver.wheel.pull(0), Pull::Least(..)));
-        let is_in_front = |driver: &Driver, timer| {
-            matches!(driver.wheel.records[timer].place.filed(), Filed::Run { .. } | Filed::Heap { .. })
-        };
+        let is_in_front = |driver: &Driver, timer| driver.wheel.records[timer].place.is_at_front();
         assert!((0..5).all(|timer| is_in_front(&driver, timer)) && !is_in_front(&driver, 5));
         let later = now + 100 * GRANULE;
         assert_eq!(driver.turn(later).len(), 6);
@@ -117,19 +115,76 @@ fn the_look_for_the_earliest_deadline_ends_after_so_many_slots() {
     }
 }
 
-/// When a quarter is left of what the front serves alone, it has them again, and not before.
+/// The timer that is one too many for the front goes to a slot, and no other moves; once that slot is empty the front is
+/// alone again. While few are left, what is set goes to the front, so that the slots become empty.
 #[test]
-fn a_quarter_is_gathered() {
+fn the_wheel_ends_when_its_slots_are_empty() {
     let mut driver = Driver::new(0);
     driver.wheel = Wheel::new(TICK, 64);
-    (0..65).for_each(|timer| driver.set(timer, (100 + u64::from(timer)) * TICK));
-    for left in (1..=64).rev() {
-        let cancelled = left as u32;
-        assert!(driver.remove(cancelled));
-        while driver.wheel.tidy(0) {}
-        assert_eq!(driver.wheel.is_small(), left <= 16, "{left} left");
+    let due = |timer: u32| (100_000 + u64::from(timer)) * TICK;
+    let at_front = |driver: &Driver, timer: u32| driver.wheel.records[timer].place.is_at_front();
+    (0..66).for_each(|timer| driver.set(timer, due(timer)));
+    assert_eq!(driver.turn(TICK), []);
+    assert!((0..64).all(|timer| at_front(&driver, timer)) && !at_front(&driver, 64));
+    for timer in 1..52 {
+        assert!(driver.remove(timer));
     }
-    assert_eq!(driver.turn(100 * TICK), [0]);
+    driver.set(1, due(200));
+    assert!(driver.wheel.len() == 16 && at_front(&driver, 1));
+    driver.set(2, due(2));
+    assert!(!at_front(&driver, 2), "more than a quarter");
+    for timer in [2, 64] {
+        assert!(driver.remove(timer));
+    }
+    assert!(driver.turn(2 * TICK).is_empty() && !driver.wheel.is_small(), "one is in a slot");
+    assert_eq!(
+        driver.turn(due(65)),
+        [0].into_iter().chain(52..64).chain([65]).collect::<alloc::vec::Vec<_>>()
+    );
+    assert!(driver.wheel.is_small());
+    assert_eq!(driver.turn(due(200)), [1]);
+}
+
+/// Timers that have been at the front since there were few, and those in slots, come out in one order; also where a
+/// slot of many begins in the granule of one at the front.
+#[test]
+fn what_is_at_the_front_and_what_is_in_slots_come_out_in_one_order() {
+    for many in [0, 80] {
+        let mut driver = Driver::new(0);
+        driver.wheel = Wheel::new(TICK, 8);
+        let first = 10_000 * TICK;
+        (0..8).for_each(|timer| driver.set(timer, first + u64::from(timer) * 10 * TICK + 1));
+        (8..16).for_each(|timer| driver.set(timer, first + u64::from(15 - timer) * 10 * TICK + 5 * TICK));
+        (16..16 + many).for_each(|timer| driver.set(timer, first + 30 * TICK));
+        let mut expected: alloc::vec::Vec<u32> = alloc::vec::Vec::new();
+        for at in 0..8 {
+            expected.extend((16..16 + many).filter(|_| at == 3));
+            expected.extend([at, 15 - at]);
+        }
+        assert_eq!(driver.turn(first + 100 * TICK), expected);
+    }
+}
+
+/// At the front as in a slot a timer that is put off stays where it is, and moves on when its old time comes.
+#[test]
+fn what_is_put_off_at_the_front_moves_when_its_old_time_comes() {
+    let mut driver = Driver::new(0);
+    driver.wheel = Wheel::new(TICK, 8);
+    for (timer, due) in [(0, 100), (1, 50), (2, 200)] {
+        driver.set(timer, due * TICK);
+    }
+    let places: alloc::vec::Vec<_> = (0..3).map(|timer| driver.wheel.records[timer].place).collect();
+    for (timer, due) in [(0, 300), (1, 250), (0, 400), (1, 300)] {
+        driver.set(timer, due * TICK);
+        assert_eq!(driver.wheel.records[timer].place, places[timer as usize]);
+    }
+    let when = (driver.wheel.gate(), driver.wheel.next_due(), driver.wheel.earliest_deadline());
+    assert_eq!(when, (50 * TICK, 200 * TICK, 200 * TICK), "by the records, not by where they are filed");
+    assert_eq!(driver.turn(199 * TICK), []);
+    assert_eq!(driver.wheel.next_due(), 200 * TICK);
+    driver.set(3, 300 * TICK);
+    assert_eq!(driver.turn(300 * TICK), [2, 1, 3]);
+    assert_eq!(driver.turn(400 * TICK), [0]);
 }
 
 /// A granule, in nanoseconds, of a tick of a microsecond; and a block of them.

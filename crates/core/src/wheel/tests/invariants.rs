@@ -7,7 +7,7 @@
 //! ```text
 //!   gate ≤ next due ≤ every due time                 terms: what was set
 //!   earliest ≤ every deadline; = while few             ║ the same
-//!                                                    record ── says where ──▶ run, heap, inbox, chunk
+//!                                                    record ── says where ──▶ run, queue, heap, inbox, chunk
 //!                                                      ▲                             │
 //!                                                      └─────── name it, once ───────┘
 //!   a level above 0:
@@ -26,7 +26,6 @@ extern crate std;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 
 use crate::wheel::Wheel;
 use crate::wheel::chunk::{List, NIL};
@@ -71,7 +70,7 @@ impl Inside<'_> {
         let idle = chunks.iter().filter(|&&chunk| self.wheel.slots.chunks.idle(chunk).is_some());
         assert!(idle.count() <= KEPT, "more empty chunks are in their lists than are kept");
         if self.wheel.is_small() {
-            let front = places.run.len() + places.heap.len();
+            let front = places.run.len() + places.queue.len() + places.heap.len();
             assert!(front == self.filed.len() && chunks.is_empty(), "few, and not all at the front");
         }
     }
@@ -83,7 +82,7 @@ impl Inside<'_> {
         let deadline = self.filed.values().map(|terms| terms.deadline).min().unwrap_or(u64::MAX);
         assert!(wheel.gate() <= wheel.next_due() && wheel.next_due() <= due);
         assert!(wheel.earliest_deadline() <= deadline);
-        if wheel.is_small() {
+        if wheel.is_small() && self.filed.len() <= 128 {
             assert_eq!((wheel.next_due(), wheel.earliest_deadline()), (due, deadline), "few, and not exact");
         } else if !self.filed.is_empty() {
             assert!(wheel.earliest_deadline() >= wheel.gate(), "whoever looks then finds the gate closed");
@@ -104,7 +103,8 @@ impl Inside<'_> {
             let kept = Terms { key: record.key(), asked, deadline: record.deadline(&self.wheel.margins) };
             assert_eq!(kept, *terms, "timer {timer}");
             match record.place.filed() {
-                Filed::Run { .. } => places.run.push(record.entry(timer)),
+                Filed::Run { at } => places.run.push((at, record.entry(timer))),
+                Filed::Queue { at } => places.queue.push((at, record.entry(timer))),
                 Filed::Heap { at } => places.heap.push((at, record.entry(timer))),
                 Filed::Inbox { at } => places.inbox.push(at),
                 Filed::Chunk { chunk, .. } => places.chunks.push((chunk, timer)),
@@ -113,22 +113,28 @@ impl Inside<'_> {
         places
     }
 
-    /// What is below the horizon is in order, and nothing else is there.
+    /// The front is in order: by the times of the entries, which are those of the timers or, where they were put off,
+    /// before them.
     fn check_front(&self, places: &Places) {
-        let Wheel { front, inbox, horizon, shift, .. } = self.wheel;
-        let mut run = places.run.clone();
-        run.sort_unstable_by(order);
-        let is_same = |(one, other): (&Entry, &Entry)| one.key() == other.key() && one.timer == other.timer;
-        assert!(run.len() == front.run.entries().count() && run.iter().zip(front.run.entries()).all(is_same));
+        let Wheel { front, inbox, .. } = self.wheel;
+        for (run, places) in [(&front.run, &places.run), (&front.queue, &places.queue)] {
+            assert!(run.entries().is_sorted_by(|one, other| one.is_before(other)));
+            assert_eq!((run.entries().count(), run.len()), (places.len(), places.len()));
+            for &(at, timer) in places {
+                assert!(run.in_place(at).is_some_and(|entry| is_of(entry, &timer)));
+            }
+        }
+        for &(at, timer) in &places.heap {
+            assert!(front.heap.at(at).is_some_and(|entry| is_of(entry, &timer)));
+            let parent = at.checked_sub(1).and_then(|below| front.heap.at(below / 4));
+            assert!(parent.is_none_or(|parent| !front.heap.at(at).expect("it is there").is_before(parent)));
+        }
         let heap = || places.heap.iter().map(|(_, entry)| entry);
-        assert_eq!(
-            front.heap.first().map(Entry::key),
-            heap().min_by(|one, other| order(one, other)).map(Entry::key)
-        );
         let deadline = heap().map(|entry| self.filed[&entry.timer].deadline).min().unwrap_or(u64::MAX);
-        let found = front.heap.earliest_deadline(usize::MAX, &self.wheel.records, &self.wheel.margins);
-        assert_eq!(found, deadline);
-        assert!(places.run.iter().chain(heap()).all(|entry| entry.due >> shift < *horizon));
+        let found =
+            |most| front.heap.least(most, |timer| self.wheel.records[timer].deadline(&self.wheel.margins));
+        assert_eq!(found(usize::MAX), deadline);
+        assert!(found(5) <= deadline);
         assert!(no_gap(places.heap.iter().map(|&(at, _)| at)) && no_gap(places.inbox.iter().copied()));
         assert_eq!(inbox.is_empty(), places.inbox.is_empty());
     }
@@ -213,14 +219,16 @@ impl Inside<'_> {
 /// Where records say that they are.
 #[derive(Default)]
 struct Places {
-    run: Vec<Entry>,
+    run: Vec<(u32, Entry)>,
+    queue: Vec<(u32, Entry)>,
     heap: Vec<(usize, Entry)>,
     inbox: Vec<usize>,
     chunks: Vec<(u32, u32)>,
 }
 
-fn order(one: &Entry, other: &Entry) -> Ordering {
-    if one.is_before(other) { Ordering::Less } else { Ordering::Greater }
+/// Whether an entry is that of a timer, which may have been put off since.
+fn is_of(entry: &Entry, timer: &Entry) -> bool {
+    entry.timer == timer.timer && !timer.is_before(entry)
 }
 
 /// Granules of a slot.

@@ -12,7 +12,7 @@ use alloc::collections::BTreeMap;
 use super::Inside;
 use crate::wheel::record::{Key, Record, Sequence, Terms};
 use crate::wheel::tests::{BELOW_WRAP, MOST, Random};
-use crate::wheel::{Pull, Wheel};
+use crate::wheel::{Pop, Wheel};
 
 /// An owner of a wheel, whose choices are drawn.
 pub(super) struct Program {
@@ -159,7 +159,7 @@ impl Program {
         let from = self.random.below(self.most) as u32;
         if let Some((&timer, _)) = self.filed.range(from..).next() {
             self.filed.remove(&timer);
-            self.wheel.remove(timer);
+            self.wheel.remove(timer, |_| ());
         }
     }
 
@@ -170,7 +170,7 @@ impl Program {
         filed.retain(|&timer, _| {
             let stays = random.below(of) == 0;
             if !stays {
-                wheel.remove(timer);
+                wheel.remove(timer, |_| ());
             }
             stays
         });
@@ -220,16 +220,18 @@ impl Program {
         let found = self.wheel.pop(limit);
         let due = |terms: &Terms| terms.key.is_before(limit);
         let more = match found {
-            Pull::Least(key, timer) => {
-                self.wheel.taken(timer);
+            Pop::Timer(timer) => {
+                let taken = self.wheel.taken(timer, |record| record.due);
+                let due_at = taken.expect("it was pending").2;
                 let terms = self.filed.remove(&timer).expect("a timer that is pending");
-                assert_eq!(key, terms.key);
+                let key = terms.key;
+                assert_eq!(due_at, key.due);
                 assert!(due(&terms), "timer {timer} is early");
                 assert!(self.filed.values().all(|other| key.is_before(other.key)), "it is not the least");
                 true
             }
-            Pull::More => true,
-            Pull::Idle => {
+            Pop::More => true,
+            Pop::Idle => {
                 assert!(!self.filed.values().any(due), "a timer that is due was left");
                 self.wheel.tidy(limit.due)
             }

@@ -1,0 +1,162 @@
+//! Entries in order: a queue that takes in only what comes after all it has.
+//!
+//! Periodic timers do, those put off to the same time from now, and what lies in a slot as it was set; none of them costs
+//! a search. What is cancelled within leaves a gap, but not at the ends.
+//!
+//! ```text
+//!   counted on and on   from                to
+//!                        │ 3 5 · 8 · 9 11 12 │ ◀─ append, if it comes after 12
+//!                          ▲   └─ gap
+//!                        first
+//! ```
+
+use alloc::vec::Vec;
+
+use super::chunk::NIL;
+use super::record::{COUNTED, Entry, Place, Records, Sequence};
+
+#[derive(Debug)]
+pub(super) struct Run {
+    /// A ring: a power of two of places.
+    ring: Vec<Entry>,
+    /// What the first is counted as, and the one that comes next.
+    from: u32,
+    to: u32,
+    live: u32,
+    /// The most that are live. As many places again are for gaps.
+    most: u32,
+}
+
+impl Run {
+    pub(super) const fn new(most: usize) -> Self {
+        Run { ring: Vec::new(), from: 0, to: 0, live: 0, most: most as u32 }
+    }
+
+    /// Where in the ring.
+    #[inline]
+    fn at(&self, counted: u32) -> usize {
+        counted as usize & self.ring.len().wrapping_sub(1)
+    }
+
+    #[inline]
+    pub(super) fn first(&self) -> Option<&Entry> {
+        if self.is_empty() { None } else { self.ring.get(self.at(self.from)) }
+    }
+
+    #[inline]
+    fn last(&self) -> Option<&Entry> {
+        if self.is_empty() { None } else { self.ring.get(self.at(self.to.wrapping_sub(1))) }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.from == self.to
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.live as usize
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let counted = (0..self.to.wrapping_sub(self.from)).map(|behind| self.from.wrapping_add(behind));
+        counted.map(|counted| &self.ring[self.at(counted)]).filter(|entry| entry.timer != NIL)
+    }
+
+    /// What is at a place.
+    #[cfg(test)]
+    pub(super) fn in_place(&self, counted: u32) -> Option<&Entry> {
+        self.ring.get(self.at(counted))
+    }
+
+    /// Whether it comes after all others, and there is room, if need be where the gaps are.
+    #[inline]
+    pub(super) fn has_room_for(&self, entry: &Entry) -> bool {
+        self.last().is_none_or(|last| last.is_before(entry) && self.live < self.most)
+    }
+
+    /// Appends an entry that there is room for; its place, which `place` makes of what it is counted as.
+    #[inline]
+    pub(super) fn append<E>(
+        &mut self,
+        entry: Entry,
+        place: impl Fn(u32) -> Place,
+        records: &mut Records<E>,
+    ) -> Place {
+        if self.to.wrapping_sub(self.from) as usize == self.ring.len() {
+            self.make_room(&place, records);
+        }
+        let (counted, at) = (self.to, self.at(self.to));
+        if let Some(free) = self.ring.get_mut(at) {
+            *free = entry;
+        }
+        (self.to, self.live) = (self.to.wrapping_add(1), self.live + 1);
+        place(counted & COUNTED)
+    }
+
+    /// Closes the gaps, in a ring of twice the size if they are fewer than half: each entry is moved once on average.
+    #[inline(never)]
+    fn make_room<E>(&mut self, place: &impl Fn(u32) -> Place, records: &mut Records<E>) {
+        let len =
+            if 2 * self.live as usize > self.ring.len() { 2 * self.ring.len() } else { self.ring.len() };
+        let mut ring: Vec<Entry> = Vec::with_capacity(len.max(LEAST_ROOM));
+        ring.extend(self.entries());
+        for (entry, counted) in ring.iter().zip(0..) {
+            records[entry.timer].place = place(counted);
+        }
+        (self.from, self.to) = (0, ring.len() as u32);
+        ring.resize(ring.capacity().next_power_of_two(), GAP);
+        self.ring = ring;
+    }
+
+    /// Takes out what is counted so.
+    #[inline]
+    pub(super) fn remove(&mut self, counted: u32) {
+        let at = self.at(counted);
+        if at == self.at(self.from) {
+            return self.drop_first();
+        }
+        self.live -= 1;
+        if let Some(entry) = self.ring.get_mut(at) {
+            entry.timer = NIL;
+        }
+        while self.last().is_some_and(|last| last.timer == NIL) {
+            self.to = self.to.wrapping_sub(1);
+        }
+    }
+
+    /// Takes out the first. There is one.
+    #[inline]
+    pub(super) fn drop_first(&mut self) {
+        self.live -= 1;
+        self.from = self.from.wrapping_add(1);
+        while self.first().is_some_and(|first| first.timer == NIL) {
+            self.from = self.from.wrapping_add(1);
+        }
+    }
+
+    /// The lesser of `best` and the least of what `of` says of all timers, which is not before an entry's due time; or a
+    /// time before that, if more than `most` would have to be asked.
+    pub(super) fn least(&self, mut best: u64, most: usize, of: impl Fn(u32) -> u64) -> u64 {
+        for (entry, asked) in self.entries().zip(0..) {
+            if entry.due >= best {
+                break;
+            }
+            if asked == most {
+                return entry.due;
+            }
+            best = best.min(of(entry.timer));
+        }
+        best
+    }
+
+    /// Gives the ring back, if nothing is in it.
+    pub(super) fn shrink(&mut self) {
+        if self.is_empty() {
+            (self.ring, self.from, self.to) = (Vec::new(), 0, 0);
+        }
+    }
+}
+
+const GAP: Entry = Entry { due: 0, sequence: Sequence::FIRST, timer: NIL };
+const LEAST_ROOM: usize = 16;
