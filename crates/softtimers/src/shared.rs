@@ -58,7 +58,7 @@ use common::Common;
 use sync::Arc;
 
 pub use helper::Helper;
-pub use timer::{Entry, Timer};
+pub use timer::{Entry, Found, Timer};
 
 /// The owner's side of timers that other threads share. See the [module documentation](self).
 ///
@@ -171,7 +171,8 @@ impl<E> Shared<E> {
     /// a trigger state the owner is taken to run, and no remote moves the descriptor until the next `arm`.
     ///
     /// # Cost
-    /// As [`Backup::arm`].
+    /// As [`Backup::arm`]. After a peak of 16,384 timers or more of which a sixteenth is left, also [`SoftTimers::shrink_to_fit`],
+    /// once.
     ///
     /// # Errors
     /// None that a working kernel gives; that of a remote's arming, if it had one.

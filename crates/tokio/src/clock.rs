@@ -57,13 +57,16 @@ pub(crate) use epoch::{instant_of, timestamp_of};
 
 /// `duration` from now, or far ahead.
 pub(crate) fn after(duration: Duration) -> Instant {
-    now().checked_add(duration).unwrap_or_else(far_future)
+    now() + duration.min(FAR)
 }
 
 /// Later than any program runs, and still a time that one can add to: what tokio takes too.
 pub(crate) fn far_future() -> Instant {
-    now() + Duration::from_secs(86_400 * 365 * 30)
+    now() + FAR
 }
+
+/// Thirty years.
+pub(crate) const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 
 /// Whether somebody has paused the clock of this runtime: tokio's time is then not what lies between two readings of
 /// the real one.

@@ -43,10 +43,11 @@ mod runtimes;
 mod task;
 
 use std::io;
+use std::panic::{Location, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use softtimers_core::{Idle, TriggerState};
+use softtimers_core::{Idle, Timestamp, TriggerState};
 
 pub(crate) use timers::{Registration, Timers};
 
@@ -175,6 +176,19 @@ impl Driver {
         Driver { timers: registry::current() }
     }
 
+    /// The same for a timer that was made there, which a panic names: who polls it is no help.
+    pub(crate) fn of_timer(made: &'static Location<'static>) -> Driver {
+        Driver::if_started().unwrap_or_else(|| match catch_unwind(Driver::current) {
+            Ok(driver) => driver,
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text =
+                    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no timers for this runtime");
+                panic!("{text}\nThe timer was made at {made}.")
+            }
+        })
+    }
+
     /// How the driver of this runtime is to wait, to be said before its first timer.
     pub const fn builder() -> DriverBuilder {
         DriverBuilder::new()
@@ -223,4 +237,10 @@ impl Driver {
 /// [`trigger`](Driver::trigger) saves the look-up.
 pub fn trigger(source: TriggerState) -> usize {
     Driver::if_started().map_or(0, |driver| driver.trigger(source))
+}
+
+/// The same at a time that was just looked up.
+pub(crate) fn trigger_at(source: TriggerState, now: Timestamp) -> usize {
+    let timers = Driver::if_started().and_then(|driver| driver.timers);
+    timers.map_or(0, |timers| timers.trigger(source, now))
 }

@@ -17,7 +17,7 @@ use crate::timer::Timer;
 /// period, so a tick that comes late does not delay the others.
 ///
 /// # Panics
-/// If `period` is zero; as [`Driver::current`](crate::Driver::current).
+/// If `period` is zero; [`tick`](Interval::tick) as [`sleep`](fn@crate::sleep).
 ///
 /// ```
 /// use std::time::Duration;

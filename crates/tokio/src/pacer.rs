@@ -49,9 +49,6 @@ impl Pacer {
     ///
     /// # Errors
     /// As [`RateClock::new`].
-    ///
-    /// # Panics
-    /// As [`Driver::current`](crate::Driver::current).
     #[track_caller]
     pub fn new(config: PaceConfig) -> Result<Pacer, PaceError> {
         Ok(Pacer::from_clock(RateClock::new(config)?))
@@ -61,9 +58,6 @@ impl Pacer {
     ///
     /// # Errors
     /// [`RateError`] for an interval that is no rate: zero, or too long.
-    ///
-    /// # Panics
-    /// As [`Driver::current`](crate::Driver::current).
     #[track_caller]
     pub fn every(interval: Duration) -> Result<Pacer, RateError> {
         let config = PaceConfig::new(Rate::every(interval)?);
@@ -72,9 +66,6 @@ impl Pacer {
 
     /// A pacer for a clock of any schedule, such as [`RateClock::replay`]'s. It is started by the first
     /// [`ready`](Self::ready).
-    ///
-    /// # Panics
-    /// As [`Driver::current`](crate::Driver::current).
     #[track_caller]
     pub fn from_clock(clock: RateClock) -> Pacer {
         let mut timer = Timer::new(clock::now());

@@ -8,7 +8,6 @@ use std::time::Duration;
 use softtimers_core::Slack;
 use tokio::time::Instant;
 
-use crate::clock;
 use crate::driver::Driver;
 use crate::timer::Timer;
 
@@ -17,12 +16,14 @@ use crate::timer::Timer;
 /// As `tokio::time::sleep`, but with microseconds instead of milliseconds: the task is woken at the first trigger
 /// state after the deadline, at the latest by the kernel's timer [`Slack::DEFAULT`] later.
 ///
+/// It may be made anywhere. It belongs to the runtime in which it is first polled and has to wait.
+///
 /// # Cost
-/// A reference count, the clock; with the first poll, an entry in the runtime's timers (O(1)) and a system call if it
-/// is the earliest.
+/// The clock; with the first poll that has to wait, an entry in the runtime's timers (O(1)) and a system call if it is the
+/// earliest. No allocation.
 ///
 /// # Panics
-/// As [`Driver::current`].
+/// When polled outside of a runtime, if it has to wait; as [`Driver::current`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,13 +37,13 @@ use crate::timer::Timer;
 /// ```
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
-    sleep_until(clock::after(duration))
+    Sleep { timer: Timer::after(duration) }
 }
 
 /// Waits until `deadline`; as [`sleep`].
 ///
 /// # Panics
-/// As [`Driver::current`].
+/// As [`sleep`].
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep { timer: Timer::new(deadline) }
@@ -94,7 +95,7 @@ impl Sleep {
     /// and need not poll it again.
     ///
     /// # Cost
-    /// O(1), to a later time one write. No system call unless it becomes the earliest of all.
+    /// O(1), to a later time one write; the first time an allocation, too. No system call unless it becomes the earliest of all.
     pub fn reset(&mut self, deadline: Instant) {
         self.timer.reset(deadline);
     }

@@ -12,15 +12,17 @@ use softtimers_core::Slack;
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use crate::clock;
-use crate::sleep::{Sleep, sleep_until};
+use crate::sleep::{Sleep, sleep, sleep_until};
 
 /// Waits for `future`, for at most `duration`.
 ///
 /// As `tokio::time::timeout`: a future that is ready at the first poll is not timed out, however late that is.
 ///
+/// # Cost
+/// As [`sleep`](fn@crate::sleep): a future that is ready at the first poll costs the clock and nothing else.
+///
 /// # Panics
-/// As [`Driver::current`](crate::Driver::current).
+/// As [`sleep`](fn@crate::sleep).
 ///
 /// ```
 /// use std::{future, time::Duration};
@@ -34,13 +36,13 @@ use crate::sleep::{Sleep, sleep_until};
 /// ```
 #[track_caller]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    timeout_at(clock::after(duration), future)
+    Timeout { future: future.into_future(), sleep: sleep(duration) }
 }
 
 /// Waits for `future`, at most until `deadline`; as [`timeout`].
 ///
 /// # Panics
-/// As [`Driver::current`](crate::Driver::current).
+/// As [`sleep`](fn@crate::sleep).
 #[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout { future: future.into_future(), sleep: sleep_until(deadline) }

@@ -1,20 +1,23 @@
 //! [`Timer`]: one deadline that a task waits for. What all futures of this crate are made of.
 //!
 //! ```text
-//!   new ─▶ idle ── poll, too early ──▶ waits, a waker set ── fires, wakes ──▶ poll: elapsed
-//!                                       │  ▲
-//!             drop: cancel, O(1) ◀──────┤  └─ poll with another waker: set anew
-//!                                       └─ reset: O(1), to a later time two writes
+//!   new ─▶ a value ── poll, too early ──▶ waits, a waker set ── fires, wakes ──▶ poll: elapsed
+//!          of nobody                       │  ▲
+//!             drop: cancel, O(1) ◀─────────┤  └─ poll with another waker: set anew
+//!                                          └─ reset: O(1), to a later time one write
 //! ```
 //!
 //! Whether it has elapsed is the clock's to say, not the waker's: a poll at or after the deadline is ready whoever
-//! caused it, and takes the waker back. What the timers share of it is theirs
-//! ([`Registration`]), made with the first poll that has to wait and kept.
+//! caused it, and takes the waker back. So a timer needs a runtime no sooner than its first poll that has to wait. The runtime
+//! of that poll is its runtime from then on.
 
 use std::future::{Future, poll_fn};
+use std::panic::Location;
 use std::pin::{Pin, pin};
+use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use softtimers_core::{Slack, Timestamp, TriggerState};
 use tokio::task::coop;
@@ -24,86 +27,113 @@ use crate::clock;
 use crate::driver::{Driver, Registration, Timers};
 
 #[derive(Debug)]
-pub(crate) enum Timer {
+pub(crate) struct Timer {
+    due: Timestamp,
+    slack: Slack,
+    of: Of,
+    elapsed: bool,
+}
+
+/// Whose it is.
+#[derive(Debug)]
+enum Of {
+    /// Nobody's yet.
+    Nobody(Made),
     Soft(Soft),
     Tokio(Pin<Box<tokio::time::Sleep>>),
 }
 
+/// When, if the clock was read, and where.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    time: Option<Timestamp>,
+    place: &'static Location<'static>,
+}
+
 #[derive(Debug)]
-pub(crate) struct Soft {
+struct Soft {
     timers: Arc<Timers>,
-    due: Timestamp,
-    registration: Option<Registration>,
-    slack: Slack,
-    elapsed: bool,
+    registration: Registration,
+    /// Whom it wakes, as long as it is pending.
+    wakes: Identity,
+}
+
+/// What tells whether two wakers wake the same, without having one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Identity {
+    data: usize,
+    vtable: usize,
+}
+
+impl Identity {
+    /// No waker's: none has its functions at zero.
+    const NOBODY: Identity = Identity { data: 0, vtable: 0 };
+
+    fn of(waker: &Waker) -> Self {
+        Identity { data: waker.data().addr(), vtable: ptr::from_ref(waker.vtable()).addr() }
+    }
 }
 
 impl Timer {
-    /// A timer of the current runtime.
+    /// For the runtime that it is first polled in before its deadline.
     #[track_caller]
     pub(crate) fn new(deadline: Instant) -> Self {
-        Timer::on(&Driver::current(), deadline)
+        let made = Made { time: None, place: Location::caller() };
+        Timer::of(Of::Nobody(made), clock::timestamp_of(deadline))
+    }
+
+    /// `duration` from now, or far ahead.
+    #[track_caller]
+    pub(crate) fn after(duration: Duration) -> Self {
+        let now = clock::timestamp();
+        let made = Made { time: Some(now), place: Location::caller() };
+        Timer::of(Of::Nobody(made), now + duration.min(clock::FAR))
     }
 
     /// A timer of this driver's runtime.
     pub(crate) fn on(driver: &Driver, deadline: Instant) -> Self {
-        match driver.timers() {
-            Some(timers) => Timer::Soft(Soft {
-                timers: timers.clone(),
-                due: clock::timestamp_of(deadline),
-                registration: None,
-                slack: Slack::DEFAULT,
-                elapsed: false,
-            }),
-            None => Timer::Tokio(Box::pin(tokio::time::sleep_until(deadline))),
-        }
+        Timer::of(Of::driver(driver, deadline), clock::timestamp_of(deadline))
+    }
+
+    fn of(of: Of, due: Timestamp) -> Self {
+        Timer { due, slack: Slack::DEFAULT, of, elapsed: false }
     }
 
     /// What it was set to; the epoch, if that lies before it.
     pub(crate) fn deadline(&self) -> Instant {
-        match self {
-            Timer::Soft(soft) => clock::instant_of(soft.due),
-            Timer::Tokio(sleep) => sleep.deadline(),
+        match &self.of {
+            Of::Tokio(sleep) => sleep.deadline(),
+            _ => clock::instant_of(self.due),
         }
     }
 
     /// Counts from the next registration on.
     pub(crate) fn set_slack(&mut self, slack: Slack) {
-        match self {
-            Timer::Soft(soft) => soft.slack = slack,
-            // tokio has its own: a millisecond.
-            Timer::Tokio(_) => {}
-        }
+        // tokio has its own: a millisecond.
+        self.slack = slack;
     }
 
     pub(crate) fn is_elapsed(&self) -> bool {
-        match self {
-            Timer::Soft(soft) => soft.elapsed,
-            Timer::Tokio(sleep) => sleep.is_elapsed(),
+        match &self.of {
+            Of::Tokio(sleep) => sleep.is_elapsed(),
+            _ => self.elapsed,
         }
     }
 
     /// Ready once the deadline has come. Also a trigger state for all other timers of the runtime.
     ///
     /// Takes part in tokio's cooperative scheduling: a task that finds timer after timer elapsed is made to yield.
+    ///
+    /// # Panics
+    /// If it has to wait and belongs to nobody, outside of a runtime.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match self {
-            Timer::Soft(soft) => pin!(coop::cooperative(poll_fn(|cx| soft.poll(cx)))).poll(cx),
-            Timer::Tokio(sleep) => sleep.as_mut().poll(cx),
+        match &mut self.of {
+            Of::Tokio(sleep) => sleep.as_mut().poll(cx),
+            _ => pin!(coop::cooperative(poll_fn(|cx| self.poll_soft(cx)))).poll(cx),
         }
     }
 
-    /// Moves the deadline. A task that waits goes on waiting, for the new one.
-    pub(crate) fn reset(&mut self, deadline: Instant) {
-        match self {
-            Timer::Soft(soft) => soft.reset(clock::timestamp_of(deadline)),
-            Timer::Tokio(sleep) => sleep.as_mut().reset(deadline),
-        }
-    }
-}
-
-impl Soft {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_soft(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.elapsed {
             return Poll::Ready(());
         }
@@ -111,46 +141,106 @@ impl Soft {
         if now >= self.due {
             self.elapsed = true;
             // Before the trigger state, which would wake this very task.
-            self.take_back();
-        } else {
-            self.register(cx.waker(), now);
+            match &mut self.of {
+                Of::Soft(soft) => {
+                    soft.take_back();
+                    soft.timers.trigger(TriggerState::ProtocolTimer, now);
+                }
+                _ => {
+                    crate::driver::trigger_at(TriggerState::ProtocolTimer, now);
+                }
+            }
+            return Poll::Ready(());
         }
-        self.timers.trigger(TriggerState::ProtocolTimer, now);
-        if self.elapsed { Poll::Ready(()) } else { Poll::Pending }
+        self.wait(cx, now)
     }
 
-    fn register(&mut self, waker: &Waker, now: Timestamp) {
-        let registration = self.registration.get_or_insert_with(Registration::new);
-        if !registration.look(|before| before.is_some_and(|before| before.will_wake(waker))) {
-            drop(self.timers.set(registration, now, self.due, self.slack, waker.clone()));
-            self.timers.check_clock(now);
+    fn wait(&mut self, cx: &mut Context<'_>, now: Timestamp) -> Poll<()> {
+        let mut unlike = None;
+        if let Of::Nobody(made) = self.of {
+            unlike = made.time;
+            self.of = Of::driver(&Driver::of_timer(made.place), clock::instant_of(self.due));
+        }
+        match &mut self.of {
+            Of::Soft(soft) => {
+                soft.register(cx.waker(), now, self.due, self.slack, unlike);
+                soft.timers.trigger(TriggerState::ProtocolTimer, now);
+                Poll::Pending
+            }
+            Of::Tokio(sleep) => sleep.as_mut().poll(cx),
+            Of::Nobody(_) => unreachable!("it has got somebody"),
+        }
+    }
+
+    /// Moves the deadline. A task that waits goes on waiting, for the new one.
+    pub(crate) fn reset(&mut self, deadline: Instant) {
+        match &mut self.of {
+            Of::Tokio(sleep) => sleep.as_mut().reset(deadline),
+            of => {
+                self.due = clock::timestamp_of(deadline);
+                self.elapsed = false;
+                if let Of::Soft(soft) = of {
+                    // If it is not pending it has fired, and the task is awake and will poll; or it has elapsed.
+                    if soft.timers.reset(&mut soft.registration, self.slack, self.due).is_err() {
+                        soft.wakes = Identity::NOBODY;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Of {
+    fn driver(driver: &Driver, deadline: Instant) -> Self {
+        match driver.timers() {
+            Some(timers) => Of::Soft(Soft {
+                timers: timers.clone(),
+                registration: Registration::new(),
+                wakes: Identity::NOBODY,
+            }),
+            None => Of::Tokio(Box::pin(tokio::time::sleep_until(deadline))),
+        }
+    }
+}
+
+impl Soft {
+    /// `unlike` is a time that the clock has shown: if it still does, it stands still.
+    fn register(
+        &mut self,
+        waker: &Waker,
+        now: Timestamp,
+        due: Timestamp,
+        slack: Slack,
+        unlike: Option<Timestamp>,
+    ) {
+        let identity = Identity::of(waker);
+        if self.wakes != identity {
+            drop(self.timers.set(&mut self.registration, now, due, slack, waker.clone()));
+            self.wakes = identity;
+            // One that is near wakes the driver's task, which looks for itself.
+            if due.saturating_duration_since(now) > NEAR {
+                self.timers.check_clock(now, unlike);
+            }
         }
         // Also of one that is registered: what was woken by an end that came too early has to hear of it.
         self.timers.check();
     }
 
     fn take_back(&mut self) {
-        if let Some(registration) = &mut self.registration {
-            drop(self.timers.cancel(registration));
-        }
-    }
-
-    fn reset(&mut self, due: Timestamp) {
-        self.due = due;
-        self.elapsed = false;
-        if let Some(registration) = &mut self.registration {
-            // If it is not pending it has fired, and the task is awake and will poll; or it has elapsed.
-            let _ = self.timers.reset(registration, due);
-        }
+        self.wakes = Identity::NOBODY;
+        drop(self.timers.cancel(&mut self.registration));
     }
 }
 
 /// Dropped timers wake nobody.
 impl Drop for Soft {
     fn drop(&mut self) {
-        self.take_back();
+        drop(self.timers.cancel(&mut self.registration));
     }
 }
+
+/// How long a task may wait before it is told that the clock stands still.
+const NEAR: Duration = Duration::from_millis(1);
 
 #[cfg(all(test, target_pointer_width = "64"))]
 mod tests {
@@ -159,6 +249,7 @@ mod tests {
     /// A program may have a hundred thousand of them in its futures.
     #[test]
     fn a_timer_is_small() {
-        assert!(size_of::<Timer>() <= 48, "{}", size_of::<Timer>());
+        assert!(size_of::<Timer>() <= 72, "{}", size_of::<Timer>());
+        assert!(size_of::<Timer>() < size_of::<tokio::time::Sleep>());
     }
 }

@@ -54,6 +54,8 @@ pub(super) struct State<E> {
     /// How far apart its wake-ups are at the least, and so the earliest time of the next.
     apart: Duration,
     not_before: Timestamp,
+    /// The most that were pending since memory was last given back.
+    peak: usize,
     /// What went wrong when a remote armed the backup: the owner is told.
     failed: Option<io::Error>,
     pub(super) watch: Option<Watch>,
@@ -78,6 +80,15 @@ impl<E> State<E> {
     fn wake_for(&self, deadline: Timestamp) -> Timestamp {
         deadline.saturating_sub(self.lead).max(self.not_before)
     }
+
+    /// Gives memory back after a peak: what a steady load needs is kept.
+    fn forget_the_peak(&mut self) {
+        let pending = self.timers.len();
+        if self.peak >= WORTH_GIVING_BACK && pending <= self.peak / 16 {
+            self.timers.shrink_to_fit();
+            self.peak = pending;
+        }
+    }
 }
 
 impl<E> Common<E> {
@@ -88,6 +99,7 @@ impl<E> Common<E> {
             lead: Duration::ZERO,
             apart: Duration::ZERO,
             not_before: Timestamp::ZERO,
+            peak: 0,
             failed: None,
             watch: None,
             helpers: 0,
@@ -131,6 +143,7 @@ impl<E> Common<E> {
     pub(super) fn change<R>(&self, now: Timestamp, operation: impl FnOnce(&mut SoftTimers<E>) -> R) -> R {
         let mut state = self.lock();
         let result = operation(&mut state.timers);
+        state.peak = state.peak.max(state.timers.len());
         let asleep = self.seen.asleep.load(Ordering::Relaxed);
         let mut wake_helper = false;
         // While the owner is awake and nobody helps, no one is told.
@@ -153,10 +166,15 @@ impl<E> Common<E> {
     }
 
     pub(super) fn cancel(&self, id: TimerId) -> Option<E> {
+        self.change_unheard(|timers| timers.cancel(id))
+    }
+
+    /// Takes something back: no deadline becomes earlier, so nobody is told.
+    pub(super) fn change_unheard<R>(&self, operation: impl FnOnce(&mut SoftTimers<E>) -> R) -> R {
         let mut state = self.lock();
-        let event = state.timers.cancel(id);
+        let result = operation(&mut state.timers);
         self.publish(state);
-        event
+        result
     }
 
     pub(super) fn begin_turn(&self, source: TriggerState, now: Timestamp) -> Turn {
@@ -200,6 +218,7 @@ impl<E> Common<E> {
         state.lead = lead;
         let wake = state.timers.poll_at().map(|deadline| state.wake_for(deadline));
         let armed = state.backup.arm(now, wake);
+        state.forget_the_peak();
         state.failed.take().map_or(armed, Err)?;
         Ok(state.backup.armed())
     }
@@ -235,4 +254,12 @@ impl<E> Common<E> {
     pub(super) fn armed(&self) -> Option<Timestamp> {
         self.lock().backup.armed()
     }
+
+    #[cfg(test)]
+    pub(super) fn peak(&self) -> usize {
+        self.lock().peak
+    }
 }
+
+/// Timers: below it there is less than a megabyte to give back.
+const WORTH_GIVING_BACK: usize = 16_384;

@@ -2,33 +2,36 @@
 //!
 //! A connection's time-out is moved with each packet and hardly ever fires. Moving it among the shared timers costs
 //! their lock, the clock, and the cold lines of its record. But the timers need not know of a move to a later time
-//! before they look at the timer again: so a move that comes after that only writes down the new time, and whoever
-//! finds the timer due too early files it anew.
+//! before they look at the timer again: so such a move only writes down the new time, and whoever finds the timer due
+//! too early files it anew.
 //!
 //! ```text
-//!   set to d0        │ filed: looked at by s0 ≥ d0
-//!   reset to d1 ≥ s0 │ written down: one lock of its own, no clock, no timers
-//!   reset to d2 ≥ s0 │ also if d2 < d1
-//!   at s0            │ found, d2 > now: filed for d2, nobody hears of it
+//!   set to d0        │ filed for d0
+//!   reset to d1 ≥ d0 │ written down: one atomic operation; no lock, no clock, no timers
+//!   reset to d2 ≥ d1 │ the same
+//!   at d0            │ found, d2 > now: filed for d2, nobody hears of it
 //!   at d2            │ found: the event is handed out
 //! ```
 //!
-//! Two locks are ever held together, this one and then the timers'. A filing is known by its [`TimerId`], so one that
-//! was found before the owner set the timer anew is told apart from the new one, and does nothing.
+//! Most timers are set once, and fire or are taken back. Such a one is an entry of the timers and nothing else. What is
+//! written down needs a place, a [`Slot`], which is made by the first move and kept.
+//!
+//! A slot's time is changed without the lock in one way only: from the time that it is to a later one, by the owner. All else
+//! happens under the timers' lock, where zero says that the event is gone. So of an owner that moves the timer and somebody who
+//! finds it due one is first, and the other sees it; and what is filed is never filed for later than what is written.
 
-use std::sync::PoisonError;
-
-use softtimers_core::{Fired, NotPending, Slack, TimerId, Timestamp};
+use softtimers_core::{Fired, NotPending, Slack, SoftTimers, Step, TimerId, Timestamp, Turn};
 
 use super::Remote;
-use super::sync::{Arc, Mutex, MutexGuard};
+use super::common::Common;
+use super::sync::{Arc, AtomicU64, Ordering};
 
-/// The owner's side of a timer that is moved often. Its event is handed out by [`Entry::claim`].
+/// The owner's side of a timer that may be moved often. Its event is handed out by [`Remote::claim`].
 ///
-/// Dropping it does not take the timer back: [`cancel`](Self::cancel) does.
+/// Dropping it does not take the timer back: [`cancel`](Self::cancel) does. It belongs to the timers that it was set in first.
 ///
 /// ```
-/// use softtimers::shared::{Entry, Shared, Timer};
+/// use softtimers::shared::{Found, Shared, Timer};
 /// use softtimers::{Config, Slack, Timestamp, TriggerState};
 ///
 /// let timers = Shared::new(Config::default())?;
@@ -37,61 +40,75 @@ use super::sync::{Arc, Mutex, MutexGuard};
 ///
 /// let mut timer = Timer::new();
 /// timer.set(&remote, at(0), at(100), Slack::EXACT, "time-out");
-/// timer.reset(&remote, || at(10), at(300))?; // only written down
+/// timer.reset(&remote, || at(10), at(300))?; // filed anew, and from now on …
+/// timer.reset(&remote, || at(20), at(310))?; // … only written down
 ///
 /// let look = |now| {
 ///     let turn = remote.trigger(TriggerState::HandlerExit, now)?;
-///     Entry::claim(remote.next(&turn)?, &remote, now)
+///     remote.claim(&turn, now)
 /// };
-/// assert!(look(at(101)).is_none()); // found too early, filed anew
-/// assert_eq!(look(at(300)).map(|fired| fired.event), Some("time-out"));
+/// assert!(matches!(look(at(301)), Some(Found::PutOff))); // found too early, filed anew
+/// assert!(matches!(look(at(310)), Some(Found::Due(fired)) if fired.event == "time-out"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
-pub struct Timer<E>(Arc<Slot<E>>);
+#[derive(Debug, Default)]
+pub struct Timer(Place);
 
-/// What the timers have of a [`Timer`]: their event.
+#[derive(Debug, Default)]
+enum Place {
+    /// Never set.
+    #[default]
+    New,
+    /// Set once, and perhaps gone.
+    Once(TimerId),
+    /// Was set once and taken back.
+    Used,
+    Kept(Arc<Slot>),
+}
+
+/// The event of a [`Timer`] among those of the timers.
 #[derive(Debug)]
-pub struct Entry<E>(Arc<Slot<E>>);
+pub struct Entry<E> {
+    /// None while the timer cannot have been moved.
+    slot: Option<Arc<Slot>>,
+    event: E,
+}
+
+/// What [`Remote::claim`] has found.
+#[derive(Debug)]
+pub enum Found<E> {
+    /// An event whose time has come.
+    Due(Fired<E>),
+    /// A timer that was moved to a later time and is filed for that now.
+    PutOff,
+}
 
 /// Small rather than aligned: where there are a hundred thousand, more of them fit into the caches.
 #[derive(Debug)]
-struct Slot<E>(Mutex<State<E>>);
-
-#[derive(Debug)]
-struct State<E> {
-    due: Timestamp,
-    /// When the timers will have looked at it, at the latest.
-    seen_by: Timestamp,
-    /// None unless it is pending.
-    event: Option<E>,
-    /// The filing that counts.
-    filed: Option<TimerId>,
+#[repr(C)]
+struct Slot {
+    /// When the event is due in nanoseconds; [`GONE`] unless it is pending.
+    due: AtomicU64,
+    /// What it is filed for, at most `due`. Under the timers' lock, as the rest.
+    filed: AtomicU64,
+    id: AtomicU64,
     slack: Slack,
 }
 
-impl<E> Timer<E> {
-    /// One that is not set.
-    ///
-    /// # Cost
-    /// An allocation, which serves as often as the timer is set.
-    #[expect(clippy::new_without_default, reason = "an allocation is asked for by name")]
-    pub fn new() -> Self {
-        let state = State {
-            due: Timestamp::MAX,
-            seen_by: Timestamp::MAX,
-            event: None,
-            filed: None,
-            slack: Slack::EXACT,
-        };
-        Timer(Arc::new(Slot(Mutex::new(state))))
+const GONE: u64 = 0;
+
+impl Timer {
+    /// One that is not set. No allocation.
+    pub const fn new() -> Self {
+        Timer(Place::New)
     }
 
     /// Sets it to `due`, with this event; returns the event that it had, if it was pending.
     ///
     /// # Cost
-    /// As [`Remote::schedule_at`] or [`Remote::reschedule_at`].
-    pub fn set(
+    /// As [`Remote::schedule_at`], and as [`Remote::cancel`] if it was pending. An allocation when it is set for the second time,
+    /// which serves from then on.
+    pub fn set<E>(
         &mut self,
         remote: &Remote<Entry<E>>,
         now: Timestamp,
@@ -99,113 +116,238 @@ impl<E> Timer<E> {
         slack: Slack,
         event: E,
     ) -> Option<E> {
-        let mut state = self.0.lock();
-        let before = state.event.replace(event);
-        self.0.file(&mut state, remote, now, due, slack);
+        let earlier = match std::mem::take(&mut self.0) {
+            Place::New => {
+                let entry = Entry { slot: None, event };
+                let id = remote.0.change(now, |timers| timers.schedule_at(now, due, slack, entry));
+                self.0 = Place::Once(id);
+                return None;
+            }
+            Place::Kept(slot) if slot.slack == slack => {
+                let before = remote.0.change(now, |timers| {
+                    let before = slot.take_back(timers);
+                    slot.file(timers, now, due, event);
+                    before
+                });
+                self.0 = Place::Kept(slot);
+                return before;
+            }
+            earlier => earlier,
+        };
+        let slot = Slot::new(slack);
+        let before = remote.0.change(now, |timers| {
+            let before = match earlier {
+                Place::New | Place::Used => None,
+                Place::Once(id) => timers.cancel(id).map(|entry| entry.event),
+                Place::Kept(slot) => slot.take_back(timers),
+            };
+            slot.file(timers, now, due, event);
+            before
+        });
+        self.0 = Place::Kept(slot);
         before
     }
 
     /// Moves it to `due`, with the slack it was set with. The clock is read only if the timers have to be told.
     ///
     /// # Cost
-    /// If the timers will not have looked at it before `due`: its own lock, and one write. Else as
-    /// [`Remote::reschedule_at`].
+    /// To a later time than before, one atomic operation. Else, and the first time, as [`Remote::reschedule_at`].
     ///
     /// # Errors
     /// [`NotPending`] if its event was handed out or taken back before.
     #[inline]
-    pub fn reset(
+    pub fn reset<E>(
         &mut self,
         remote: &Remote<Entry<E>>,
+        slack: Slack,
         clock: impl FnOnce() -> Timestamp,
         due: Timestamp,
     ) -> Result<(), NotPending> {
-        let mut state = self.0.lock();
-        if state.event.is_none() {
-            return Err(NotPending);
+        match &self.0 {
+            Place::New | Place::Used => Err(NotPending),
+            Place::Once(id) => {
+                let (id, slot) = (*id, Slot::new(slack));
+                let now = clock();
+                let moved = remote.0.change(now, |timers| {
+                    let entry = timers.cancel(id).ok_or(NotPending)?;
+                    slot.file(timers, now, due, entry.event);
+                    Ok(())
+                });
+                self.0 = if moved.is_ok() { Place::Kept(slot) } else { Place::Used };
+                moved
+            }
+            Place::Kept(slot) => match slot.put_off(due) {
+                PutOff::Done => Ok(()),
+                PutOff::Gone => Err(NotPending),
+                PutOff::Earlier => {
+                    let now = clock();
+                    remote.0.change(now, |timers| slot.bring_forward(timers, now, due))
+                }
+            },
         }
-        if due >= state.seen_by {
-            state.due = due;
-        } else {
-            let slack = state.slack;
-            self.0.file(&mut state, remote, clock(), due, slack);
-        }
-        Ok(())
     }
 
     /// Takes it back: the event, if it was pending.
     ///
     /// # Cost
-    /// As [`Remote::cancel`].
-    pub fn cancel(&mut self, remote: &Remote<Entry<E>>) -> Option<E> {
-        let mut state = self.0.lock();
-        let event = state.event.take();
-        if let Some(filed) = state.filed.take() {
-            remote.cancel(filed);
+    /// As [`Remote::cancel`]; without the lock if it has been moved or set before, and has fired.
+    pub fn cancel<E>(&mut self, remote: &Remote<Entry<E>>) -> Option<E> {
+        match &self.0 {
+            Place::New | Place::Used => None,
+            Place::Once(id) => {
+                let id = *id;
+                self.0 = Place::Used;
+                remote.cancel(id).map(|entry| entry.event)
+            }
+            Place::Kept(slot) if slot.is_gone() => None,
+            Place::Kept(slot) => remote.0.change_unheard(|timers| slot.take_back(timers)),
         }
-        event
-    }
-
-    /// Looks at the event, under the timer's lock; `None` unless it is pending.
-    pub fn look<R>(&self, look: impl FnOnce(Option<&E>) -> R) -> R {
-        look(self.0.lock().event.as_ref())
     }
 }
 
-impl<E> Entry<E> {
-    /// The event of an entry that was handed out at a turn of the time `now`, if it is due. If the timer was put off,
-    /// it is filed anew; if it was taken back or set anew, nothing happens.
-    pub fn claim(fired: Fired<Entry<E>>, remote: &Remote<Entry<E>>, now: Timestamp) -> Option<Fired<E>> {
-        let Fired { event: Entry(slot), id, source, .. } = fired;
-        let mut state = slot.lock();
-        if state.filed != Some(id) {
+impl<E> Remote<Entry<E>> {
+    /// The next event of the turn, which is of the time `now`, if its timer was not put off to later: that one is filed anew.
+    ///
+    /// # Cost
+    /// As [`next`](Remote::next).
+    pub fn claim(&self, turn: &Turn, now: Timestamp) -> Option<Found<E>> {
+        self.0.claim(turn, now)
+    }
+}
+
+impl<E> Common<Entry<E>> {
+    fn claim(&self, turn: &Turn, now: Timestamp) -> Option<Found<E>> {
+        loop {
+            let mut state = self.lock();
+            let found = match state.timers.step(turn) {
+                Step::Fired(fired) => Some(claimed(&mut state.timers, fired, now)),
+                Step::MoreWork => None,
+                Step::Done => {
+                    self.publish(state);
+                    return None;
+                }
+            };
+            self.publish(state);
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+}
+
+/// With the timers' lock held.
+fn claimed<E>(timers: &mut SoftTimers<Entry<E>>, fired: Fired<Entry<E>>, now: Timestamp) -> Found<E> {
+    let Fired { event: Entry { slot, event }, id, due, lateness, source } = fired;
+    let Some(slot) = slot else { return Found::Due(Fired { event, id, due, lateness, source }) };
+    match slot.expire(now) {
+        Ok(due) => Found::Due(Fired { event, id, due, lateness: now.saturating_duration_since(due), source }),
+        Err(later) => {
+            slot.enter(timers, now, later, event);
+            Found::PutOff
+        }
+    }
+}
+
+enum PutOff {
+    Done,
+    Gone,
+    /// The timers have to be told.
+    Earlier,
+}
+
+impl Slot {
+    fn new(slack: Slack) -> Arc<Self> {
+        let [due, filed, id] = [GONE; 3].map(AtomicU64::new);
+        Arc::new(Slot { due, filed, id, slack })
+    }
+
+    fn is_gone(&self) -> bool {
+        self.due.load(Ordering::Acquire) == GONE
+    }
+
+    /// The owner moves it to later, without the lock.
+    fn put_off(&self, due: Timestamp) -> PutOff {
+        let before = self.due.load(Ordering::Acquire);
+        if before == GONE {
+            return PutOff::Gone;
+        }
+        if due.as_nanos() < before {
+            return PutOff::Earlier;
+        }
+        // Nobody else writes but who finds it due.
+        let written = self.due.compare_exchange(before, due.as_nanos(), Ordering::AcqRel, Ordering::Acquire);
+        if written.is_ok() { PutOff::Done } else { PutOff::Gone }
+    }
+}
+
+/// With the timers' lock held.
+impl Slot {
+    /// It is found at `now`: its due time if that has come, and the event is gone; else the time.
+    fn expire(&self, now: Timestamp) -> Result<Timestamp, Timestamp> {
+        let mut due = self.due.load(Ordering::Acquire);
+        loop {
+            if due > now.as_nanos() {
+                return Err(Timestamp::from_nanos(due));
+            }
+            match self.due.compare_exchange(due, GONE, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(due) => return Ok(Timestamp::from_nanos(due)),
+                Err(later) => due = later,
+            }
+        }
+    }
+
+    /// As [`Remote::cancel`], of what is pending.
+    fn take_back<E>(&self, timers: &mut SoftTimers<Entry<E>>) -> Option<E> {
+        if self.due.swap(GONE, Ordering::AcqRel) == GONE {
             return None;
         }
-        state.filed = None;
-        let due = state.due;
-        if due > now {
-            let slack = state.slack;
-            slot.file(&mut state, remote, now, due, slack);
-            return None;
+        timers.cancel(self.id(timers)?).map(|entry| entry.event)
+    }
+
+    fn bring_forward<E>(
+        &self,
+        timers: &mut SoftTimers<Entry<E>>,
+        now: Timestamp,
+        due: Timestamp,
+    ) -> Result<(), NotPending> {
+        if self.is_gone() {
+            return Err(NotPending);
         }
-        let event = state.event.take()?;
-        Some(Fired { event, id, due, lateness: now.saturating_duration_since(due), source })
+        self.write(due);
+        if due.as_nanos() >= self.filed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.filed.store(due.as_nanos(), Ordering::Relaxed);
+        timers.reschedule_at(now, self.id(timers).ok_or(NotPending)?, due, self.slack)
+    }
+
+    fn id<E>(&self, timers: &SoftTimers<Entry<E>>) -> Option<TimerId> {
+        timers.id_of(self.id.load(Ordering::Relaxed))
+    }
+
+    /// Zero has a meaning of its own.
+    fn write(&self, due: Timestamp) {
+        self.due.store(due.as_nanos().max(GONE + 1), Ordering::Release);
     }
 }
 
-impl<E> Slot<E> {
-    fn lock(&self) -> MutexGuard<'_, State<E>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+/// Where an entry holds a slot. With the timers' lock held.
+trait Enter<E> {
+    /// A pending event, due at that time.
+    fn file(&self, timers: &mut SoftTimers<Entry<E>>, now: Timestamp, due: Timestamp, event: E);
+    /// An entry for a time that is written, or was when it was read.
+    fn enter(&self, timers: &mut SoftTimers<Entry<E>>, now: Timestamp, due: Timestamp, event: E);
+}
+
+impl<E> Enter<E> for Arc<Slot> {
+    fn file(&self, timers: &mut SoftTimers<Entry<E>>, now: Timestamp, due: Timestamp, event: E) {
+        self.write(due);
+        self.enter(timers, now, due, event);
     }
-}
 
-/// Where the timers are told. With the slot's lock held.
-trait File<E> {
-    fn file(
-        &self,
-        state: &mut State<E>,
-        remote: &Remote<Entry<E>>,
-        now: Timestamp,
-        due: Timestamp,
-        slack: Slack,
-    );
-}
-
-impl<E> File<E> for Arc<Slot<E>> {
-    fn file(
-        &self,
-        state: &mut State<E>,
-        remote: &Remote<Entry<E>>,
-        now: Timestamp,
-        due: Timestamp,
-        slack: Slack,
-    ) {
-        (state.due, state.slack) = (due, slack);
-        // A deferrable timer is looked at when somebody passes: no sooner than it is due is all that it asks.
-        state.seen_by = due + slack.longest().unwrap_or_default();
-        let moved = state.filed.is_some_and(|id| remote.reschedule_at(now, id, due, slack).is_ok());
-        if !moved {
-            state.filed = Some(remote.schedule_at(now, due, slack, Entry(self.clone())));
-        }
+    fn enter(&self, timers: &mut SoftTimers<Entry<E>>, now: Timestamp, due: Timestamp, event: E) {
+        self.filed.store(due.as_nanos(), Ordering::Relaxed);
+        let entry = Entry { slot: Some(self.clone()), event };
+        self.id.store(timers.schedule_at(now, due, self.slack, entry).to_bits(), Ordering::Relaxed);
     }
 }

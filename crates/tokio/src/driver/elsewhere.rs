@@ -36,7 +36,7 @@ impl Timers {
         match *self {}
     }
 
-    pub(crate) fn reset(&self, _: &mut Registration, _: Timestamp) -> Result<(), NotPending> {
+    pub(crate) fn reset(&self, _: &mut Registration, _: Slack, _: Timestamp) -> Result<(), NotPending> {
         match *self {}
     }
 
@@ -52,7 +52,7 @@ impl Timers {
         match *self {}
     }
 
-    pub(crate) fn check_clock(&self, _: Timestamp) {
+    pub(crate) fn check_clock(&self, _: Timestamp, _: Option<Timestamp>) {
         match *self {}
     }
 
@@ -68,9 +68,5 @@ pub(crate) enum Registration {}
 impl Registration {
     pub(crate) fn new() -> Self {
         unreachable!("there are no soft timers here")
-    }
-
-    pub(crate) fn look<R>(&self, _: impl FnOnce(Option<&Waker>) -> R) -> R {
-        match *self {}
     }
 }

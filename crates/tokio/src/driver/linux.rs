@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use softtimers::idle::{Governor, HeldBack};
-use softtimers::shared::{self, Entry, Remote};
+use softtimers::shared::{self, Entry, Found, Remote};
 use softtimers_core::{Idle, NotPending, Slack, Timestamp, TriggerState, Turn};
 use tokio::runtime;
 
@@ -31,7 +31,7 @@ pub(crate) struct Timers {
 }
 
 /// The timers' side of one timer.
-pub(crate) type Registration = shared::Timer<Waker>;
+pub(crate) type Registration = shared::Timer;
 
 /// Why no timer fires any more.
 #[derive(Debug)]
@@ -67,8 +67,14 @@ impl Timers {
         timer.set(&self.remote, now, due, slack, waker)
     }
 
-    pub(crate) fn reset(&self, timer: &mut Registration, due: Timestamp) -> Result<(), NotPending> {
-        timer.reset(&self.remote, clock::timestamp, due)
+    #[inline]
+    pub(crate) fn reset(
+        &self,
+        timer: &mut Registration,
+        slack: Slack,
+        due: Timestamp,
+    ) -> Result<(), NotPending> {
+        timer.reset(&self.remote, slack, clock::timestamp, due)
     }
 
     /// Whom it would have woken, as with [`set`](Self::set).
@@ -101,9 +107,9 @@ impl Timers {
     /// among them.
     pub(super) fn wake_some(&self, turn: &Turn, now: Timestamp) -> usize {
         let (mut found, mut woken, mut by_backup) = (0, 0, 0);
-        while let Some(fired) = (found < AT_ONCE).then(|| self.remote.next(turn)).flatten() {
+        while let Some(claimed) = (found < AT_ONCE).then(|| self.remote.claim(turn, now)).flatten() {
             found += 1;
-            if let Some(fired) = Entry::claim(fired, &self.remote, now) {
+            if let Found::Due(fired) = claimed {
                 woken += 1;
                 by_backup += u64::from(fired.source == TriggerState::Backup);
                 self.wake(fired.event);
@@ -167,9 +173,9 @@ impl Timers {
     }
 
     /// Ends the timers if tokio's clock, which said `now` before a timer was set, stands still: that timer would keep its
-    /// task waiting until the real clock is there, and then panic.
-    pub(crate) fn check_clock(&self, now: Timestamp) {
-        if clock::timestamp() == now && clock::was_paused() {
+    /// task waiting until the real clock is there, and then panic. `before` is what it said earlier, if that is known.
+    pub(crate) fn check_clock(&self, now: Timestamp, before: Option<Timestamp>) {
+        if before.unwrap_or_else(clock::timestamp) == now && clock::was_paused() {
             self.end(End::ClockPaused);
         }
     }

@@ -24,7 +24,7 @@ use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use softtimers_tokio::{Driver, DriverStats, Sleep};
+use softtimers_tokio::{Driver, DriverStats};
 use tokio::runtime::{Builder, Runtime};
 
 /// Far more than any of this takes.
@@ -71,12 +71,6 @@ async fn at_rest(driver: &Driver) -> DriverStats {
             return before;
         }
     }
-}
-
-/// A sleep of that runtime, from outside of it.
-fn made_in(runtime: &Runtime, delay: Duration) -> Sleep {
-    let _inside = runtime.enter();
-    softtimers_tokio::sleep(delay)
 }
 
 /// A waker that counts.

@@ -2,10 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use softtimers_tokio::{Driver, Sleep, interval, sleep};
+use softtimers_tokio::{Driver, Instant, Sleep, interval, sleep};
 use tokio::runtime::Runtime;
 
-use crate::{Count, HOUR, bounded, current_thread, four_workers, made_in, micros, poll};
+use crate::{Count, HOUR, bounded, current_thread, four_workers, micros, poll};
 
 fn each_kind(test: impl Fn(Runtime) + Send + 'static) {
     bounded(move || {
@@ -17,7 +17,8 @@ fn each_kind(test: impl Fn(Runtime) + Send + 'static) {
 /// A sleep of that runtime, for which somebody waits.
 fn pending(runtime: &Runtime) -> (std::sync::Arc<Count>, Sleep) {
     let (count, waker) = Count::new();
-    let mut sleep = made_in(runtime, HOUR);
+    let mut sleep = sleep(HOUR);
+    let _inside = runtime.enter();
     assert!(poll(&mut sleep, &waker).is_pending());
     (count, sleep)
 }
@@ -68,11 +69,12 @@ fn what_is_pending_at_shutdown_is_woken_and_panics_when_polled() {
     });
 }
 
-/// A timer that is first polled after the end.
+/// A timer that is first polled after the end of the runtime that it was made for.
 #[test]
 fn a_timer_cannot_be_set_after_shutdown() {
     each_kind(|runtime| {
-        let mut sleep = made_in(&runtime, HOUR);
+        let driver = runtime.block_on(async { Driver::current() });
+        let mut sleep = Sleep::on(&driver, Instant::now() + HOUR);
         runtime.shutdown_background();
         let (_, waker) = Count::new();
         // In the background: it may still be set, and is woken then.
@@ -86,9 +88,10 @@ fn a_timer_cannot_be_set_after_shutdown() {
 #[test]
 fn an_elapsed_timer_outlives_its_runtime() {
     each_kind(|runtime| {
-        let mut elapsed = made_in(&runtime, micros(1));
+        let (_, mut elapsed) = pending(&runtime);
+        elapsed.reset(Instant::now() + micros(1));
         runtime.block_on(async { sleep(micros(200)).await });
-        let another = made_in(&runtime, HOUR);
+        let (_, another) = pending(&runtime);
         drop(runtime);
         let (_, waker) = Count::new();
         assert!(poll(&mut elapsed, &waker).is_ready());
@@ -116,9 +119,15 @@ fn each_runtime_has_timers_of_its_own() {
     });
 }
 
+/// A value like any other until somebody waits for it.
 #[test]
-fn outside_of_a_runtime_there_are_no_timers() {
-    let message = message_of(|| drop(sleep(HOUR)));
+fn outside_of_a_runtime_nobody_can_wait_for_a_timer() {
+    let (_, waker) = Count::new();
+    assert!(poll(&mut sleep(micros(0)), &waker).is_ready());
+    drop((sleep(HOUR), interval(HOUR)));
+    let message = message_of(|| {
+        let _ = poll(&mut sleep(HOUR), &waker);
+    });
     assert!(message.contains("no reactor running") || message.contains("runtime"), "{message}");
     assert_eq!(softtimers_tokio::trigger(softtimers_tokio::TriggerState::Idle), 0);
 }

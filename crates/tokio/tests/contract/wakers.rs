@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 
-use softtimers_tokio::{Driver, Instant, Slack, Sleep, sleep};
+use softtimers_tokio::{Driver, DriverStats, Instant, Slack, Sleep, sleep};
 use tokio::sync::oneshot;
 
-use crate::{Count, HOUR, bounded, current_thread, four_workers, made_in, micros, on_each, poll};
+use crate::{Count, HOUR, bounded, current_thread, four_workers, micros, on_each, poll};
 
 /// The waker that polled last is the one that counts.
 #[test]
@@ -64,14 +64,68 @@ fn a_timer_moves_between_tasks() {
     });
 }
 
-/// A timer of one runtime may be awaited in another, as long as the first one runs.
+/// A timer is of the runtime in which somebody first waits for it. It may be awaited in another then, as long as the first one
+/// runs.
 #[test]
 fn a_timer_moves_between_runtimes() {
     bounded(|| {
         let (here, there) = (four_workers(), four_workers());
-        let mut sleep = made_in(&here, micros(500));
+        let (_, waker) = Count::new();
+        let mut sleep = sleep(micros(5_000));
+        let waits = here.block_on(async { poll(&mut sleep, &waker).is_pending() });
         there.block_on(async { (&mut sleep).await });
         assert!(sleep.is_elapsed());
+        let stats = |runtime: &tokio::runtime::Runtime| runtime.block_on(async { Driver::current().stats() });
+        let set = |stats: DriverStats| stats.fired + stats.cancelled + stats.pending > 0;
+        // Else the machine stood still until its time had come.
+        assert!(!waits || set(stats(&here)) && !set(stats(&there)));
+    });
+}
+
+/// A task that goes on in another runtime takes along what it has made and not waited for, also if the first runtime has ended.
+#[test]
+fn a_task_moves_between_runtimes() {
+    bounded(|| {
+        let mut task = Box::pin(async {
+            let (soon, later) = (sleep(micros(200)), sleep(micros(5_000)));
+            tokio::task::yield_now().await;
+            soon.await;
+            later.await;
+        });
+        let first = current_thread();
+        let (_, waker) = Count::new();
+        first.block_on(async { assert!(poll(&mut task, &waker).is_pending()) });
+        drop(first);
+        four_workers().block_on(task);
+    });
+}
+
+/// Local tasks have timers of the runtime that polls them, whichever that is.
+#[test]
+fn local_tasks_wait_in_each_runtime() {
+    bounded(|| {
+        let local = tokio::task::LocalSet::new();
+        let done = std::rc::Rc::new(std::cell::Cell::new(0));
+        for runtime in [current_thread(), four_workers(), current_thread()] {
+            let tasks: Vec<_> = (0..20)
+                .map(|number| {
+                    let done = done.clone();
+                    local.spawn_local(async move {
+                        sleep(micros(100 + number)).await;
+                        let never = softtimers_tokio::timeout(micros(50), std::future::pending::<()>());
+                        assert!(never.await.is_err());
+                        done.set(done.get() + 1);
+                    })
+                })
+                .collect();
+            local.block_on(&runtime, async {
+                for task in tasks {
+                    task.await.unwrap();
+                }
+                assert_eq!(Driver::current().stats().pending, 0);
+            });
+        }
+        assert_eq!(done.get(), 60);
     });
 }
 

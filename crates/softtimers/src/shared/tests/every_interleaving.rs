@@ -5,7 +5,7 @@ use std::time::Duration;
 use loom::thread;
 use softtimers_core::{Config, Slack, Timestamp, TriggerState};
 
-use crate::shared::{Entry, Remote, Shared, Timer};
+use crate::shared::{Entry, Found, Remote, Shared, Timer};
 
 const START: Timestamp = Timestamp::from_micros(1_000);
 const DELAY: Duration = Duration::from_micros(40);
@@ -151,33 +151,64 @@ fn remotes_expire_and_schedule_while_the_owner_sleeps() {
 /// What somebody who looks at `now` is handed of timers that are moved.
 fn claimed(remote: &Remote<Entry<u32>>, now: Timestamp) -> Vec<u32> {
     let Some(turn) = remote.trigger(TriggerState::HandlerExit, now) else { return Vec::new() };
-    let found = std::iter::from_fn(|| remote.next(&turn));
-    found.filter_map(|fired| Entry::claim(fired, remote, now)).map(|fired| fired.event).collect()
+    let found = std::iter::from_fn(|| remote.claim(&turn, now));
+    found.filter_map(|found| if let Found::Due(fired) = found { Some(fired.event) } else { None }).collect()
+}
+
+/// One that has been moved before: what is moved again is only written down.
+fn moved(remote: &Remote<Entry<u32>>, event: u32) -> Timer {
+    let mut timer = Timer::new();
+    timer.set(remote, START, START + DELAY, Slack::EXACT, event + 100);
+    assert_eq!(timer.set(remote, START, START + DELAY, Slack::EXACT, event), Some(event + 100));
+    timer
 }
 
 /// A timer is put off while somebody finds it due: either it was handed out first, and the reset says so, or it
-/// comes at the new time, for which the backup of the sleeping owner is armed.
+/// comes at the new time, for which the backup of the sleeping owner is armed. The first move of a timer, and a later one.
 #[test]
 fn a_timer_is_put_off_while_it_is_found() {
+    for first_move in [true, false] {
+        loom::model(move || {
+            let mut timers = Shared::<Entry<u32>>::new(Config::default()).unwrap();
+            let remote = timers.remote();
+            let mut timer = if first_move { Timer::new() } else { moved(&remote, 1) };
+            if first_move {
+                timer.set(&remote, START, START + DELAY, Slack::EXACT, 1);
+            }
+            timers.arm(START).unwrap();
+            let finder = timers.remote();
+            let other = thread::spawn(move || claimed(&finder, later()));
+            let put_off = timer.reset(&remote, Slack::EXACT, later, later() + DELAY);
+            let mut all = other.join().unwrap();
+            assert_eq!(put_off.is_err(), all == [1]);
+            if put_off.is_ok() {
+                assert!(timers.common.armed().is_some_and(|armed| armed <= later() + DELAY));
+                // Found too early once more, perhaps; then in time.
+                all.extend(claimed(&remote, later()));
+                assert!(all.is_empty());
+                all.extend(claimed(&remote, later() + 2 * DELAY));
+            }
+            assert_eq!(all, [1]);
+            assert_eq!(timers.stats().pending, 0);
+        });
+    }
+}
+
+/// A timer that is found too early is moved to later and then to earlier meanwhile: it comes once, at the time that was said last.
+#[test]
+fn a_timer_is_moved_twice_while_it_is_found() {
     loom::model(|| {
-        let mut timers = Shared::<Entry<u32>>::new(Config::default()).unwrap();
+        let timers = Shared::<Entry<u32>>::new(Config::default()).unwrap();
         let remote = timers.remote();
-        let mut timer = Timer::new();
-        timer.set(&remote, START, START + DELAY, Slack::EXACT, 1);
-        timers.arm(START).unwrap();
+        let mut timer = moved(&remote, 1);
+        timer.reset(&remote, Slack::EXACT, later, later() + 4 * DELAY).unwrap();
         let finder = timers.remote();
         let other = thread::spawn(move || claimed(&finder, later()));
-        let put_off = timer.reset(&remote, later, later() + DELAY);
-        let mut all = other.join().unwrap();
-        assert_eq!(put_off.is_err(), all == [1]);
-        if put_off.is_ok() {
-            assert!(timers.common.armed().is_some_and(|armed| armed <= later() + DELAY));
-            // Found too early once more, perhaps; then in time.
-            all.extend(claimed(&remote, later()));
-            assert!(all.is_empty());
-            all.extend(claimed(&remote, later() + 2 * DELAY));
-        }
-        assert_eq!(all, [1]);
+        timer.reset(&remote, Slack::EXACT, later, later() + 6 * DELAY).unwrap();
+        timer.reset(&remote, Slack::EXACT, later, later() + 2 * DELAY).unwrap();
+        assert_eq!(other.join().unwrap(), []);
+        assert_eq!(claimed(&remote, later() + DELAY), []);
+        assert_eq!(claimed(&remote, later() + 2 * DELAY + Duration::from_micros(5)), [1]);
         assert_eq!(timers.stats().pending, 0);
     });
 }
@@ -186,19 +217,23 @@ fn a_timer_is_put_off_while_it_is_found() {
 /// was handed out before, the second comes once, and nothing is left.
 #[test]
 fn a_timer_is_set_anew_while_it_is_found() {
-    loom::model(|| {
-        let timers = Shared::<Entry<u32>>::new(Config::default()).unwrap();
-        let remote = timers.remote();
-        let mut timer = Timer::new();
-        timer.set(&remote, START, START + DELAY, Slack::EXACT, 1);
-        let finder = timers.remote();
-        let other = thread::spawn(move || claimed(&finder, later()));
-        let mut first: Vec<u32> = timer.cancel(&remote).into_iter().collect();
-        timer.set(&remote, later(), later() + DELAY, Slack::EXACT, 2);
-        first.extend(other.join().unwrap());
-        assert_eq!(first, [1]);
-        assert_eq!(timers.stats().pending, 1);
-        assert_eq!(claimed(&remote, later() + 2 * DELAY), [2]);
-        assert_eq!((timers.stats().pending, timer.cancel(&remote)), (0, None));
-    });
+    for first_move in [true, false] {
+        loom::model(move || {
+            let timers = Shared::<Entry<u32>>::new(Config::default()).unwrap();
+            let remote = timers.remote();
+            let mut timer = if first_move { Timer::new() } else { moved(&remote, 1) };
+            if first_move {
+                timer.set(&remote, START, START + DELAY, Slack::EXACT, 1);
+            }
+            let finder = timers.remote();
+            let other = thread::spawn(move || claimed(&finder, later()));
+            let mut first: Vec<u32> = timer.cancel(&remote).into_iter().collect();
+            timer.set(&remote, later(), later() + DELAY, Slack::EXACT, 2);
+            first.extend(other.join().unwrap());
+            assert_eq!(first, [1]);
+            assert_eq!(timers.stats().pending, 1);
+            assert_eq!(claimed(&remote, later() + 2 * DELAY), [2]);
+            assert_eq!((timers.stats().pending, timer.cancel(&remote)), (0, None));
+        });
+    }
 }

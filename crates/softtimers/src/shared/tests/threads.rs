@@ -9,7 +9,7 @@ use std::time::Duration;
 use softtimers_core::{Clock, Config, Slack, Step, TimerId, Timestamp, TriggerState};
 
 use crate::clock::Monotonic;
-use crate::shared::{Entry, Helper, Remote, Shared, Timer};
+use crate::shared::{Found, Helper, Remote, Shared, Timer};
 
 const EACH: u64 = 2_000;
 /// Far more than any of this takes.
@@ -85,7 +85,7 @@ fn the_end_of_time_is_a_time_like_any_other() {
         let before = |nanos| Timestamp::from_nanos(u64::MAX - nanos);
         let start = before(10_000_000);
         let mut put_off = Timer::new();
-        let set = |timer: &mut Timer<u64>, due, event| {
+        let set = |timer: &mut Timer, due, event| {
             timer.set(&remote, start, due, Slack::EXACT, event);
         };
         set(&mut put_off, before(5_000_000), 900);
@@ -93,14 +93,17 @@ fn the_end_of_time_is_a_time_like_any_other() {
         for (event, timer) in (0..).zip(&mut all) {
             set(timer, if event % 2 == 0 { end } else { before(1_000_000) }, event);
         }
-        put_off.reset(&remote, || start, end).unwrap();
-        // It keeps its place and its turn: the end of time is within its new slack.
+        put_off.reset(&remote, Slack::EXACT, || start, end).unwrap();
+        // It is set anew, and so comes behind the others: the end of time is within its new slack.
         all[0].set(&remote, start, before(3), Slack::millis(1), 0);
         let come = |now| {
             let mut come = Vec::new();
             while let Some(turn) = remote.trigger(TriggerState::Idle, now) {
-                let Some(fired) = remote.next(&turn) else { break };
-                come.extend(Entry::claim(fired, &remote, now).map(|fired| fired.event));
+                match remote.claim(&turn, now) {
+                    Some(Found::Due(fired)) => come.push(fired.event),
+                    Some(Found::PutOff) => {}
+                    None => break,
+                }
             }
             come
         };
@@ -108,7 +111,7 @@ fn the_end_of_time_is_a_time_like_any_other() {
         assert_eq!(come(before(2_000_000)), []);
         assert_eq!(come(before(1)), of(1).collect::<Vec<_>>());
         assert_eq!(timers.poll_at(), None, "nobody has to look at the end of time");
-        assert_eq!(come(end), of(0).chain([900]).collect::<Vec<_>>());
+        assert_eq!(come(end), of(0).skip(1).chain([900, 0]).collect::<Vec<_>>());
     }
 }
 
@@ -210,40 +213,91 @@ fn a_remote_that_expires_spares_the_owner_a_wake_up() {
     assert_eq!(timers.common.armed().map(|armed| armed + micros(15)), timers.poll_at());
 }
 
-/// What is written down and what is told: only a move to before the timers' next look costs the clock and their
-/// lock, and the event comes at the last time that was set.
+/// What is written down and what is told: once a timer has been moved, only a move to before the time that is written costs the
+/// clock and the lock, and the event comes at the last time that was set.
 #[test]
 fn a_timer_that_is_put_off_is_found_once_too_early() {
-    use crate::shared::{Entry, Timer};
-
-    let timers = Shared::<Entry<&str>>::new(Config::default()).unwrap();
+    let timers = Shared::new(Config::default()).unwrap();
     let remote = timers.remote();
     let at = |micros: u64| softtimers_core::Timestamp::from_micros(1_000_000 + micros);
     let look = |now| {
         let turn = remote.trigger(TriggerState::HandlerExit, now)?;
-        let found = remote.next(&turn).expect("a turn is begun only if something is due");
-        Entry::claim(found, &remote, now).map(|fired| (fired.event, fired.due, fired.lateness))
+        match remote.claim(&turn, now).expect("a turn is begun only if something is due") {
+            Found::Due(fired) => Some((fired.event, fired.due, fired.lateness)),
+            Found::PutOff => None,
+        }
     };
     let no_clock = || panic!("the timers need not be told");
+    let slack = Slack::micros(20);
     let mut timer = Timer::new();
-    assert_eq!(timer.reset(&remote, no_clock, at(1)), Err(softtimers_core::NotPending));
+    assert_eq!(timer.reset(&remote, slack, no_clock, at(1)), Err(softtimers_core::NotPending));
     assert_eq!(timer.set(&remote, at(0), at(1_000), Slack::EXACT, "a"), None);
-    assert_eq!(timer.set(&remote, at(0), at(1_000), Slack::micros(20), "b"), Some("a"));
-    for micros in [5_000, 9_000, 1_020, 3_000] {
-        timer.reset(&remote, no_clock, at(micros)).unwrap();
+    assert_eq!(timer.set(&remote, at(0), at(1_000), slack, "b"), Some("a"));
+    for micros in [5_000, 9_000] {
+        timer.reset(&remote, slack, no_clock, at(micros)).unwrap();
     }
-    assert_eq!(timers.stats().rearmed, 1); // by the second `set`
-    assert_eq!(timers.poll_at(), Some(at(1_020)));
+    // Earlier, but not than the time at which the timers look.
+    for micros in [3_000, 1_020, 2_900] {
+        timer.reset(&remote, slack, || at(0), at(micros)).unwrap();
+        assert_eq!((timers.stats().rearmed, timers.poll_at()), (0, Some(at(1_020))));
+    }
+    timer.reset(&remote, slack, no_clock, at(3_000)).unwrap();
     assert_eq!(look(at(1_000)), None);
     assert_eq!(timers.poll_at(), Some(at(3_020)));
-    timer.reset(&remote, || at(1_100), at(2_000)).unwrap();
-    assert_eq!(timers.poll_at(), Some(at(2_020)));
-    assert!(timer.look(|event| event == Some(&"b")));
+    timer.reset(&remote, slack, || at(1_100), at(2_000)).unwrap();
+    assert_eq!((timers.stats().rearmed, timers.poll_at()), (1, Some(at(2_020))));
     assert_eq!(look(at(2_003)), Some(("b", at(2_000), Duration::from_micros(3))));
-    assert!(timer.look(|event| event.is_none()));
+    assert_eq!(timer.reset(&remote, slack, no_clock, at(5_000)), Err(softtimers_core::NotPending));
     assert_eq!(timer.set(&remote, at(2_003), at(3_000), Slack::EXACT, "c"), None);
     assert_eq!(timer.cancel(&remote), Some("c"));
     assert_eq!((timers.stats().pending, timer.cancel(&remote)), (0, None));
+}
+
+/// One that was set once and is moved then: to earlier and to later, and when it has fired not at all.
+#[test]
+fn a_timer_that_was_set_once_can_be_moved() {
+    for (moved, first, second) in [(500, 500, 1_000), (2_000, 1_000, 2_000)] {
+        let timers = Shared::new(Config::default()).unwrap();
+        let remote = timers.remote();
+        let at = |micros: u64| softtimers_core::Timestamp::from_micros(1_000_000 + micros);
+        let mut timer = Timer::new();
+        assert_eq!(timer.set(&remote, at(0), at(1_000), Slack::EXACT, "once"), None);
+        timer.reset(&remote, Slack::EXACT, || at(10), at(moved)).unwrap();
+        assert_eq!((timers.stats().pending, timers.poll_at()), (1, Some(at(moved))));
+        let mut come = Vec::new();
+        for now in [at(first), at(second)] {
+            let Some(turn) = remote.trigger(TriggerState::HandlerExit, now) else { continue };
+            while let Some(found) = remote.claim(&turn, now) {
+                let Found::Due(fired) = found else { panic!("it was not put off") };
+                come.push((fired.event, fired.due));
+            }
+        }
+        assert_eq!(come, [("once", at(moved))]);
+        assert!(timer.reset(&remote, Slack::EXACT, || at(3_000), at(4_000)).is_err());
+        assert_eq!(timer.cancel(&remote), None);
+    }
+}
+
+/// After a peak the memory that it took is given back when the owner goes to sleep.
+#[test]
+fn what_a_peak_took_is_given_back() {
+    let mut timers = Shared::new(Config::default()).unwrap();
+    let start = Monotonic.now() + Duration::from_secs(3_600);
+    let ids: Vec<_> = (0..20_000)
+        .map(|number| timers.schedule(start, Duration::from_micros(number), Slack::EXACT, number))
+        .collect();
+    timers.arm(start).unwrap();
+    assert_eq!(timers.common.peak(), 20_000);
+    for id in &ids[100..] {
+        timers.cancel(*id);
+    }
+    timers.arm(start).unwrap();
+    assert_eq!((timers.common.peak(), timers.stats().pending), (100, 100));
+    // What is left comes as if nothing had been.
+    let turn = timers.trigger(TriggerState::Idle, start + Duration::from_secs(1)).unwrap();
+    let come: Vec<u64> = std::iter::from_fn(|| timers.next(&turn)).map(|fired| fired.event).collect();
+    assert_eq!(come, (0..100).collect::<Vec<_>>());
+    assert!(ids.iter().all(|&id| timers.cancel(id).is_none()));
 }
 
 /// The owner meets no trigger state at all: each event comes nevertheless, in order, none before
