@@ -20,7 +20,7 @@ use crate::report::{Outcome, stopwatch};
 use crate::toolchains::{NIGHTLY, toolchain};
 use crate::workspace::Workspace;
 
-/// How long the steps take that could go on for ever.
+/// The effort of the steps that could go on for ever.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Effort {
     /// How many seconds each fuzz target runs
@@ -229,7 +229,7 @@ struct Logged {
     text: String,
     well: bool,
     seconds: f64,
-    /// What was run, and where its output is.
+    /// The command that was run, and the place of its output.
     shown: String,
 }
 
@@ -255,7 +255,7 @@ impl Logged {
         self.text.rsplit_once(mark).and_then(|(_, rest)| number(rest))
     }
 
-    /// What is wrong: it failed, or said nothing of what it has done.
+    /// Says what is wrong: it failed, or said nothing of what it has done.
     fn problem(&self, counted: bool) -> Option<String> {
         let Logged { well, shown, .. } = self;
         match (well, counted) {

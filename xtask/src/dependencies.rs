@@ -21,7 +21,8 @@ const LINUX: &str = "softtimers-linux";
 const LOOPS: &str = "softtimers";
 const NET: &str = "softtimers-net";
 
-/// What a crate may depend on within the workspace. One that is not here may depend on any that is no [`TOP`].
+/// The crates that a crate may depend on within the workspace. One that is not here may depend on any that is no
+/// [`TOP`].
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     // For its benchmark alone.
     (CORE, &[POLL]),
@@ -71,7 +72,7 @@ fn wrong(member: &Package, workspace: &Workspace) -> Vec<String> {
     wrong.map(|name| format!("{} may not depend on {name}", member.name)).collect()
 }
 
-/// What it needs, but for its tests.
+/// Its dependencies from outside, but for its tests.
 fn outside(member: &Package) -> impl Iterator<Item = &str> {
     let needed =
         member.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development);

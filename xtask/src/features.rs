@@ -22,7 +22,7 @@ use crate::report::Outcome;
 const SOURCE: &str = "docs/features.toml";
 const PAGE: &str = "docs/features.md";
 
-/// One row.
+/// A row of the table.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Row {
@@ -40,7 +40,8 @@ pub(crate) struct Row {
     issue: Option<u32>,
 }
 
-/// What the paper has there: a parameter, a figure it claims, an experiment, a limitation. No kind: a mechanism.
+/// The kind of the paper's statement: a parameter, a figure it claims, an experiment, a limitation. No kind: a
+/// mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 enum Kind {
     P,
@@ -49,7 +50,7 @@ enum Kind {
     L,
 }
 
-/// What is expected of the row. No mark: to be shown by a test or a command.
+/// The expectation of the row. No mark: to be shown by a test or a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Mark {
@@ -67,7 +68,7 @@ enum State {
     Refused,
 }
 
-/// How a row is shown.
+/// The way in which a row is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Level {
@@ -83,7 +84,7 @@ enum Level {
     Calibrated,
 }
 
-/// What became documented or refused and was to be something else.
+/// The former expectation of a row that became documented or refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 enum Was {
     #[serde(rename = "to build")]
@@ -101,7 +102,6 @@ struct Part {
     source: Option<String>,
 }
 
-/// The whole table.
 #[derive(Debug, Default)]
 pub(crate) struct Features {
     parts: Vec<Part>,
@@ -139,7 +139,7 @@ impl Features {
         self.rows.iter().filter(|(id, _)| self.part_of(id).is_some_and(|p| p.first == part.first))
     }
 
-    /// What is wrong with the table itself, a line each.
+    /// The faults of the table itself, a line each.
     fn problems(&self, root: &Path) -> Vec<String> {
         let mut problems = vec![];
         for part in &self.parts {
@@ -170,7 +170,7 @@ impl Row {
         problems
     }
 
-    /// What a row in this state lacks, or has too much.
+    /// Says what a row in this state lacks, or has too much.
     fn problem_of_state(&self) -> Option<&'static str> {
         let is_claimed = !self.shown_by.is_empty() || self.documented_in.is_some();
         let has_reason = self.reason.as_ref().is_some_and(|reason| !reason.trim().is_empty());
@@ -219,7 +219,7 @@ impl Row {
         }
     }
 
-    /// Whether the row counts as shown.
+    /// Says whether the row counts as shown.
     fn is_counted(&self) -> bool {
         matches!(self.level, Some(Level::Mechanism | Level::Live | Level::Command))
     }
@@ -263,7 +263,7 @@ pub(crate) fn write_page(root: &Path) -> Result<Outcome> {
     Ok(Outcome::of(problems, format!("{PAGE} is written")))
 }
 
-/// Whether the table is valid and the page written from it is current.
+/// Checks that the table is valid and the page written from it is current.
 ///
 /// # Errors
 /// If a file cannot be read.

@@ -8,6 +8,7 @@
 //!   miri         a nightly with Miri and rust-src        mutation    cargo-mutants
 //!   sanitizers   gcc or clang with theirs; a nightly     fuzzing     a nightly, cargo-fuzz
 //!   threads      a nightly; std too, if it has rust-src  kani        cargo-kani
+//!                                                        semver      cargo-semver-checks
 //! ```
 //!
 //! What `fuzzing` and `models` have done is left in `target/assurance`, for `cargo lab publish`.
@@ -21,7 +22,7 @@ use crate::features::outputs;
 use crate::program::{self, cargo, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::Workspace;
-use crate::{ci, site};
+use crate::{ci, release, site};
 
 type Step = fn(&Workspace, &Effort) -> Result<Outcome>;
 
@@ -41,6 +42,7 @@ const STEPS: &[(&str, Step)] = &[
         program::check(cargo.env("SOFTTIMERS_FULL", "1"))
     }),
     ("mutation", |workspace, _| mutants(workspace.root())),
+    ("semver", |workspace, _| release::semver(workspace)),
     ("measurement", |workspace, _| {
         program::check(cargo(workspace.root()).args(["lab", "measure", "--quick"]))
     }),

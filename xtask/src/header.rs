@@ -30,7 +30,7 @@ pub(crate) fn write(root: &Path) -> Result<Outcome> {
     Ok(Outcome::passed(format!("{HEADER} is written")))
 }
 
-/// Whether the header is what the modules say.
+/// Checks that the header is what the modules say.
 ///
 /// # Errors
 /// As [`write()`].

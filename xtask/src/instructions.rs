@@ -26,14 +26,15 @@ use serde::Deserialize;
 use crate::program::{self, cargo, program as command};
 use crate::report::Outcome;
 
-/// Of the file, from the workspace's root.
+/// The path of the file, from the workspace's root.
 const FILE: &str = "crates/core/benches/instructions.toml";
 
-/// What callgrind counts in: the function's name, whatever it is an instance for.
+/// The mark that callgrind counts in: the function's name, whatever it is an instance for.
 const MARK: &str = "instructions::measured*";
 
-/// How far a count may be from what is written. From another directory it is the same to the last instruction; what
-/// moves it a little is a change elsewhere in the crate, which the compiler then cuts into other pieces.
+/// The share by which a count may differ from what is written. From another directory it is the same to the last
+/// instruction; what moves it a little is a change elsewhere in the crate, which the compiler then cuts into other
+/// pieces.
 const TOLERANCE: f64 = 0.05;
 
 /// Instructions of an operation by workload, and the compiler that they are of: another makes other instructions.
@@ -154,7 +155,7 @@ impl Counts {
         self.instructions.get(name).copied()
     }
 
-    /// What the file is to say.
+    /// The text of the file.
     fn text(&self) -> String {
         let Compiler { release, host } = &self.compiler;
         let mut text = format!(
@@ -181,7 +182,7 @@ impl Counts {
         text
     }
 
-    /// What is not as written.
+    /// The counts that are not as written.
     fn differences(&self, written: &Counts) -> Vec<String> {
         let counted = self.instructions.iter().filter_map(|(name, &count)| match written.get(name) {
             None => Some(format!("{name} is not in {FILE}; `cargo xtask instructions --bless` writes it")),
@@ -216,8 +217,8 @@ impl Counts {
 /// The first is at most so many times the second.
 struct Relation(&'static str, f64, &'static str);
 
-/// What Costello and Varghese's Table I says, in a form that does not waver: with timers in a wheel nothing grows
-/// with their number, and to cancel one that is not there costs no more than one that is. (That the list before
+/// The relations of Costello and Varghese's Table I, in a form that does not waver: with timers in a wheel nothing
+/// grows with their number, and to cancel one that is not there costs no more than one that is. (That the list before
 /// it grows is a test of its own: `callout::delta_list::tests::set_and_cancel_are_linear`.)
 const RELATIONS: &[Relation] = &[
     // A few are kept in order, which costs a little to set and is won back when they come out.

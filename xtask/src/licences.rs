@@ -24,7 +24,7 @@ struct Licenses {
     exceptions: Vec<Exception>,
 }
 
-/// What one package may have besides.
+/// The licences that one package may have besides.
 #[derive(Debug, Deserialize)]
 struct Exception {
     #[serde(rename = "crate")]

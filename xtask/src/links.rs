@@ -20,7 +20,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use crate::report::Outcome;
 use crate::workspace::Page;
 
-/// Where each link and picture of a page is, and what it leads to.
+/// Finds each link and picture of a page, and its destination.
 pub(crate) fn links(text: &str) -> impl Iterator<Item = (Range<usize>, String)> {
     Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter().filter_map(
         |(event, range)| match event {

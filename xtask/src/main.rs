@@ -113,7 +113,7 @@ enum Task {
     },
 }
 
-/// What a task needs is not on this machine; the message says what.
+/// The exit code where a task needs something that is not on this machine; the message says what.
 const NOT_POSSIBLE: u8 = 77;
 
 fn main() -> ExitCode {

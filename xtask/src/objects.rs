@@ -17,7 +17,7 @@ const CRATE: &str = "crates/bpf";
 /// `c/NAME.bpf.c` becomes `object/NAME.bpf.o`.
 const NAMES: &[&str] = &["batch", "probe", "softtimer", "timer"];
 
-/// Compiles them anew.
+/// Compiles the objects anew.
 ///
 /// # Errors
 /// If clang is missing or refuses.
@@ -26,7 +26,7 @@ pub(crate) fn write(root: &Path) -> Result<Outcome> {
     Ok(Outcome::passed(format!("wrote {} objects of {CRATE}", NAMES.len())))
 }
 
-/// Whether the committed objects are what clang makes of the sources.
+/// Checks that the committed objects are what clang makes of the sources.
 ///
 /// # Errors
 /// If clang refuses, or a file cannot be read.

@@ -10,7 +10,7 @@ use crate::program::{self, cargo, must, output, program as command};
 use crate::report::Outcome;
 use crate::workspace::Workspace;
 
-/// Whether each crate has what a registry shows of it, and can be packaged.
+/// Checks that each crate has what a registry shows of it, and can be packaged.
 ///
 /// # Errors
 /// If cargo cannot be started.
@@ -23,6 +23,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
         let is_known = [
             (member.description.is_some(), "description"),
             (member.license.is_some(), "license"),
+            (member.documentation.is_some(), "documentation"),
             (member.readme.is_some(), "readme"),
             ((1..=5).contains(&member.keywords.len()), "keywords"),
             ((1..=5).contains(&member.categories.len()), "categories"),
@@ -38,13 +39,13 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
 }
 
 /// Asks the registry's client to publish everything, short of uploading: each package is built from what would be
-/// uploaded.
+/// uploaded. A tree with changes that are not committed is refused, as it would be in earnest.
 ///
 /// # Errors
 /// If cargo cannot be started.
 pub(crate) fn published_dry(workspace: &Workspace) -> Result<Outcome> {
     let mut cargo = cargo(workspace.root());
-    cargo.args(["publish", "--workspace", "--dry-run", "--allow-dirty"]);
+    cargo.args(["publish", "--workspace", "--dry-run", "--locked"]);
     program::check(cargo.arg("--target-dir").arg(workspace.target("publish")))
 }
 
@@ -72,10 +73,10 @@ pub(crate) fn installed(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::passed(format!("PATH has {} alone", TOOLS.join(", "))))
 }
 
-/// What Rust needs to make a program.
+/// The programs that Rust needs to make a program.
 const TOOLS: &[&str] = &["cargo", "rustc", "cc", "ld", "as"];
 
-/// Where a program is, by PATH.
+/// Finds a program by PATH.
 fn found(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(tool)).find(|file| file.is_file())

@@ -56,7 +56,7 @@ pub(crate) fn check(command: &mut Command) -> Result<Outcome> {
     })
 }
 
-/// Runs `command`.
+/// Runs `command`, which must succeed.
 ///
 /// # Errors
 /// If it cannot be started, or fails.
@@ -67,7 +67,7 @@ pub(crate) fn must(command: &mut Command) -> Result<()> {
     }
 }
 
-/// What `command` writes to its standard output.
+/// Runs `command`, and returns its standard output.
 ///
 /// # Errors
 /// If it cannot be started, fails, or writes something that is not text.
@@ -82,7 +82,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{shown}` writes something that is not text"))
 }
 
-/// Whether `command` starts and exits 0; its output is thrown away.
+/// Says whether `command` starts and exits 0; its output is thrown away.
 pub(crate) fn works(command: &mut Command) -> bool {
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())

@@ -65,7 +65,7 @@ const UPLOAD: &str = "\
 
 const COMMAND: &str = "softtimers-cli";
 
-/// Whether all crates have one version, and the changelog says what is in it or will be.
+/// Checks that all crates have one version, and that the changelog has a section for it.
 fn changelog(workspace: &Workspace) -> Result<Outcome> {
     let version = &workspace.member(COMMAND).context("there is no softtimers-cli")?.version;
     let others = workspace.published().filter(|member| member.version != *version);
@@ -81,9 +81,15 @@ fn changelog(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::of(problems, version.to_string()))
 }
 
-/// Whether programs that the last release compiles still do.
-fn semver(workspace: &Workspace) -> Result<Outcome> {
+/// Checks that programs which the last release compiles still compile, by cargo-semver-checks.
+///
+/// # Errors
+/// If git or cargo cannot be started.
+pub(crate) fn semver(workspace: &Workspace) -> Result<Outcome> {
     let root = workspace.root();
+    if !program::works(cargo(root).args(["semver-checks", "--version"])) {
+        return Ok(Outcome::skipped("cargo-semver-checks is not installed"));
+    }
     let tags = output(command("git", root).args(["tag", "--list", "v*", "--sort=-version:refname"]))?;
     match tags.lines().next() {
         Some(last) => tool(root, &["semver-checks", "--workspace", "--baseline-rev", last]),
@@ -244,7 +250,7 @@ fn licences_in(directory: &Path) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// How files of licences are called.
+/// The beginnings of the names that files of licences have.
 const NOTICES: &[&str] = &["LICENSE", "LICENCE", "NOTICE", "COPYING", "COPYRIGHT", "UNLICENSE"];
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// How a step ended.
+/// The end of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It ran and found nothing wrong. The note may be empty.
     Passed(String),
-    /// What is wrong, a line each.
+    /// The faults, a line each.
     Failed(Vec<String>),
     /// Why it could not run.
     Skipped(String),
@@ -45,7 +45,7 @@ impl Outcome {
     }
 }
 
-/// How many of something passed, failed and were skipped.
+/// The numbers of something that passed, failed and were skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tally {
     pub(crate) passed: usize,

@@ -23,7 +23,7 @@ use crate::program::{self, cargo};
 use crate::report::{Outcome, Tally};
 use crate::workspace::Workspace;
 
-/// What became of a test.
+/// The status of a test.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Status {
     Passed,
@@ -38,7 +38,7 @@ pub(crate) struct Tests {
     /// The worst of each name: several doc-tests of one item share theirs.
     pub(crate) statuses: BTreeMap<String, Status>,
     pub(crate) tally: Tally,
-    /// What is wrong besides failing tests.
+    /// The problems besides failing tests.
     problems: Vec<String>,
 }
 

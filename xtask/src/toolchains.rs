@@ -13,7 +13,7 @@ use crate::workspace::Workspace;
 /// The toolchain that has what stable lacks: Miri, sanitizers.
 pub(crate) const NIGHTLY: &str = "nightly";
 
-/// Whether rustup has a toolchain whose name begins so.
+/// Finds a toolchain of rustup whose name begins so.
 pub(crate) fn toolchain(name: &str, root: &Path) -> Option<String> {
     let list = program::output(command("rustup", root).args(["toolchain", "list"])).ok()?;
     let mut names = list.lines().filter_map(|line| line.split_whitespace().next());
@@ -37,7 +37,7 @@ pub(crate) fn no_std_build(root: &Path) -> Result<Outcome> {
     program::check(cargo(root).args(words).arg(target))
 }
 
-/// Whether everything built into a crate supports the Rust version that the crate states, as far as it says.
+/// Checks that everything built into a crate supports the Rust version that the crate states, as far as it says.
 pub(crate) fn msrv_stated(workspace: &Workspace) -> Outcome {
     let (mut problems, mut compared) = (vec![], 0);
     for member in workspace.members() {

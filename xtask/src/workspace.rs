@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
 use crate::program;
 
-/// What `cargo metadata` says.
+/// The answer of `cargo metadata`.
 pub(crate) struct Workspace(Metadata);
 
 impl Deref for Workspace {

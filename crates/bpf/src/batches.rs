@@ -20,7 +20,7 @@ pub struct Batches {
     object: Object,
 }
 
-/// What hands on a batch that is not full.
+/// The event that hands on a batch which is not full.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FlushedBy {
     /// A soft event, at the next packet; by its backup, a millisecond later, if there is none.
@@ -29,12 +29,12 @@ pub enum FlushedBy {
     Timer,
 }
 
-/// What was handed on, of all processors together.
+/// Totals of the batches handed on, of all processors together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BatchTotals {
     /// Packets in batches that were handed on.
     pub packets: u64,
-    /// How many batches these were.
+    /// The number of these batches.
     pub batches: u64,
     /// Batches that were handed on because of their time.
     pub by_time: u64,
@@ -76,7 +76,7 @@ impl Batches {
         Ok(Batches { object })
     }
 
-    /// What was handed on so far.
+    /// Returns the totals so far.
     ///
     /// # Errors
     /// If the kernel does not tell.

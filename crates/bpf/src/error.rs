@@ -20,14 +20,14 @@ pub enum Error {
     TooOld {
         /// The first that has what they need.
         needed: (u32, u32),
-        /// What this one calls itself.
+        /// The kernel's release, in its own words.
         release: String,
     },
     /// The kernel refused the program: its verifier says no, or it lacks an option.
     Refused {
         /// The name of the program.
         program: String,
-        /// What the kernel said, a line.
+        /// The kernel's reason, a line.
         why: String,
     },
     /// No trigger state could be attached to.
@@ -94,7 +94,7 @@ pub(crate) fn refused(program: &str, error: &dyn std::error::Error) -> Error {
     }
 }
 
-/// Of those that BPF programs at tracepoints need. CAP_SYS_ADMIN stands for both.
+/// The capabilities that are missing, of those that BPF programs at tracepoints need. CAP_SYS_ADMIN stands for both.
 fn missing_capabilities() -> Vec<&'static str> {
     const SYS_ADMIN: u64 = 1 << 21;
     const NEEDED: [(&str, u64); 2] = [("CAP_BPF", 1 << 39), ("CAP_PERFMON", 1 << 38)];

@@ -32,7 +32,7 @@ pub struct Facility {
     runs: u64,
 }
 
-/// What has been counted of a processor's events.
+/// Counters of a processor's events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FacilityStats {
     /// Times that the gate was open.
@@ -45,7 +45,7 @@ pub struct FacilityStats {
     pub rearms: u64,
     /// The sum of the lateness of all events, in nanoseconds.
     pub late_sum_ns: u64,
-    /// The greatest lateness.
+    /// The greatest lateness, in nanoseconds.
     pub late_max_ns: u64,
     /// Events that were due where they were not allowed to fire.
     pub held: u64,
@@ -68,8 +68,8 @@ impl FacilityStats {
         self.fired[15]
     }
 
-    /// What was counted since `before`; the greatest lateness is that of all. The kernel counts without locks, so a count may fall behind
-    /// by what was counted at the same time; what is less than before is none.
+    /// Returns the counts since `before`; the greatest lateness is that of all. The kernel counts without locks, so a
+    /// count may fall behind by what was counted at the same time; what is less than before is none.
     #[must_use]
     pub fn since(&self, before: &FacilityStats) -> FacilityStats {
         FacilityStats {
@@ -121,7 +121,7 @@ impl Facility {
         self.loaded.iter().map(|(name, how)| (*name, how.as_ref().copied().map_err(String::as_str)))
     }
 
-    /// What the verifier did for each program.
+    /// Returns the verifier's figures for each program.
     pub fn verified(&self) -> &[Verified] {
         &self.verified
     }
@@ -153,7 +153,7 @@ impl Facility {
         Ok(running)
     }
 
-    /// What has been counted of a processor's events, in all runs.
+    /// Returns the counters of a processor's events, in all runs.
     ///
     /// # Errors
     /// If the kernel does not hand it over.
@@ -179,7 +179,7 @@ pub struct FacilityRun<'a> {
 }
 
 impl FacilityRun<'_> {
-    /// What has been counted of a processor's events in this run.
+    /// Returns the counters of a processor's events in this run.
     ///
     /// # Errors
     /// If the kernel does not hand it over.

@@ -36,12 +36,12 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
-/// What is attached, and at which tracepoints.
+/// The programs that are attached, and their tracepoints.
 #[derive(Debug)]
 pub(crate) struct AttachedAll {
     /// Each tracepoint that was tried.
     pub(crate) tried: Vec<Attached>,
-    /// What the verifier did.
+    /// The verifier's figures.
     pub(crate) verified: Vec<Verified>,
     /// Detached when they are dropped.
     pub(crate) links: Vec<BtfTracePointLink>,
@@ -119,7 +119,7 @@ pub(crate) fn call_on_each(
 /// their processor.
 pub(crate) const PROBE: (u32, u32) = (5, 8);
 pub(crate) const TIMERS: (u32, u32) = (6, 7);
-/// What sets processors up, in each object with timers.
+/// The program that sets processors up, in each object with timers.
 pub(crate) const INIT: &str = "st_init_cpu";
 /// System calls on a processor until it is set up.
 const ATTEMPTS: usize = 100;

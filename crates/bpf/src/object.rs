@@ -15,7 +15,7 @@ pub(crate) struct Object {
     processors: u32,
 }
 
-/// What the verifier did for a program.
+/// The verifier's figures for a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verified {
     /// The name of the program.
@@ -70,7 +70,7 @@ impl Object {
         program.try_into().map_err(|error| refused(name, &error))
     }
 
-    /// The map `name`.
+    /// Opens the map `name`.
     pub(crate) fn map<V: Pod>(&self, name: &str) -> Result<Array<&MapData, V>, Error> {
         let map = self.bpf.map(name).ok_or_else(|| missing(name))?;
         Array::try_from(map).map_err(map_error)

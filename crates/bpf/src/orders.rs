@@ -12,7 +12,7 @@ use crate::Error;
 use crate::load::{self, INIT};
 use crate::object::Object;
 
-/// What the events of a run do.
+/// The settings of a run's events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Events {
     /// An event is due so long after it fired last; zero: at every trigger state.
@@ -21,9 +21,9 @@ pub struct Events {
     pub slack: Option<Duration>,
     /// Events of each processor, at most 63; zero: only the gate.
     pub count: u32,
-    /// Which processors have them; `None`: all.
+    /// The processors that have them; `None`: all.
     pub processors: Option<Vec<u32>>,
-    /// Whether a handler touches fifty cache lines, of four pages in turn.
+    /// Has a handler touch fifty cache lines, of four pages in turn.
     pub touches: bool,
 }
 

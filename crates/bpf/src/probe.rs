@@ -28,18 +28,18 @@ const CHUNK: usize = 512;
 pub struct Probe {
     object: Object,
     attached: AttachedAll,
-    /// Of each processor, its place among those that are measured, from 1; zero: it is not.
+    /// The place of each processor among those that are measured, from 1; zero: it is not.
     places: Vec<u32>,
     chunks: u32,
 }
 
-/// What a [`Probe`] looks at.
+/// The settings of a [`Probe`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProbeConfig {
     /// Trigger states of these kinds.
     pub sources: Vec<Source>,
-    /// How many intervals are kept one by one, of all processors together, before only counting goes on: 4 bytes each, at most
-    /// 64 million.
+    /// The number of intervals that are kept one by one, of all processors together, before only counting goes on: 4
+    /// bytes each, at most 64 million.
     pub samples: u32,
     /// The processors; `None`: all.
     pub processors: Option<Vec<u32>>,
@@ -108,12 +108,12 @@ impl Probe {
         self.attached.tried.iter().map(|(name, how)| (*name, how.as_ref().copied().map_err(String::as_str)))
     }
 
-    /// What the verifier did for each program.
+    /// Returns the verifier's figures for each program.
     pub fn verified(&self) -> &[Verified] {
         &self.attached.verified
     }
 
-    /// What has been counted so far. Some microseconds for each source and processor.
+    /// Returns the counts so far. Takes some microseconds for each source and processor.
     ///
     /// # Errors
     /// If the kernel does not hand it over.
@@ -132,7 +132,7 @@ impl Probe {
         Ok(Intervals { processors })
     }
 
-    /// Whether something marks this source: one of its tracepoints is attached to.
+    /// Returns whether something marks this source: one of its tracepoints is attached to.
     pub fn has(&self, source: Source) -> bool {
         let of_it = |name: &str| source.tracepoints().contains(&name);
         self.attached.tried.iter().any(|(name, how)| how.is_ok() && of_it(name))
@@ -167,15 +167,15 @@ impl Probe {
 /// Intervals that were counted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counted {
-    /// How many intervals were counted.
+    /// The number of intervals.
     pub count: u64,
     /// Their sum in nanoseconds.
     pub sum_ns: u64,
     /// The longest, in nanoseconds.
     pub max_ns: u64,
-    /// How many took longer than 100 µs.
+    /// The number of intervals longer than 100 µs.
     pub over_100us: u64,
-    /// How many took longer than 150 µs.
+    /// The number of intervals longer than 150 µs.
     pub over_150us: u64,
     buckets: Vec<u64>,
 }
@@ -197,7 +197,7 @@ impl Counted {
         self.buckets.iter_mut().zip(&other.buckets).for_each(|(mine, theirs)| *mine += theirs);
     }
 
-    /// What was counted since `before`; the longest is the longest of all.
+    /// Returns the counts since `before`; the longest is the longest of all.
     #[must_use]
     pub fn since(&self, before: &Counted) -> Counted {
         let then = |at: usize| before.buckets.get(at).copied().unwrap_or(0);
@@ -244,7 +244,7 @@ fn middle(bucket: usize) -> u64 {
     (1 << octave) + part * width + width / 2
 }
 
-/// What a processor has passed.
+/// The intervals of one processor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcessorIntervals {
     /// The number of the processor.
@@ -274,7 +274,7 @@ impl ProcessorIntervals {
         self.idle.add(&next.idle);
     }
 
-    /// What was counted since `before`.
+    /// Returns the counts since `before`.
     #[must_use]
     pub fn since(&self, before: &ProcessorIntervals) -> ProcessorIntervals {
         let by_source = self.by_source.iter().zip(&before.by_source);
@@ -286,7 +286,7 @@ impl ProcessorIntervals {
     }
 }
 
-/// What all processors have passed.
+/// The intervals of all processors.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Intervals {
     /// The intervals of each processor that may exist.
@@ -294,7 +294,7 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    /// What was counted since `before`, and all if that is empty.
+    /// Returns the counts since `before`, and all if that is empty.
     #[must_use]
     pub fn since(&self, before: &Intervals) -> Intervals {
         if before.processors.is_empty() {

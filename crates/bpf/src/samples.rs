@@ -12,7 +12,7 @@ use crate::Source;
 pub struct Sample {
     /// Its length in nanoseconds; longer ones than 134 ms are given as that.
     pub gap_ns: u32,
-    /// What ended it; `None`: the processor was idle in it.
+    /// The source that ended it; `None`: the processor was idle in it.
     pub ended_by: Option<Source>,
 }
 

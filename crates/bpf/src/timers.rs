@@ -27,19 +27,19 @@ pub struct Timers {
     runs: u64,
 }
 
-/// What has been counted of a processor's timer.
+/// Counters of a processor's timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TimerStats {
     /// Times that it went off: interrupts.
     pub fired: u64,
     /// The sum of its lateness, in nanoseconds.
     pub late_sum_ns: u64,
-    /// The greatest lateness.
+    /// The greatest lateness, in nanoseconds.
     pub late_max_ns: u64,
 }
 
 impl TimerStats {
-    /// What was counted since `before`; the greatest lateness is that of all.
+    /// Returns the counts since `before`; the greatest lateness is that of all.
     #[must_use]
     pub fn since(&self, before: &TimerStats) -> TimerStats {
         TimerStats {
@@ -63,7 +63,7 @@ impl Timers {
         Ok(Timers { object, verified, runs: 0 })
     }
 
-    /// What the verifier did for the program.
+    /// Returns the verifier's figures for the program.
     pub fn verified(&self) -> &Verified {
         &self.verified
     }
@@ -84,7 +84,7 @@ impl Timers {
         Ok(running)
     }
 
-    /// What has been counted of a processor's timer, in all runs.
+    /// Returns the counters of a processor's timer, in all runs.
     ///
     /// # Errors
     /// If the kernel does not hand it over.
@@ -103,7 +103,7 @@ pub struct TimersRun<'a> {
 }
 
 impl TimersRun<'_> {
-    /// What has been counted of a processor's timer, in all runs.
+    /// Returns the counters of a processor's timer, in all runs.
     ///
     /// # Errors
     /// If the kernel does not hand it over.

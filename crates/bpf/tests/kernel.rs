@@ -12,7 +12,7 @@ use softtimers_bpf::{
     Batches, Error, Events, Facility, FlushedBy, Probe, ProbeConfig, Source, Timers, Verified,
 };
 
-/// Whether it may run here; else says why it does not.
+/// Returns the started program if it may run here; else says why it does not.
 fn possible<T>(started: Result<T, Error>) -> Option<T> {
     match started {
         Ok(started) => Some(started),
@@ -209,8 +209,8 @@ fn by_the_kernel(source: Source) -> u64 {
     }
 }
 
-/// What was counted between two looks lies between what the kernel counted inside of them and outside, but for what
-/// was under way on a processor at that moment, and the first of each, which begins its first interval.
+/// The counts between two readings lie between those of the kernel inside of them and outside, but for what was under
+/// way on a processor at that moment, and the first of each, which begins its first interval.
 #[test]
 fn intervals_agree_with_the_kernels_own_counters() {
     let sources = [Source::SoftInterrupt, Source::Switch];

@@ -18,7 +18,7 @@ use softtimers_capi::object::{Kind, Object};
 
 const ROUNDS: usize = 41;
 const OPERATIONS: u32 = 20_000;
-/// What the issue allows.
+/// The most that the border may cost, in nanoseconds.
 const MOST_MORE_NS: f64 = 8.0;
 
 fn main() {

@@ -84,15 +84,15 @@ typedef struct softtimers_wan softtimers_wan;
 typedef void (*softtimers_function)(void *argument);
 
 /**
- * What is due: a function and its argument. The function may be NULL where the argument says enough.
+ * A due call: a function and its argument. The function may be NULL where the argument says enough.
  */
 typedef struct softtimers_call {
     /**
-     * The function.
+     * The function to call.
      */
     softtimers_function function;
     /**
-     * Its argument.
+     * The argument to call it with.
      */
     void *argument;
 } softtimers_call;
@@ -204,7 +204,7 @@ int softtimers_lives(void *object, uint64_t life);
 #define SOFTTIMERS_BACKUP 6
 
 /**
- * How a set of timers is made. Zeros are the defaults.
+ * The settings of a set of timers. Zeros are the defaults.
  */
 typedef struct softtimers_config {
     /**
@@ -222,7 +222,7 @@ typedef struct softtimers_config {
  */
 typedef struct softtimers_fired {
     /**
-     * What was scheduled.
+     * The call that was scheduled.
      */
     softtimers_call call;
     /**
@@ -244,27 +244,27 @@ typedef struct softtimers_fired {
  */
 typedef struct softtimers_stats {
     /**
-     * Events scheduled.
+     * Events that were scheduled.
      */
     uint64_t scheduled;
     /**
-     * Events handed out.
+     * Events that were handed out.
      */
     uint64_t fired;
     /**
-     * Events cancelled.
+     * Events that were cancelled.
      */
     uint64_t cancelled;
     /**
-     * Events moved.
+     * Events that were moved.
      */
     uint64_t rearmed;
     /**
-     * Trigger states reached.
+     * Trigger states that were reached.
      */
     uint64_t triggers;
     /**
-     * Events waiting.
+     * Events that are waiting.
      */
     uint64_t pending;
 } softtimers_stats;
@@ -336,8 +336,7 @@ int softtimers_timers_reschedule_at(softtimers_timers *timers,
 int softtimers_timers_cancel(softtimers_timers *timers, uint64_t handle, softtimers_call *call);
 
 /**
- * Whether an event is pending: 1 or 0. 0 also for a handle that names nothing.
- * Thread: its own.
+ * Tells whether an event is pending: 1 or 0. 0 also for a handle that names nothing. Thread: its own.
  */
 int softtimers_timers_is_pending(softtimers_timers *timers, uint64_t handle);
 
@@ -403,7 +402,7 @@ int softtimers_timers_lateness(softtimers_timers *timers, softtimers_histogram *
  */
 
 /**
- * What a backup has cost so far.
+ * The cost of a backup so far.
  */
 typedef struct softtimers_backup_stats {
     /**
@@ -411,11 +410,11 @@ typedef struct softtimers_backup_stats {
      */
     uint64_t asked;
     /**
-     * Of those, the ones with a system call to set the timer.
+     * Calls among those with a system call to set the timer.
      */
     uint64_t set;
     /**
-     * Of those, the ones with a system call to clear it.
+     * Calls among those with a system call to clear it.
      */
     uint64_t cleared;
     /**
@@ -506,7 +505,7 @@ int softtimers_backup_stats_of(softtimers_backup *backup, struct softtimers_back
 #define SOFTTIMERS_PACE_RELATIVE 3
 
 /**
- * How a flow is paced. Exactly one of the first three is not zero; zeros of the others are the defaults.
+ * The pace of a flow. Exactly one of the first three is not zero; zeros of the others are the defaults.
  */
 typedef struct softtimers_pace_config {
     /**
@@ -514,7 +513,7 @@ typedef struct softtimers_pace_config {
      */
     uint64_t interval_ns;
     /**
-     * Packets a second.
+     * The packets of each second.
      */
     uint64_t packets_per_second;
     /**
@@ -617,7 +616,7 @@ typedef struct softtimers_departure {
      */
     uint64_t flow;
     /**
-     * What was enqueued.
+     * The packet that was enqueued.
      */
     uint64_t packet;
     /**
@@ -625,15 +624,15 @@ typedef struct softtimers_departure {
      */
     uint64_t place;
     /**
-     * How much later than that it leaves.
+     * The time by which it leaves later than that, in nanoseconds.
      */
     uint64_t lateness_ns;
     /**
-     * Its length.
+     * The length of the packet.
      */
     uint32_t bytes;
     /**
-     * Zero.
+     * Always zero.
      */
     uint32_t reserved;
 } softtimers_departure;
@@ -739,7 +738,7 @@ size_t softtimers_flows_len(softtimers_flows *flows);
 #define SOFTTIMERS_POLICY_INTERRUPTS 3
 
 /**
- * All the time.
+ * Polls all the time.
  */
 #define SOFTTIMERS_POLICY_BUSY_WAIT 4
 
@@ -997,11 +996,11 @@ double softtimers_histogram_share_above(softtimers_histogram *histogram, uint64_
  */
 
 /**
- * What a set of callouts has done so far.
+ * Counters of a set of callouts.
  */
 typedef struct softtimers_callout_stats {
     /**
-     * Ticks.
+     * Ticks that have passed.
      */
     uint64_t ticks;
     /**
@@ -1009,7 +1008,7 @@ typedef struct softtimers_callout_stats {
      */
     uint64_t raised;
     /**
-     * Calls handed out.
+     * Calls that were handed out.
      */
     uint64_t called;
     /**
@@ -1021,11 +1020,11 @@ typedef struct softtimers_callout_stats {
      */
     uint64_t most_lag;
     /**
-     * Callouts set.
+     * Callouts that are set.
      */
     uint64_t pending;
     /**
-     * Of those, the ones set without a handle.
+     * Callouts among those that were set without a handle.
      */
     uint64_t hashed;
 } softtimers_callout_stats;
@@ -1129,12 +1128,12 @@ int softtimers_callouts_stats(softtimers_callouts *callouts, struct softtimers_c
  */
 
 /**
- * How many timers a set may have where 0 is asked for.
+ * The most timers of a set for which 0 is asked.
  */
 #define SOFTTIMERS_ITIMERS_DEFAULT_MOST 65536
 
 /**
- * What an interval timer is set to.
+ * The setting of an interval timer.
  */
 typedef struct softtimers_setting {
     /**
@@ -1156,11 +1155,11 @@ typedef struct softtimers_expired {
      */
     uint64_t handle;
     /**
-     * Its label.
+     * The label of the timer.
      */
     uint64_t label;
     /**
-     * When it expired.
+     * The time at which it expired.
      */
     uint64_t at;
     /**
@@ -1168,7 +1167,7 @@ typedef struct softtimers_expired {
      */
     uint32_t runs;
     /**
-     * Zero.
+     * Always zero.
      */
     uint32_t reserved;
 } softtimers_expired;
@@ -1234,9 +1233,8 @@ int softtimers_itimer_reset(softtimers_itimers *itimers,
 int softtimers_itimer_cancel(softtimers_itimers *itimers, uint64_t handle, struct softtimers_setting *last);
 
 /**
- * What a timer is set to.
- * -EINVAL: no `setting`, or a handle that names nothing; then `setting` is left as it is.
- * Thread: its own.
+ * Tells the setting of a timer. -EINVAL: no `setting`, or a handle that names nothing; then `setting` is left as it
+ * is. Thread: its own.
  */
 int softtimers_itimer_query(softtimers_itimers *itimers, uint64_t handle, struct softtimers_setting *setting);
 
@@ -1316,7 +1314,7 @@ typedef struct softtimers_path {
      */
     uint64_t bits_per_second;
     /**
-     * What may wait for it: one of the three is not zero, or all are, for 1,000 packets.
+     * The limit of the queue in packets: one of the three limits is not zero, or all are, for 1,000 packets.
      */
     uint32_t queue_packets;
     /**
@@ -1324,19 +1322,19 @@ typedef struct softtimers_path {
      */
     uint32_t overhead;
     /**
-     * What may wait, in bytes.
+     * The limit of the queue in bytes.
      */
     uint64_t queue_bytes;
     /**
-     * What may wait, in time.
+     * The limit of the queue in time.
      */
     uint64_t queue_ns;
     /**
-     * How long a packet is under way behind the link.
+     * The delay of a packet behind the link.
      */
     uint64_t delay_ns;
     /**
-     * How much earlier or later that is, at most the delay; packets stay in order.
+     * The time by which the delay varies either way, at most the delay; packets stay in order.
      */
     uint64_t jitter_ns;
     /**
@@ -1352,7 +1350,7 @@ typedef struct softtimers_path {
      */
     uint32_t corrupt_ppb;
     /**
-     * To be zero.
+     * Must be zero.
      */
     uint32_t reserved;
 } softtimers_path;
@@ -1362,7 +1360,7 @@ typedef struct softtimers_path {
  */
 typedef struct softtimers_delivery {
     /**
-     * What was offered.
+     * The packet that was offered.
      */
     uint64_t packet;
     /**
@@ -1370,7 +1368,7 @@ typedef struct softtimers_delivery {
      */
     uint64_t offered;
     /**
-     * When it arrives.
+     * The time at which it arrives.
      */
     uint64_t due;
     /**
@@ -1378,7 +1376,7 @@ typedef struct softtimers_delivery {
      */
     uint64_t flipped;
     /**
-     * Its length.
+     * The length of the packet.
      */
     uint32_t bytes;
     /**
@@ -1390,13 +1388,13 @@ typedef struct softtimers_delivery {
      */
     uint32_t copy;
     /**
-     * Zero.
+     * Always zero.
      */
     uint32_t reserved;
 } softtimers_delivery;
 
 /**
- * What became of all packets of one direction.
+ * The fates of all packets of one direction.
  */
 typedef struct softtimers_wan_counters {
     /**
@@ -1424,7 +1422,7 @@ typedef struct softtimers_wan_counters {
      */
     uint64_t lost;
     /**
-     * Under way.
+     * Packets that are under way.
      */
     uint64_t held;
 } softtimers_wan_counters;
@@ -1467,9 +1465,7 @@ uint64_t softtimers_wan_poll_at(softtimers_wan *wan);
 int softtimers_wan_pop_due(softtimers_wan *wan, uint64_t now, struct softtimers_delivery *delivery);
 
 /**
- * What became of the packets of one direction.
- * -EINVAL: no such way, or no `counters`.
- * Thread: its own.
+ * Counts the packets of one direction. -EINVAL: no such way, or no `counters`. Thread: its own.
  */
 int softtimers_wan_count(softtimers_wan *wan, uint32_t way, struct softtimers_wan_counters *counters);
 

@@ -141,7 +141,7 @@ impl AnyObject {
         head.life()
     }
 
-    /// Whether it still lives this life.
+    /// Says whether it still lives this life.
     #[inline]
     pub(crate) fn lives(object: Option<&Self>, life: u64) -> bool {
         object.is_some_and(|object| object.head.life() == life)

@@ -15,7 +15,7 @@ use crate::border::{
 };
 use crate::object::{InOut, Kind, Object};
 
-/// Interprets `bytes`.
+/// Interprets `bytes` as calls.
 ///
 /// # Panics
 /// If the library does what it must not.
@@ -62,7 +62,7 @@ impl<T: Kind> Drop for Held<T> {
 struct Calls<'a> {
     bytes: &'a [u8],
     now: u64,
-    /// Of each set of timers, what is pending, and when it is due at the earliest.
+    /// The pending events of each set of timers, and the earliest time at which each is due.
     pending: [HashMap<u64, u64>; 2],
     /// Handles of everything that was, of all objects.
     dead: Vec<u64>,

@@ -64,7 +64,7 @@ fn structs_are_laid_out_as_the_header_says() {
     compile(compiler, WARNINGS.into_iter().chain(["-std=c99", "-fsyntax-only", file.to_str().unwrap()]));
 }
 
-/// Whether C programs here call it, or the header does for them.
+/// C programs here call every function, or the header does for them.
 #[test]
 fn every_function_is_called_from_c() {
     let header = std::fs::read_to_string(here().join("include/softtimers.h")).unwrap();

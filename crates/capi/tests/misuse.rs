@@ -16,7 +16,7 @@ struct Function {
 }
 
 impl Function {
-    /// Where it takes objects, and of which kinds; `None` for any kind.
+    /// The parameters at which it takes objects, with their kinds; `None` for any kind.
     fn objects(&self) -> impl Iterator<Item = (usize, Option<&str>)> {
         self.arguments.iter().enumerate().filter_map(|(at, argument)| {
             let kind = argument.strip_suffix(" *")?;
@@ -73,7 +73,7 @@ fn functions() -> Vec<Function> {
     functions
 }
 
-/// What an object is instead.
+/// The things that an object may be instead.
 const CASES: [&str; 5] = ["null", "freed", "other", "memory", "thread"];
 
 /// The kinds of object, and how one is made.
@@ -243,7 +243,7 @@ fn every_function_looks_at_its_object_first() {
     check(compiler, &[]);
 }
 
-/// What looks at a freed object reads no freed memory, and what looks at another's no torn one.
+/// A check of a freed object reads no freed memory, and a check of another's no torn one.
 #[test]
 fn what_looks_does_nothing_undefined_itself() {
     let sanitizers = sanitizers();

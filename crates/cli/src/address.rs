@@ -130,7 +130,7 @@ pub(crate) fn bind_failure(address: SocketAddr, error: &io::Error) -> Failure {
     }
 }
 
-/// Whether an address can be reached from this machine only.
+/// Says whether an address can be reached from this machine only.
 pub(crate) fn is_local(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }

@@ -65,7 +65,6 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// The subcommands.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Send UDP datagrams at an even rate or in a pattern

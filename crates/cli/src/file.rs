@@ -31,7 +31,7 @@ pub(crate) fn quoted<T: fmt::Display>(content: T) -> Quoted<T> {
     Quoted(content)
 }
 
-/// See [`quoted`].
+/// A value as [`quoted`] returns it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quoted<T>(T);
 
@@ -158,7 +158,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Whether it has a length, and keeps what is written: no pipe, no device.
+    /// Says whether it has a length, and keeps what is written: no pipe, no device.
     pub(crate) fn is_regular(&self) -> bool {
         self.file.metadata().is_ok_and(|metadata| metadata.is_file())
     }
@@ -257,7 +257,7 @@ fn make_private(file: &File) -> io::Result<()> {
     }
 }
 
-/// What the system tells the caller of a path.
+/// Returns what the system tells the caller of a path.
 fn looked_at(
     path: &Path,
     look: impl FnOnce(&Path) -> io::Result<fs::Metadata> + Send,
@@ -265,7 +265,7 @@ fn looked_at(
     as_caller(|| look(path)).ok()
 }
 
-/// How often a FIFO is asked for a reader: the kernel tells nobody that one has come.
+/// The period in which a FIFO is asked for a reader: the kernel tells nobody that one has come.
 const RETRY: Duration = Duration::from_millis(20);
 /// For the owner alone.
 const PRIVATE: u32 = 0o600;

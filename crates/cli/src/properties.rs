@@ -26,14 +26,14 @@ pub fn run(name: &str, input: &[u8]) {
     body(input);
 }
 
-/// What is no text does not reach a reader of text: `str` has refused it.
+/// Input that is no text does not reach a reader of text: `str` has refused it.
 fn text(input: &[u8], body: fn(&str)) {
     if let Ok(text) = std::str::from_utf8(input) {
         body(text);
     }
 }
 
-/// What a corpus is tried with.
+/// The property that a corpus is tried with.
 type Body = fn(&[u8]);
 
 /// By the corpora that they read.
@@ -138,9 +138,9 @@ pub fn saved_run(script: &[u8]) {
     crate::report::any_run((*source).into(), &String::from_utf8_lossy(run));
 }
 
-/// What `capture` writes of any frames is read as what they were, by a reader that shares nothing with it, and so is what
-/// is left of a file that could be written only in part. The first two bytes of `script` say how much of it could. Two
-/// more readers, which are programs, read files of the same making in the command's tests.
+/// Checks that frames which `capture` writes are read as what they were, by a reader that shares nothing with it, and
+/// so is the rest of a file that could be written only in part. The first two bytes of `script` say how much of it
+/// could. Two more readers, which are programs, read files of the same making in the command's tests.
 pub fn captured(script: &[u8]) {
     let (cut, frames) = script.split_at(script.len().min(2));
     let (file, expected) = capture_of(frames);

@@ -32,18 +32,18 @@ use privileges::{Needs, Rights, Sandbox};
 use progress::Progress;
 use stream::Stream;
 
-/// What a command adds to the run that all of them share.
+/// The part of a run that is the command's own.
 pub(crate) trait Command {
     /// The `config` object: the configuration in effect, defaults filled in.
     type Config: Serialize;
-    /// The findings.
+    /// The report of its findings.
     type Report: Report;
-    /// Whose use of the CPUs makes the figures prove nothing.
+    /// The CPUs whose use by others makes the figures prove nothing.
     const DISTURBED_BY: Disturbance;
-    /// What becomes of the rights that the process began with.
+    /// The fate of the rights that the process began with.
     const RIGHTS: Rights = Rights::Unneeded;
 
-    /// How to print the report.
+    /// Returns the ways to print the report.
     fn output(&self) -> &Output;
 
     /// Returns the configuration; asked once before the run, and again for the report.
@@ -72,7 +72,7 @@ pub(crate) trait Command {
     }
 }
 
-/// Whose use of the CPUs during a run makes its figures prove nothing.
+/// The CPUs whose use by others during a run makes its figures prove nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Disturbance {
     /// The host's, and other programs'.
@@ -85,16 +85,16 @@ pub(crate) enum Disturbance {
     Unwatched,
 }
 
-/// What a command has found.
+/// The findings of a command.
 #[derive(Debug)]
 pub(crate) struct Outcome<R> {
     /// The findings, up to where the run broke off if it did.
     pub(crate) report: R,
-    /// What did not work as asked and what was done instead, one sentence each.
+    /// The fallbacks: each says in a sentence what did not work as asked, and what was done instead.
     pub(crate) fallbacks: Vec<String>,
     /// Why the figures prove nothing, beside what others used of the machine.
     pub(crate) inconclusive: Option<String>,
-    /// What broke the run off. The report is printed nevertheless.
+    /// The failure that broke the run off. The report is printed nevertheless.
     pub(crate) broke_off: Option<Failure>,
 }
 
@@ -170,9 +170,9 @@ pub(crate) struct Run<'a> {
     background: RefCell<Option<BackgroundLoad>>,
     /// Known once the run is over.
     interference: Cell<Option<Interference>>,
-    /// What ends the stream, if there is one.
+    /// Ends the stream, if there is one.
     stream: RefCell<Option<Finish>>,
-    /// What holds since privileges were given up.
+    /// The restrictions that hold since privileges were given up.
     sandbox: OnceCell<Sandbox>,
 }
 
@@ -237,7 +237,7 @@ impl Run<'_> {
         Object { sandbox: self.sandbox.get(), ..object(self.machine, self.seed, config, report) }
     }
 
-    /// Whether a line a second is printed.
+    /// Says whether a line a second is printed.
     pub(crate) fn streams(&self) -> bool {
         self.output.stream
     }

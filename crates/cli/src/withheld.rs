@@ -10,13 +10,13 @@ use crate::run::table::Table;
 /// Answers that were kept back from clients who may be somebody else's address, by why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Withheld {
-    /// All of them.
+    /// All answers that were withheld.
     #[serde(rename = "withheld")]
     pub(crate) answers: u64,
     /// Those beyond three times the bytes, or the datagrams, that the client had sent.
     #[serde(rename = "withheld_budget")]
     pub(crate) budget: u64,
-    /// Those beyond --answers-per-prefix.
+    /// Answers beyond --answers-per-prefix.
     #[serde(rename = "withheld_rate")]
     pub(crate) rate: u64,
     /// Bytes of payload in all of them.

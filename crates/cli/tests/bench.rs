@@ -24,7 +24,8 @@ fn points_of(report: &Value) -> &Vec<Value> {
     report["points"].as_array().expect("points")
 }
 
-/// What was sent came or ran over the receive buffer; what came was delivered or dropped at one of three places.
+/// The datagrams sent came or ran over the receive buffer; those that came were delivered or dropped at one of three
+/// places.
 fn adds_up(point: &Value) {
     let [received, delivered] = ["/received", "/delivered"].map(|key| count(point, key));
     let [ring, rule, queue, output] =

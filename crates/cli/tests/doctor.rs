@@ -104,8 +104,7 @@ fn agrees(verdict: &str, cells: &[Value]) {
     }
 }
 
-/// What people see: every method by name, its gaps drawn, within 100 columns; nothing on stderr, which
-/// is no terminal here.
+/// People see every method by name, its gaps drawn, within 100 columns; nothing on stderr, which is no terminal here.
 #[test]
 fn the_table_fits_and_shows_every_method() {
     let mut command = command("doctor --duration 100ms --idle-interval 200us");

@@ -14,7 +14,7 @@ use common::{command, refusal, run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
-/// What of the report is looked at.
+/// The keys of the report that are checked.
 #[derive(Deserialize, Debug)]
 struct EchoReport {
     replies: u64,

@@ -11,9 +11,9 @@ use std::process::{Command, Output, Stdio};
 
 use common::{command, refusal, skipped, stderr};
 
-/// Who calls sudo in these tests.
+/// The user who calls sudo in these tests.
 const CALLER: u32 = 12_345;
-/// What is in files that are not theirs, and is no rule, program, recording or part of a sweep.
+/// The content of files that are not theirs, which is no rule, program, recording or part of a sweep.
 const SECRET: &str = "hunter2 hunter3,hunter4\nhunter5\n";
 
 /// A directory that everybody may look into: `theirs/` is the caller's, `roots/` is root's.
@@ -67,7 +67,7 @@ fn refused(command: &mut Command) -> String {
     refusal(&command.output().unwrap(), 2)
 }
 
-/// What a capture of nothing much comes to; `None` where no interface can be opened.
+/// The output of a capture of nothing much; `None` where no interface can be opened.
 fn captured(command: &mut Command) -> Option<Output> {
     let output = command.output().unwrap();
     if output.status.code() == Some(77) {

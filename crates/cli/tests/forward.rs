@@ -64,7 +64,7 @@ impl Relay {
     }
 }
 
-/// What was accepted is what was delivered and what was dropped, by where.
+/// The accepted datagrams are those delivered and those dropped, by where.
 fn adds_up(report: &Value) {
     let count = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64).unwrap();
     let dropped = ["ring", "rule", "queue", "output"].map(|stage| count(&format!("/dropped/{stage}")));
@@ -272,7 +272,7 @@ fn a_reload_loses_nothing() {
     assert_eq!((&report["in"], &report["rules"]["reloaded"]), (&report["out"], &3.into()), "{report}");
 }
 
-/// Of as many rules as some have, each is held against, and a few that change are taken up while it relays.
+/// A datagram is held against each of as many rules as some have, and a few that change are taken up while it relays.
 #[test]
 fn ten_thousand_rules_are_relayed_by_and_reloaded() {
     let server = socket();

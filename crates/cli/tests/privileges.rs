@@ -15,9 +15,9 @@ use common::{skipped, stderr, watch};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 
-/// Who calls sudo here; the system knows no such user.
+/// The user who calls sudo here; the system knows no such user.
 const CALLER: &str = "12345";
-/// A minute.
+/// The checks of a minute.
 const LOOKS: u32 = 12_000;
 
 /// The lines of `/proc/PID/task/*/status`, by name.
@@ -86,7 +86,7 @@ fn here(words: &str) -> Command {
     command
 }
 
-/// Whether there are rights to give up, and nobody has taken some before.
+/// Says whether there are rights to give up, and nobody has taken some before.
 fn is_root() -> bool {
     let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let has = |line: &str| own.lines().any(|other| other == line);

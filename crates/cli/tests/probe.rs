@@ -121,7 +121,7 @@ fn numbers(how: &str) -> Vec<u64> {
     how.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
-/// Whether this process has all of these capabilities, and no sandbox between it and the kernel.
+/// Says whether this process has all of these capabilities, and no sandbox between it and the kernel.
 fn may(needed: CapabilitySet) -> bool {
     is_free() && capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
@@ -145,7 +145,7 @@ fn excused(name: &str, allowed: bool, how: &str) {
     skipped(&format!("{name}: {how}"));
 }
 
-/// What a program on a tracepoint takes.
+/// The capabilities that a program on a tracepoint takes.
 const TRACING: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
 
 /// Soft timers §3: the end of an exception is a trigger state, one for each fresh page at least.

@@ -163,7 +163,7 @@ fn the_seconds_of_a_stream_add_up() {
     assert!(variation(&last["total"]) <= variation(&report), "{last} {report}");
 }
 
-/// Whether datagrams are in the receive buffer of the socket with this address of 127.0.0.1.
+/// Says whether datagrams are in the receive buffer of the socket with this address of 127.0.0.1.
 fn is_waiting(address: SocketAddr) -> bool {
     let sockets = std::fs::read_to_string("/proc/net/udp").unwrap();
     let ours = format!("{:08X}:{:04X}", u32::from_ne_bytes([127, 0, 0, 1]), address.port());

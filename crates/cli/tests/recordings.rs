@@ -83,7 +83,7 @@ fn sections_follow_each_other() {
     assert_eq!(packets(&read)[3], (59_876_543_211, 9000));
 }
 
-/// What counts is how long a packet was, not how much of it was kept; and its headers come off.
+/// The length of a packet counts, and not how much of it was kept; and its headers come off.
 #[test]
 fn the_original_length_counts() {
     let cut = captures::pcap(LITTLE, false, 64, &WRITTEN);

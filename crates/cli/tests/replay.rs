@@ -54,8 +54,8 @@ fn pair(file: &str, flags: &str) -> (Value, Value) {
     common::pair_of(&format!("replay {file}"), &format!("--catch-up all {flags}"))
 }
 
-/// What the datagrams of a run say and are: their places from the first one on, and their lengths. They wait
-/// in the socket's buffer, which has room for these.
+/// The datagrams of a run: their places from the first one on, and their lengths. They wait in the socket's buffer,
+/// which has room for these.
 fn places(file: &str, flags: &str, count: usize) -> (Vec<(Duration, usize)>, Value) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -198,7 +198,7 @@ fn a_pipe_is_a_file() {
     assert_eq!((&sent["recording"]["packets"], &sent["recording"]["format"]), (&80.into(), &"pcapng".into()));
 }
 
-/// What is not sent as it was recorded is said: to scripts and to people.
+/// A change to the recording is told: to scripts and to people.
 #[test]
 fn changes_are_told() {
     let file = Recording::of("changes.csv", b"0,20\n5,70000\n4,100\n");

@@ -9,7 +9,7 @@ use std::process::Command;
 use common::skipped;
 
 const UNITS: [&str; 2] = ["softtimers-forward.service", "softtimers-wan.service"];
-/// Where a unit expects the command.
+/// The path where a unit expects the command.
 const INSTALLED: &str = "/usr/local/bin/softtimers";
 
 fn unit(name: &str) -> String {
@@ -41,7 +41,7 @@ fn units_start_again_what_broke_off_and_nothing_else() {
     }
 }
 
-/// Of systemd.exec(5): what a later line names is allowed, also where an earlier one forbids it.
+/// systemd.exec(5) allows what a later line names, also where an earlier one forbids it.
 #[test]
 fn units_may_give_their_rights_up() {
     for name in UNITS {

@@ -31,7 +31,7 @@ fn here(words: &str) -> Command {
     command("default", &format!("{} {words}", env!("CARGO_BIN_EXE_softtimers")))
 }
 
-/// Whether `env` can do that; else these tests cannot.
+/// Says whether `env` can do that; else these tests cannot.
 fn knows_signals() -> bool {
     let known = command("default", "true").output().is_ok_and(|output| output.status.success());
     if !known {

@@ -270,7 +270,7 @@ fn a_file_of_rows_is_not_overwritten_by_accident() {
     fs::remove_file(file).unwrap();
 }
 
-/// What no run would use is no setting, even where it is the default.
+/// A parameter that no run would use is refused, even where it is the default.
 #[test]
 fn parameters_that_would_change_nothing_are_refused() {
     for (words, message) in [
@@ -419,7 +419,7 @@ fn a_recording_that_is_wrong_is_refused_with_byte_and_line() {
     assert!(refused.contains("t-max 10ms is shorter than t-min 20ms"), "{refused}");
 }
 
-/// What one run says of itself; how long its phases took is the machine's affair.
+/// One run tells of itself; how long its phases took is the machine's affair.
 #[test]
 fn noise_is_measured_explained_and_drawn_for_jobs() {
     let words = "noise --phases 300 --phase 200us --threshold 1.1 --nodes 1,10,100 --json";

@@ -13,7 +13,7 @@ use common::{command, refusal, run, skipped};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// How both relays are asked for.
+/// The two relays, as they are asked for.
 const RELAYS: [&str; 2] = ["wan --listen", "forward --udp"];
 
 /// A relay that runs.
@@ -56,7 +56,7 @@ impl Relay {
         (text, rest)
     }
 
-    /// Of a run with --json: the counts of clients.
+    /// The counts of clients of a run with --json.
     fn clients(self) -> Value {
         let (text, _) = self.finish();
         let report: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
@@ -99,7 +99,7 @@ fn outside() -> Option<IpAddr> {
     ip
 }
 
-/// What the upstream sends for each packet: 12,000 bytes in long answers, and a short one.
+/// The upstream sends for each packet 12,000 bytes in long answers, and a short one.
 fn amplify(server: &UdpSocket, to: SocketAddr) {
     for bytes in [1_200; 10].into_iter().chain([32]) {
         server.send_to(&vec![2; bytes], to).unwrap();
@@ -314,7 +314,7 @@ fn clients_are_served_through_a_flood_of_sources() {
     }
 }
 
-/// Where descriptors are fewer than --clients, they are the limit, and who is new still finds a place.
+/// Where descriptors are fewer than --clients, they are the limit, and a new client still finds a place.
 #[test]
 fn a_new_client_is_served_when_descriptors_run_out() {
     for kind in RELAYS {
@@ -334,7 +334,7 @@ fn a_new_client_is_served_when_descriptors_run_out() {
     }
 }
 
-/// What comes from the upstream's address would go round for ever.
+/// A packet from the upstream's address would go round for ever.
 #[test]
 fn loops_are_refused() {
     for (kind, counted) in RELAYS.into_iter().zip(["refused", "misdirected"]) {

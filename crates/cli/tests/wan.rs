@@ -110,7 +110,7 @@ fn streams_are_delayed_and_whole() {
     }
 }
 
-/// Who is lost is the seed's affair alone: the same packets twice, and others with another seed.
+/// The seed alone decides which packets are lost: the same twice, and others with another seed.
 #[test]
 fn the_same_seed_loses_the_same_packets() {
     let (first, report, _) = carried(200, "--loss 20% --seed 7");

@@ -97,7 +97,7 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("input unpolled/1", unpolled),
 ];
 
-/// What lies between the marks. callgrind finds it by its name, and counts while it runs.
+/// Runs the work between the marks. callgrind finds it by its name, and counts while it runs.
 #[inline(never)]
 fn measured<T>(work: impl FnOnce() -> T) -> T {
     black_box(work())
@@ -110,7 +110,7 @@ trait Timers {
     fn cancel(&mut self, number: u32) -> bool;
     fn put_off(&mut self, now: u64, number: u32, due: u64);
     fn expire(&mut self, now: u64, fired: &mut Vec<u32>);
-    /// When to look.
+    /// The time of the next check.
     fn next(&self) -> u64;
 }
 
@@ -163,7 +163,7 @@ impl Timers for Handles {
     }
 }
 
-/// Where the number is the timer.
+/// Timers in which the number is the timer.
 struct Keyed(KeyedTimers);
 
 impl Timers for Keyed {
@@ -319,7 +319,7 @@ fn w3<T: Timers>(count: usize) -> usize {
     steps
 }
 
-/// What a transport does for each packet: the retransmission's time-out and the delayed ACK's are cancelled and set
+/// Does a transport's work for each packet: the retransmission's time-out and the delayed ACK's are cancelled and set
 /// anew. Costello and Varghese's systems had 200 ms and 500 ms for the two, and 25,000 to 40,000 packets/s.
 fn tcp<T: Timers>(connections: usize) -> usize {
     const BETWEEN: u64 = SECOND / 40_000;
@@ -454,5 +454,5 @@ fn unpolled() -> usize {
 }
 
 const OPERATIONS: usize = 10_000;
-/// In microseconds.
+/// A second in microseconds.
 const SECOND: u64 = 1_000_000;

@@ -38,7 +38,7 @@ pub struct Alarm {
     armed: Option<Timestamp>,
 }
 
-/// What to do with the hardware timer.
+/// A command for the hardware timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Leave it as it is: no system call.

@@ -61,7 +61,7 @@ pub struct Idle {
     meter: Meter,
 }
 
-/// What to do until something happens.
+/// The way to wait until something happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// Look at the sources without sleeping.
@@ -126,15 +126,14 @@ impl Idle {
         Idle { meter: Meter::new(budget), ..self }
     }
 
-    /// Whether a spinning policy may spin from now on; it parks as long as it may not. Other policies
-    /// do not care.
+    /// Allows a spinning policy to spin from now on, or forbids it; it parks as long as it may not. Other policies do
+    /// not care.
     pub fn allow_spin(&mut self, allowed: bool) {
         self.may_spin = allowed;
     }
 
-    /// What to do at `now`, given the earliest deadline. The time until the next call counts as polled
-    /// away if the answer is [`Wait::Poll`] although nothing is due yet, unless [`busy`](Self::busy)
-    /// is called before.
+    /// Decides how to wait at `now`, given the earliest deadline. The time until the next call counts as busy-poll time
+    /// if the answer is [`Wait::Poll`] although nothing is due yet, unless [`busy`](Self::busy) is called before.
     ///
     /// Each deadline that is polled for without a sleep lets the lead fade by a thirty-second: what no
     /// sleep confirms any more is forgotten, so that one bad spell cannot keep a loop polling.
@@ -189,17 +188,17 @@ impl Idle {
         self.lead
     }
 
-    /// Whether the policy is to spin, allowed to or not.
+    /// Returns whether the policy is to spin, allowed to or not.
     pub fn spins(&self) -> bool {
         self.policy.spins
     }
 
-    /// How much may be polled away.
+    /// Returns the limit on busy-polling.
     pub fn budget(&self) -> PollBudget {
         self.meter.budget()
     }
 
-    /// How much has been polled away, and what the budget forced.
+    /// Returns the busy-poll time so far, and the sleeps that the budget forced.
     pub fn polling(&self) -> Polling {
         self.meter.spent()
     }

@@ -84,7 +84,7 @@ pub use schedule::Schedule;
 pub use start::StartRate;
 pub use trace::{Speed, Trace, TraceBuilder};
 
-/// What a rate counts, and so which gap follows a packet.
+/// The unit that a rate counts, which decides the gap that follows a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Counts {
     /// Packets, whatever their length: one interval each.
@@ -95,7 +95,7 @@ pub enum Counts {
     Bytes,
 }
 
-/// How the next departure is placed.
+/// The rule that places the next departure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Strategy {
@@ -118,7 +118,7 @@ pub enum Strategy {
     EveryTrigger,
 }
 
-/// How much of what a stall delayed is made up. The tighter of the two bounds holds.
+/// The part of what a stall delayed that is made up. The tighter of the two bounds holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CatchUp {
     /// The longest delay that is made up: places further back are given up. At even places as many as
@@ -155,17 +155,17 @@ impl Default for CatchUp {
 pub struct PaceConfig {
     /// The rate to hold on average over a train; for [`Pattern::OnOff`] the rate while on.
     pub rate: Rate,
-    /// What that is a rate of.
+    /// The unit of the rate.
     pub counts: Counts,
-    /// How departures are spread over time.
+    /// The distribution of departures over time.
     pub pattern: Pattern,
     /// The shortest gap when catching up; `None` is nine sixteenths of the target interval: as fast as
     /// it can be without a receiver seeing two packets back to back. Trigger states come some time
     /// after that, so a longer one may hardly catch up at all.
     pub burst_interval: Option<Duration>,
-    /// What is made up after a stall.
+    /// The part that is made up after a stall.
     pub catch_up: CatchUp,
-    /// How the next departure is placed.
+    /// The rule that places the next departure.
     pub strategy: Strategy,
 }
 
@@ -203,7 +203,6 @@ impl PaceConfig {
     }
 }
 
-/// 9/16 of it.
 #[inline]
 fn nine_sixteenths(nanos: u64) -> u64 {
     nanos / 16 * 9 + nanos % 16 * 9 / 16

@@ -137,7 +137,6 @@ impl Rate {
         (self.numerator.get(), self.denominator.get())
     }
 
-    /// The slower one.
     pub(crate) fn slower(self, other: Rate) -> Rate {
         let ((a, b), (c, d)) = (self.fraction(), other.fraction());
         if u128::from(a) * u128::from(d) >= u128::from(c) * u128::from(b) { self } else { other }
@@ -148,7 +147,7 @@ impl Rate {
         multiply_divide(self.numerator.get(), departures, self.denominator.get())
     }
 
-    /// How many whole intervals there are in a time.
+    /// The number of whole intervals in a time.
     pub(crate) fn intervals_in(self, nanos: u64) -> u64 {
         multiply_divide(nanos, self.denominator.get(), self.numerator.get())
     }

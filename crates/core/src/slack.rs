@@ -133,7 +133,7 @@ impl Slack {
 /// apart, would be a good part of what it costs to schedule a timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
-    /// Asked for.
+    /// The time that was asked for.
     pub(crate) due: u64,
     /// The order it comes out in: `due` on the tick, after rounding.
     pub(crate) effective: u64,
@@ -143,14 +143,14 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// What it says of an event that comes out at a place of its own, or at one that it keeps.
+    /// The terms of an event that comes out at a place of its own, or at one that it keeps.
     #[inline]
     pub(crate) fn terms(&self, key: Key) -> Terms {
         let deadline = if self.deferrable { NEVER } else { self.last.max(key.due) };
         Terms { key, asked: self.due, deadline }
     }
 
-    /// Whether an event that is filed at `filed` already need not move.
+    /// Says whether an event that is filed at `filed` already need not move.
     #[inline]
     pub(crate) fn contains(&self, filed: u64) -> bool {
         self.due <= filed && filed <= self.last

@@ -93,19 +93,19 @@ impl<E> Slots<E> {
         self.holds(id.index, id.generation).then_some(id.index)
     }
 
-    /// Whether what a slot had in this generation is still there.
+    /// Says whether what a slot had in this generation is still there.
     #[inline]
     pub(crate) fn holds(&self, index: u32, generation: NonZeroU32) -> bool {
         self.generations.get(index as usize) == Some(&generation) && self.at(index).is_some()
     }
 
-    /// What is in a slot, if anything is.
+    /// Returns the content of a slot, if it has any.
     #[inline]
     pub(crate) fn at(&self, index: u32) -> Option<&E> {
         self.events.get(index as usize)?.as_ref()
     }
 
-    /// What is in a slot, if anything is.
+    /// Returns the content of a slot, if it has any.
     #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut E> {
         self.events.get_mut(index as usize)?.as_mut()
@@ -136,7 +136,7 @@ impl<E> Slots<E> {
     }
 }
 
-/// Which set a handle is from. Debug builds number the sets, release builds do not.
+/// The set that a handle is from. Debug builds number the sets, release builds do not.
 #[derive(Clone, Debug)]
 pub(crate) struct Instance(#[cfg(debug_assertions)] u32);
 

@@ -2,7 +2,7 @@
 
 use crate::PerSource;
 
-/// What a [`SoftTimers`](crate::SoftTimers) has done so far. Subtract two to see an interval.
+/// Counters of a [`SoftTimers`](crate::SoftTimers). Subtract two to see an interval.
 ///
 /// At any time `scheduled == fired.total() + cancelled + pending`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

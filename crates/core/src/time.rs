@@ -35,7 +35,7 @@ use core::time::Duration;
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The epoch.
+    /// The epoch, from which timestamps count.
     pub const ZERO: Timestamp = Timestamp(0);
     /// The end of the range: "never".
     pub const MAX: Timestamp = Timestamp(u64::MAX);
@@ -162,7 +162,7 @@ impl fmt::Debug for Timestamp {
 ///
 /// Soft timers §3 calls these two operations `measure_time` and `measure_resolution`.
 pub trait Clock {
-    /// The current time.
+    /// Returns the current time.
     #[doc(alias = "measure_time")]
     fn now(&self) -> Timestamp;
 

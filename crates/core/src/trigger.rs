@@ -14,7 +14,7 @@ use core::ops::{Index, IndexMut};
 pub use intervals::Intervals;
 pub use web_server::WebServer;
 
-/// Where in the program the clock was checked.
+/// The point of the program at which the clock was checked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -70,7 +70,7 @@ impl TriggerState {
 pub struct PerSource<T>([T; TriggerState::ALL.len()]);
 
 impl<T> PerSource<T> {
-    /// What `value` says for each of them.
+    /// Makes a table of the `value` for each source.
     pub fn from_fn(value: impl FnMut(TriggerState) -> T) -> Self {
         PerSource(TriggerState::ALL.map(value))
     }

@@ -124,7 +124,8 @@ fn a_timer_takes_less_than_forty_bytes_and_gives_them_back() {
     timers.schedule(Timestamp::ZERO, Duration::ZERO, Slack::EXACT, 0);
 }
 
-/// What keys took is given back but for those up to the largest one that is pending, which then comes as ever.
+/// The memory that keys took is given back but for those up to the largest one that is pending, which then comes as
+/// ever.
 #[test]
 #[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
 fn keys_give_back_what_a_peak_took() {

@@ -16,7 +16,7 @@ struct Path {
     cross_traffic: u64,
     /// Percent of pairs whose first packet waits further on, or whose ACKs come together.
     compressed: u64,
-    /// What the receiver's times are rounded up to: it reads in groups.
+    /// The period that the receiver's times are rounded up to: it reads in groups.
     reads_each: Duration,
 }
 

@@ -96,7 +96,7 @@ proptest! {
     }
 }
 
-/// How many operations a long test does: as many as the environment says, or so many.
+/// The number of operations of a long test: as many as the environment says, or so many.
 fn operations(default: u64) -> u64 {
     let default = if cfg!(miri) { 1_500 } else { default };
     let asked = std::env::var("SOFTTIMERS_OPERATIONS").ok();
@@ -119,7 +119,8 @@ fn many_timers_agree_with_a_map_over_every_span() {
     }
 }
 
-/// How far a long test is, ten times a hundred million, and what it has done in the end: `cargo xtask full models` reads it.
+/// Tells how far a long test is, ten times a hundred million, and what it has done in the end: `cargo xtask full
+/// models` reads it.
 fn tell(done: u64, of: u64) {
     if done >= of || done % 10_000_000 == 0 {
         println!("operations: {done}");
@@ -201,7 +202,7 @@ fn a_slot_that_is_handed_out_is_not_the_one_that_is_filled_again() {
     assert!(timers.is_empty());
 }
 
-/// What is asked of one key: when it is due, whether anything is pending at all, what time a turn is of.
+/// A key tells when it is due, whether anything is pending at all, and a turn what time it is of.
 #[test]
 fn a_key_says_when_it_is_due_and_a_turn_when_it_was() {
     let at = Timestamp::from_micros;

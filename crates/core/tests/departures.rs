@@ -448,7 +448,7 @@ fn what_expires_takes_no_place() {
     assert_eq!((stats.enqueued, stats.sent, stats.expired), (5, 2, 3));
 }
 
-/// What was announced as leaving together does, also if the turn takes longer than it may wait.
+/// Packets that were announced as leaving together do, also if the turn takes longer than they may wait.
 #[test]
 fn what_leaves_together_does_not_expire_on_the_way() {
     let mut queue = queue();
@@ -498,7 +498,7 @@ fn a_removed_flow_leaves_its_room_to_others() {
     }
 }
 
-/// Where each packet is sent by itself, a turn takes time: what leaves late in it counts from there.
+/// Where each packet is sent by itself, a turn takes time: a packet that leaves late in it counts from there.
 #[test]
 fn what_leaves_late_in_a_turn_counts_from_then() {
     let mut queue = queue();

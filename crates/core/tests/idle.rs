@@ -17,7 +17,7 @@ struct Player {
     polls: Vec<(Timestamp, Timestamp)>,
     sleeps: u64,
     longest_look: Duration,
-    /// What the host took in the middle of looks.
+    /// The time that the host took in the middle of polls.
     stolen: Duration,
     latest: Duration,
 }

@@ -55,7 +55,7 @@ fn trigger_states_in_the_send_loop_shorten_the_intervals() {
 struct Served {
     timers: SoftTimers<()>,
     triggers: PerSource<u64>,
-    /// Of the paced packets, in nanoseconds.
+    /// The mean gap of the paced packets, in nanoseconds.
     mean_gap: f64,
 }
 

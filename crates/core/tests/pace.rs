@@ -128,7 +128,7 @@ fn an_idle_flow_restarts_without_catching_up() {
     assert_eq!((clock.departures(), clock.forfeited()), (2, 0));
 }
 
-/// What lies further back than the catch-up bound is given up, and counted.
+/// The part of a stall that lies further back than the catch-up bound is given up, and counted.
 #[test]
 fn a_stall_is_made_up_only_within_the_bound() {
     // A 50 ms stall at 40 µs: 1,250 places pass.

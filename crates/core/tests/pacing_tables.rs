@@ -17,7 +17,7 @@ const BURST_INTERVALS: [u64; 6] = [12, 15, 20, 25, 30, 35];
 const MEANS: [(u64, [f64; 6]); 2] =
     [(40, [40.0, 41.6, 50.3, 55.5, 60.7, 66.5]), (60, [60.0, 60.0, 60.0, 60.0, 60.7, 66.5])];
 
-/// Of the gaps, in microseconds.
+/// The distribution of the gaps, in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Gaps {
     mean: f64,
@@ -177,7 +177,7 @@ fn a_hardware_timer_misses_its_target_by_what_it_loses() {
     }
 }
 
-/// What the papers and the independent model say of the trigger states: soft timers §5.2.
+/// The papers and the independent model agree on the trigger states: soft timers §5.2.
 #[test]
 #[cfg_attr(miri, ignore = "half a million logarithms")]
 fn trigger_states_come_as_in_the_papers_web_server() {

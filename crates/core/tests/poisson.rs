@@ -14,7 +14,7 @@ fn places(packets: u64, seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// In mean intervals.
+/// Gaps in mean intervals.
 fn gaps(packets: u64, seed: u64, count: usize) -> Vec<f64> {
     let places: Vec<u64> = places(packets, seed).take(count + 1).collect();
     places.windows(2).map(|pair| (pair[1] - pair[0]) as f64 * packets as f64 / 1e9).collect()

@@ -95,7 +95,7 @@ struct Pair {
     left: Vec<Option<(u64, bool)>>,
     popped: u64,
     removed: u64,
-    /// What was seen of the queue, to hold its own counts against; and of each flow.
+    /// The counts seen of the queue, to hold its own against; and of each flow.
     seen: Account,
     seen_of: Vec<Account>,
 }
@@ -304,9 +304,9 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Which packet, where its place is, with which others, and when the next one may leave: all as the
-    /// rules say. Gaps of at least the burst interval, also across changes of the rate; first in, first
-    /// out; turns that end; and what was enqueued is waiting, sent, expired or removed.
+    /// Each packet, its place, those that leave with it and the next time that one may leave are as the rules say. Gaps
+    /// of at least the burst interval, also across changes of the rate; first in, first out; turns that end; and what
+    /// was enqueued is waiting, sent, expired or removed.
     #[test]
     fn the_queue_does_what_its_rules_say(ops in prop::collection::vec(ops(), 1..200)) {
         let mut pair = Pair::new();

@@ -179,8 +179,8 @@ fn a_sleeping_player_needs_smart_timers() {
     assert_eq!(wakeups, 29);
 }
 
-/// What a tick of 10 kHz does, 100 µs of slack does: the same worst lateness. But the tick wakes the
-/// machine 10,000 times a second whatever happens, and the slack only when there are events.
+/// A slack of 100 µs does what a tick of 10 kHz does: the same worst lateness. But the tick wakes the machine 10,000
+/// times a second whatever happens, and the slack only when there are events.
 #[test]
 fn slack_does_what_a_fast_tick_did_and_is_silent_between() {
     let (period, events) = (Duration::from_micros(100), if cfg!(miri) { 100 } else { 2_000u64 });

@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads `input`.
+    /// Gives `input` to the reader.
     ///
     /// # Panics
     /// If something does not hold that must hold of any input.
@@ -67,7 +67,7 @@ pub fn find(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
-/// What is no text does not reach a reader of text: `str` has refused it.
+/// Input that is no text does not reach a reader of text: `str` has refused it.
 fn text(input: &[u8], body: fn(&str)) {
     if let Ok(text) = std::str::from_utf8(input) {
         body(text);

@@ -93,5 +93,5 @@ fn damage(bytes: &mut Vec<u8>, others: &[Vec<u8>], random: &mut Random) {
     }
 }
 
-/// What is kept is read by people too, and lies in every clone.
+/// Inputs that are kept are read by people too, and lie in every clone.
 const LARGEST: usize = 16 << 10;

@@ -24,7 +24,7 @@ pub struct Asks {
     woken: Woken,
 }
 
-/// Both ends.
+/// Creates a connected pair: one end asks, the other answers.
 ///
 /// # Errors
 /// If the system has no descriptors left.

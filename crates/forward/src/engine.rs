@@ -30,7 +30,7 @@ use crate::stats::{Account, PollingStats, Stats};
 
 /// A device that counts what it carries.
 pub(crate) trait Counted: Device + AsFd {
-    /// How many packets have come in there.
+    /// The number of packets that have come in there.
     fn received(&self) -> u64;
 
     /// Adds what was done there since the last call, at this end of the way.
@@ -46,15 +46,15 @@ pub(crate) trait Counted: Device + AsFd {
     fn flush(&mut self);
 }
 
-/// What becomes of packets.
+/// The decisions about packets.
 pub(crate) trait Handler {
-    /// What they come from and go to.
+    /// The devices that packets come from and go to.
     type Side: Counted;
 
-    /// What is going on, for messages.
+    /// The activity, for messages.
     const DOING: &'static str;
 
-    /// How much a turn takes from its sides.
+    /// The most that a turn takes from each side.
     fn quota(looking: &Looking) -> Quota;
 
     /// Queues a packet where it belongs, or drops and counts it.
@@ -77,7 +77,6 @@ pub(crate) trait Handler {
 /// When a turn is to end although its quota does not say so: without a quota it would not otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct Until {
-    /// A signal.
     interrupt: Rc<Interrupt>,
     /// The end of the run.
     at: Option<Timestamp>,
@@ -85,7 +84,7 @@ pub(crate) struct Until {
     count: Option<u64>,
 }
 
-/// What forwards, while it does.
+/// A forwarder of one poller, while it runs.
 #[derive(Debug)]
 pub(crate) struct Engine<H: Handler> {
     poller: Poller<H::Side, AnyPolicy>,
@@ -96,12 +95,12 @@ pub(crate) struct Engine<H: Handler> {
     first: Option<First>,
     /// When it last asked for what takes system calls.
     asked: Timestamp,
-    /// What the poller and the kernel had counted then.
+    /// The counts of the poller and of the kernel at that time.
     polling: PollingStats,
     cpu: Duration,
 }
 
-/// What only the first of several pollers does: it counts what all of them see, and answers who asks.
+/// The work of the first of several pollers alone: it counts what all of them see, and answers the program's questions.
 #[derive(Debug)]
 struct First {
     book: Option<Arc<Rulebook>>,
@@ -112,10 +111,10 @@ struct First {
     asks: Option<Asks>,
 }
 
-/// What both kinds of forwarder need before they have their devices.
+/// The parts that both kinds of forwarder need before they have their devices.
 #[derive(Debug)]
 pub(crate) struct Basis {
-    /// When to end.
+    /// The end of the run.
     pub(crate) until: Until,
     /// The rules, if there are any.
     pub(crate) filter: Option<Filter>,
@@ -262,7 +261,7 @@ impl<H: Handler> Engine<H> {
         }
     }
 
-    /// What the poller has counted so far.
+    /// The counts of the poller so far.
     fn polling(&self) -> PollingStats {
         let mut polling = PollingStats {
             wakeups: self.poller.stats().sleeps,
@@ -285,7 +284,7 @@ impl Until {
         Until { count: None, ..self.clone() }
     }
 
-    /// Whether the run is to end, after so many packets.
+    /// Says whether the run is to end, after so many packets.
     pub(crate) fn is_reached(&self, received: u64) -> bool {
         self.interrupt.arrived()
             || self.count.is_some_and(|count| received >= count)
@@ -296,5 +295,5 @@ impl Until {
 const SIGNAL: Token = Token(0);
 const ASKED: Token = Token(1);
 const RULES: Token = Token(2);
-/// How often is asked for what takes system calls: the CPU time, and the drops of each socket.
+/// The period in which counts that take system calls are read: the CPU time, and the drops of each socket.
 const ASK: Duration = Duration::from_millis(250);

@@ -34,34 +34,34 @@ use loops::Loops;
 use reason::{Reason, Reasons};
 use router::{Router, Step};
 
-/// Decides about frames.
+/// Decides what happens to each frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Forwarder {
     /// The longest packet at each.
     mtus: [u32; 2],
-    /// What routes; without one frames pass as they are.
+    /// Routes frames; without it they pass as they are.
     pub(crate) router: Option<Router>,
-    /// Which may pass.
+    /// The rules that say which frames may pass.
     pub(crate) rules: Option<Filter>,
-    /// What comes back; a router's frames may.
+    /// Finds frames that come back; a router's frames may.
     pub(crate) loops: Option<Loops>,
     /// Why frames went no further.
     pub(crate) reasons: Reasons,
     answer: Vec<u8>,
 }
 
-/// How a frame came.
+/// The circumstances of a frame's arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Arrival {
-    /// Where.
+    /// The interface at which it arrived.
     pub(crate) entrance: Entrance,
     /// Bytes of payload in each of the segments that it will be cut in, if it will.
     pub(crate) segment: Option<u16>,
-    /// When.
+    /// The time of its arrival.
     pub(crate) at: Timestamp,
 }
 
-/// What becomes of it.
+/// The decision about a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// It leaves on the other side, as its bytes are now.
@@ -105,7 +105,7 @@ impl Forwarder {
         self.router.iter_mut().for_each(|router| router.adopt(at, link));
     }
 
-    /// What goes back after [`Verdict::Answer`].
+    /// Returns the frame that goes back after [`Verdict::Answer`].
     pub(crate) fn answer(&self) -> &[u8] {
         &self.answer
     }

@@ -79,7 +79,7 @@ struct Shares<D: Wire> {
     watch: LinkWatch,
 }
 
-/// What all threads begin with.
+/// The settings that all threads begin with.
 struct Setting {
     plan: Plan,
     between: Between,
@@ -157,6 +157,6 @@ impl Setting {
     }
 }
 
-/// What a ring's slots can be.
+/// The shortest frames that a ring's slots can be made for.
 const LEAST_FRAME: usize = 64;
 const LONGEST_FRAME: usize = 65_536;

@@ -57,7 +57,7 @@ impl Mode {
         named.chain(others.map(|&(policy, about)| (Mode { name: policy, policy }, about)))
     }
 
-    /// Returns its name.
+    /// Returns the name of the receiver.
     pub fn name(self) -> &'static str {
         self.name
     }
@@ -73,12 +73,12 @@ impl Mode {
         AnyPolicy::new(self.policy, any).map(|policy| policy.settings()).unwrap_or_default()
     }
 
-    /// Whether it wants a number of packets in each poll.
+    /// Returns whether the policy wants a number of packets in each poll.
     pub fn aggregates(self) -> bool {
         self.settings().quota.is_some()
     }
 
-    /// Whether a packet may wait for a poll, so that there is a longest time for that.
+    /// Returns whether a packet may wait for a poll, so that there is a longest time for that.
     pub fn delays(self) -> bool {
         self.settings().time.is_some()
     }
@@ -105,7 +105,7 @@ impl Looking {
         Ok(Looking { mode, policy: AnyPolicy::new(mode.policy, settings)?, quota })
     }
 
-    /// Returns the mode.
+    /// Returns the mode that the setting is for.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -148,7 +148,7 @@ impl Looking {
         self.policy.settings().time
     }
 
-    /// Whether it looks again at once after it has found a packet, and never sleeps meanwhile.
+    /// Returns whether the policy polls again at once after it has found a packet, and never sleeps meanwhile.
     pub fn spins(&self) -> bool {
         let look = Look { began: Timestamp::ZERO, ended: Timestamp::ZERO, found: 1 };
         self.policy().looked(&look) == Next::Now

@@ -14,7 +14,7 @@ use crate::mode::Looking;
 use crate::notify::Notify;
 use crate::rules::Rulebook;
 
-/// How to forward, whatever it is between.
+/// The settings of a forwarder, whatever it is between.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// When to look for packets.
@@ -23,7 +23,7 @@ pub struct Plan {
     pub cpu_limit: Option<Percent>,
     /// The rules, which may change meanwhile.
     pub rules: Option<Arc<Rulebook>>,
-    /// The longest run.
+    /// The longest time that the run lasts.
     pub duration: Option<Duration>,
     /// The most packets that come in at the first side.
     pub count: Option<u64>,
@@ -31,10 +31,10 @@ pub struct Plan {
     pub notify: Notify,
 }
 
-/// What a forwarder hears of its program while it runs.
+/// The means by which a program controls a forwarder while it runs.
 #[derive(Debug)]
 pub struct Controls {
-    /// Ends it.
+    /// Ends the run.
     pub interrupt: Interrupt,
     /// Asks it to count.
     pub asks: Option<Asks>,
@@ -45,21 +45,21 @@ pub struct Controls {
 pub struct Between {
     /// Those that nobody else uses, as [`claim`](softtimers_net::packet::claim) finds out.
     pub interfaces: [Interface; 2],
-    /// How frames get in and out.
+    /// The driver of both interfaces.
     pub driver: FrameDriver,
     /// Threads that forward, at least one.
     pub pollers: u32,
-    /// What a router needs to know; without it, a cable.
+    /// The two sides of a router; without them, it is a cable.
     pub routed: Option<[LegPlan; 2]>,
 }
 
-/// How frames get from and to an interface.
+/// The driver by which frames get from and to an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum FrameDriver {
-    /// By AF_PACKET.
+    /// AF_PACKET, which every interface has.
     #[default]
     Packet,
-    /// By AF_XDP.
+    /// AF_XDP, which passes by the kernel's own network.
     Xdp,
 }
 

@@ -26,30 +26,30 @@ pub use findings::Line;
 pub(crate) use shared::Account;
 pub use shared::SharedStats;
 
-/// What was done in an interval, or in a whole run: by one poller, or by all of them together.
+/// The counts of an interval, or of a whole run: of one poller, or of all of them together.
 ///
 /// As JSON it is the findings of `softtimers forward --json`.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// Each interface, or each side of a relay.
     pub ends: [EndStats; 2],
-    /// How packets were looked for.
+    /// The polls and wake-ups.
     pub polling: PollingStats,
     /// From the kernel's receive time to having been sent.
     pub latency: Recorder,
-    /// CPU time.
+    /// The CPU time used.
     pub cpu: Duration,
-    /// How long it ran.
+    /// The time that it ran.
     pub span: Duration,
     /// The clients of a relay.
     pub clients: Option<ClientStats>,
-    /// What only a forwarder between interfaces counts.
+    /// The counts that only a forwarder between interfaces has.
     pub interfaces: Option<InterfaceStats>,
-    /// What the rules did, if there are any.
+    /// The counts of the rules, if there are any.
     pub rules: Option<RuleStats>,
 }
 
-/// What one interface did, or one side of a relay.
+/// The counts of one interface, or of one side of a relay.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct EndStats {
     /// The interface's name; `clients` or `upstream`.
@@ -58,11 +58,11 @@ pub struct EndStats {
     pub received: Volume,
     /// Left there, without what was made here.
     pub sent: Volume,
-    /// Did neither.
+    /// Packets that did neither.
     pub dropped: EndDrops,
 }
 
-/// What was dropped at an end.
+/// The packets dropped at an end, by place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct EndDrops {
     /// Packets that came in there and found the ring full, or the receive buffer: nobody knows how long they were.
@@ -73,7 +73,7 @@ pub struct EndDrops {
     pub output: Volume,
 }
 
-/// How packets were looked for.
+/// The polls and wake-ups by which packets were looked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PollingStats {
     /// Looks at a side, from its first packet until none was there.
@@ -88,7 +88,7 @@ pub struct PollingStats {
     pub cpu_limited: u64,
 }
 
-/// Who used a relay, and which datagrams of theirs it dropped by itself: those are among what a rule dropped.
+/// The clients of a relay, and the datagrams of theirs that it dropped by itself: those are among what a rule dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct ClientStats {
     /// Clients there have been.
@@ -113,7 +113,8 @@ pub struct ClientStats {
     pub upstream_refused: u64,
 }
 
-/// What became of frames beside. Those that were refused are among what a rule dropped.
+/// The counts of a forwarder between interfaces beside those of its ends. Frames that were refused are among those that
+/// a rule dropped.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct InterfaceStats {
     /// Frames that went no further, by why; both ways together.
@@ -126,7 +127,7 @@ pub struct InterfaceStats {
     pub loops: u64,
 }
 
-/// What was made here.
+/// The frames that were made here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct MadeStats {
     /// Have left: answers, and probes for loops.
@@ -139,10 +140,10 @@ pub struct MadeStats {
     pub suppressed: u64,
 }
 
-/// What the rules did.
+/// The counts of the rules.
 #[derive(Clone, Debug, Default)]
 pub struct RuleStats {
-    /// What each has decided about; `None` before anything was counted.
+    /// The packets that each rule has decided about; `None` before anything was counted.
     pub(crate) tally: Option<Tally>,
     /// Times that a changed file was wrong, and the old rules stayed.
     pub refused: u64,
@@ -151,14 +152,14 @@ pub struct RuleStats {
 /// Packets of both ways together. Those that came are those that left and those that were dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Counts {
-    /// Came.
+    /// Packets that came in.
     #[serde(rename = "in")]
     pub came: u64,
-    /// Have left.
+    /// Packets that have left.
     pub out: u64,
     /// Have not, by where that was decided.
     pub dropped: DropCounts,
-    /// See [`PollingStats`].
+    /// The polls, as in [`PollingStats`].
     pub polls: u64,
     /// Those that found none.
     pub empty_polls: u64,
@@ -168,7 +169,7 @@ pub struct Counts {
     pub mode_switches: u64,
 }
 
-/// Where packets were dropped, from the cheapest place to the most expensive.
+/// Dropped packets by place, from the cheapest to the most expensive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct DropCounts {
     /// In rings, or receive buffers, that were full.
@@ -181,25 +182,25 @@ pub struct DropCounts {
     pub output: u64,
 }
 
-/// One direction.
+/// The counts of one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct WayCounts {
-    /// Were received.
+    /// Packets that were received.
     pub received: u64,
-    /// Have left.
+    /// Packets that have left.
     pub sent: u64,
 }
 
 /// One rule, and what it has decided about.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct RuleCounts {
-    /// Where it stands.
+    /// The line on which the rule stands.
     pub line: usize,
-    /// What it says.
+    /// The text of the rule.
     pub rule: String,
     /// Packets that it decided about.
     pub matched: u64,
-    /// Their bytes.
+    /// The bytes of those packets.
     pub bytes: u64,
 }
 
@@ -265,7 +266,7 @@ impl EndStats {
 }
 
 impl PollingStats {
-    /// What was counted since `earlier`.
+    /// Returns the counts since `earlier`.
     pub(crate) fn since(&self, earlier: &PollingStats) -> PollingStats {
         PollingStats {
             polls: self.polls - earlier.polls,

@@ -9,9 +9,9 @@ use softtimers_measure::sums;
 /// Packets, and their bytes: of frames, from Ethernet's header on; of datagrams, their payload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
 pub struct Volume {
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
-    /// How long they were in all.
+    /// The length of all of them in bytes.
     pub bytes: u64,
 }
 

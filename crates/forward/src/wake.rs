@@ -15,7 +15,7 @@ pub(crate) struct Waker(UnixStream);
 #[derive(Debug)]
 pub(crate) struct Woken(UnixStream);
 
-/// Both ends.
+/// Creates both ends.
 ///
 /// # Errors
 /// If the system has no descriptors left.

@@ -38,7 +38,7 @@ impl Workers {
         Workers { threads: Vec::new(), stop: Some(stop) }
     }
 
-    /// Starts another one.
+    /// Starts another worker.
     ///
     /// # Errors
     /// A check failure if the system has no thread left.

@@ -27,7 +27,7 @@ const MOST_IN_A_LIST: usize = 10_000;
 const FAR: [u64; 2] = [1 << 30, 1 << 31];
 /// Callouts that are there to be cancelled, and then are not.
 const CANCELLED: usize = 1_000;
-/// What is timed.
+/// The operations that are timed.
 const OPERATIONS: [&str; 3] = ["set and cancel", "cancel: a hit", "cancel: a miss"];
 
 /// A function and its argument, as numbers: nobody calls them here.
@@ -37,7 +37,7 @@ type Hashed = bsd::Callouts<Callout>;
 /// The three ways of keeping callouts that Costello and Varghese compare: the sorted list with differential times of older
 /// BSD kernels, timers found again by a hash of function and argument, and timers with handles.
 trait Callouts {
-    /// What finds a callout again.
+    /// A handle by which a callout is found again.
     type Name: Copy;
 
     fn empty() -> Self;
@@ -114,7 +114,7 @@ fn measure(&[rounds, iterations]: &[usize; 2]) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// What is measured of each number outstanding.
+/// Measures each number of outstanding callouts.
 fn costs<C: Callouts>(rounds: usize, iterations: usize, most: usize) -> Done<Vec<Measured>> {
     let sizes = OUTSTANDING.into_iter().filter(|&outstanding| outstanding <= most);
     sizes.map(|outstanding| cost::<C>(rounds, outstanding, iterations)).collect()

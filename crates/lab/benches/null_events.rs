@@ -24,7 +24,7 @@ use softtimers_load::turns::Contender;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::result::Table;
 
-/// Who has events, by what name, and who is the same without.
+/// The contenders with events, by name, each with the contender that is the same without.
 const EVENTS: [(usize, &str, usize); 4] = [
     (2, "soft, without events", PLAIN),
     (3, "soft", 2),

@@ -108,7 +108,7 @@ impl Shares for Steps {
     }
 }
 
-/// What one would write: all that is due under one hold.
+/// The plain solution: everything that is due under one hold.
 struct OneHold(Mutex<SoftTimers<u32>>);
 
 impl OneHold {
@@ -178,7 +178,7 @@ const TIMERS: [usize; 3] = [1_000, 10_000, 100_000];
 const LONGEST_HOLD: &str = "longest hold, ns";
 const HOLD: &str = "hold p99.9, ns";
 const FIGURES: [&str; 2] = [LONGEST_HOLD, HOLD];
-/// What a single step may take at a million timers, in nanoseconds.
+/// The longest that a single step may take at a million timers, in nanoseconds.
 const LONGEST: f64 = 5_000.0;
 /// When they are due, all of them.
 const DUE: Timestamp = Timestamp::from_micros(700);

@@ -22,7 +22,7 @@ use softtimers_measure::failure::{Exit, Failure};
 use softtimers_measure::machine::Machine;
 use softtimers_measure::result::{Results, Table};
 
-/// What becomes of a bench.
+/// The result of a bench.
 pub type Done<T = ()> = Result<T, Box<dyn Error>>;
 
 /// A section: its name, and what makes its tables.
@@ -131,12 +131,12 @@ pub fn exit(name: &str, done: Done) -> ExitCode {
     error.downcast_ref::<Failure>().map_or(ExitCode::FAILURE, |failure| failure.exit().into())
 }
 
-/// Whether the machine lacks something, which is no defect of a bench.
+/// Says whether the machine lacks something, which is no defect of a bench.
 fn is_not_possible(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<Failure>().is_some_and(|failure| failure.exit() == Exit::NotPossible)
 }
 
-/// What each bench is asked, and `cargo lab measure` and `rig`.
+/// The arguments of each bench, and of `cargo lab measure` and `rig`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Asked {
     /// Once, and shortly: proves only that all of it runs
@@ -194,17 +194,17 @@ impl Asked {
         self.numbers.iter().find(|known| known.0 == name).expect("a number of this bench").1
     }
 
-    /// How many rounds; one if they are to be short.
+    /// Returns the number of rounds; one if they are to be short.
     pub fn rounds(&self) -> usize {
         if self.quick { 1 } else { self.number("rounds") as usize }
     }
 
-    /// How long, or `quick` if it is to be short.
+    /// Returns the time to measure for, or `quick` if it is to be short.
     pub fn seconds(&self, quick: u64) -> Duration {
         Duration::from_secs(if self.quick { quick } else { self.number("seconds").into() })
     }
 
-    /// Whether this section is asked for, by name or because none is.
+    /// Returns whether this section is asked for, by name or because none is.
     pub fn wants(&self, section: &str) -> bool {
         self.sections.is_empty() || self.sections.iter().any(|wanted| wanted == section)
     }

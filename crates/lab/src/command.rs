@@ -30,7 +30,7 @@ impl Program {
         Ok(Program { path: BUILT.get_or_init(|| path).clone() })
     }
 
-    /// Where it is.
+    /// Returns the directory's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -77,7 +77,7 @@ impl Program {
 #[derive(Debug)]
 pub struct Killed {
     child: Child,
-    /// What it goes on to say on stderr, which is read so that it does not stop it.
+    /// The rest of its stderr, which is read so that it does not stop it.
     talk: Option<JoinHandle<String>>,
 }
 
@@ -87,7 +87,7 @@ impl Killed {
         self.child.id()
     }
 
-    /// Whether it goes on.
+    /// Returns whether the program is still running.
     ///
     /// # Errors
     /// If the system does not say.
@@ -136,7 +136,7 @@ impl Drop for Killed {
     }
 }
 
-/// Starts a program.
+/// Starts a program that is killed when this is dropped.
 ///
 /// # Errors
 /// If it does not start.
@@ -178,7 +178,7 @@ pub fn hog() -> Result<Option<Killed>> {
     start(Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"])).map(Some)
 }
 
-/// Sends a signal.
+/// Sends a signal to a process.
 ///
 /// # Errors
 /// If it cannot be sent.
@@ -199,7 +199,7 @@ pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Where cargo builds.
+/// Returns the directory that cargo builds in.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
@@ -221,7 +221,7 @@ pub fn build(words: &[&str], name: &str) -> Result<PathBuf> {
     Ok(target().join("release").join(name))
 }
 
-/// What a program writes to its standard output.
+/// Runs a program, and returns its standard output.
 ///
 /// # Errors
 /// If it does not start, or ends badly.
@@ -232,7 +232,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Whether a program starts and ends well; what it writes is thrown away.
+/// Returns whether a program starts and ends well; what it writes is thrown away.
 pub fn works(command: &mut Command) -> bool {
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())

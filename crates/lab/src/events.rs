@@ -23,10 +23,10 @@ use softtimers_measure::result::{Cell, Table};
 use crate::bench::Done;
 use crate::turns::{Contest, TURN, contest};
 
-/// Who has no events and nothing to notice them by.
+/// The contender without events and without anything to notice them by.
 pub const PLAIN: usize = 0;
 
-/// Columns of [`Cost::row`].
+/// The columns of [`Cost::row`], with their decimals.
 pub const COLUMNS: [(&str, usize); 4] = [
     ("server's work lost %", 1),
     ("in total, ns/event", 0),
@@ -37,9 +37,9 @@ pub const COLUMNS: [(&str, usize); 4] = [
 /// The same contenders beside a saturated echo server, and beside a computation.
 #[derive(Debug)]
 pub struct Contests<const N: usize> {
-    /// Where there is something in the caches to lose.
+    /// The contest where there is something in the caches to lose.
     pub server: Contest<N>,
-    /// Where there is not.
+    /// The contest where there is nothing to lose.
     pub compute: Contest<N>,
 }
 
@@ -61,7 +61,7 @@ impl<const N: usize> Contests<N> {
         table
     }
 
-    /// What the events of `who` cost against `without`, the same loop without events.
+    /// Returns the cost of the events of `who` against `without`, the same loop without events.
     pub fn cost(&self, who: usize, without: usize) -> Cost {
         Cost {
             lost: self.server.over(|round| Some(lost(round, who, PLAIN))),
@@ -71,7 +71,7 @@ impl<const N: usize> Contests<N> {
     }
 }
 
-/// What events cost.
+/// The cost of events.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     /// The share of a plain server's work that is not done.

@@ -9,7 +9,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use softtimers_lab::receivers::Question;
 use softtimers_lab::{bench, measure, receivers, render, rig};
 
-/// What softtimers is measured with.
+/// Measures softtimers and its peers.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo lab", disable_version_flag = true)]
 struct Lab {

@@ -24,7 +24,7 @@ use softtimers_measure::result::{Results, Table};
 use crate::bench::{Asked, Done, Section};
 use crate::command;
 
-/// What it is asked.
+/// The arguments of `measure`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub struct Arguments {
     rounds: u32,
 }
 
-/// What is measured with, and how thoroughly.
+/// The means of measuring, and the effort.
 #[derive(Debug)]
 pub struct Effort {
     quick: bool,
@@ -49,7 +49,7 @@ impl Effort {
     }
 }
 
-/// What can be measured alone.
+/// The sections that can be measured alone.
 pub const SECTIONS: [Section<Effort>; 16] = [
     ("batch-4", |effort| doctor::beside_work(effort, 4)),
     ("batch-1", |effort| doctor::beside_work(effort, 1)),
@@ -96,7 +96,7 @@ fn bench_of(package: &str, name: &str, words: &[&str]) -> anyhow::Result<String>
     command::output(cargo.args(words))
 }
 
-/// What the departure queue takes to decide, with ten thousand flows.
+/// Measures how long the departure queue takes to decide, with ten thousand flows.
 fn departures(effort: &Effort) -> Done<Vec<Table>> {
     let text = bench_of("softtimers-core", "departures", &[effort.of("20000", "2000"), "10000"])?;
     let mut table = printed("departures", &text);

@@ -20,6 +20,6 @@ use crate::bench::Section;
 /// Few rounds: to see that it works, not to quote.
 pub type Quick = bool;
 
-/// The experiments.
+/// The experiments that can be run alone.
 pub const SECTIONS: [Section<Quick>; 3] =
     [("burst", burst::run), ("overhead", overhead::run), ("sources", sources::run)];

@@ -37,7 +37,7 @@ pub enum Question {
     Sources(sources::Arguments),
 }
 
-/// What all of them are told.
+/// The arguments that all of them have.
 #[derive(clap::Args, Debug, Clone, Copy)]
 pub(crate) struct How {
     #[arg(long, value_enum, default_value_t = Driver::Packet)]
@@ -120,7 +120,7 @@ fn came(packet: &Packet<'_, FrameInfo>) -> Option<Timestamp> {
     Some(packet.arrived.unwrap_or(due))
 }
 
-/// Of Ethernet, IPv4 and UDP.
+/// The headers of Ethernet, IPv4 and UDP, in bytes.
 const HEADERS: usize = 42;
 /// If nothing has come by then, nothing will.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -33,7 +33,7 @@ use plain::Peer;
 use softtimers_measure::failure::Failure;
 use trial::Rig;
 
-/// What it is asked.
+/// The arguments of `rig`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub struct Arguments {
     peers: Vec<Peer>,
 }
 
-/// What can be asked for alone.
+/// The sections that can be asked for alone.
 pub const SECTIONS: [Section<Rig>; 7] = [
     ("stages", curve::stages),
     ("forward", plain::forward),

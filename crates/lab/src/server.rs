@@ -15,5 +15,5 @@ pub mod ports;
 pub mod processes;
 pub mod request;
 
-/// The paper's file.
+/// The file of the paper's server.
 pub const FILE: [u8; 6 << 10] = [b'x'; 6 << 10];

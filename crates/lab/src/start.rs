@@ -25,7 +25,7 @@ pub use transfer::{Failure, PACKET, Path, Way, restart, time};
 mod tests {
     use super::*;
 
-    /// How much shorter the second one is, in percent.
+    /// The share by which the second one is shorter, in percent.
     fn reduction(before: f64, after: f64) -> f64 {
         100.0 * (1.0 - after / before)
     }

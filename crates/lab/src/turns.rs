@@ -23,7 +23,7 @@ use crate::command::Program;
 /// Short beside the drift of the machine, long beside the 10 µs that it takes to change turns.
 pub const TURN: Duration = Duration::from_millis(10);
 
-/// What each contender did in each round, and what disturbed the whole.
+/// The work of each contender in each round, and the disturbance of the whole.
 #[derive(Debug)]
 pub struct Contest<const N: usize> {
     /// A share of each contender, in their order, for each round.

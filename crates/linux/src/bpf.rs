@@ -52,7 +52,7 @@ impl Counter {
         create_map(ARRAY, size_of::<u64>(), 1, 0).map(Self)
     }
 
-    /// What it stands at.
+    /// Returns the counter's present value.
     pub fn value(&self) -> io::Result<u64> {
         let mut value = 0u64;
         // SAFETY: the values of this map are as long as `value`, which outlives the call.
@@ -83,7 +83,7 @@ impl SharedWords {
         Ok(SharedWords { map, memory })
     }
 
-    /// What the word of this number is.
+    /// Returns the word of this number.
     pub fn get(&self, word: usize) -> u64 {
         self.memory.word(word * size_of::<u64>())
     }
@@ -165,7 +165,7 @@ pub fn attach_to_tracepoint(name: &CStr, program: BorrowedFd<'_>) -> io::Result<
     bpf(RAW_TRACEPOINT_OPEN, &attributes)
 }
 
-/// Where on its way a packet meets a program.
+/// The points on a packet's way at which it meets a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Hook {
@@ -305,5 +305,5 @@ const SOCKETS: u32 = 17;
 const MMAPABLE: u32 = 1 << 10;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 const LIVE_FRAMES: u32 = 2;
-/// Where the name is in `struct bpf_prog_info`.
+/// The offset of the name in `struct bpf_prog_info`.
 const INFO_NAME: usize = 64;

@@ -79,7 +79,7 @@ impl Clock for Monotonic {
         Timestamp::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
     }
 
-    /// What `clock_getres` says: 10⁹, unless the kernel runs without high-resolution timers.
+    /// The resolution that `clock_getres` reports: 10⁹, unless the kernel runs without high-resolution timers.
     fn resolution_hz(&self) -> u64 {
         NANOS_PER_SEC / nanos(clock_getres(ClockId::Monotonic)).max(1)
     }
@@ -89,7 +89,7 @@ impl Clock for Monotonic {
 struct Anchor {
     instant: Instant,
     timestamp: Timestamp,
-    /// How far `timestamp` may be from the truth, in nanoseconds.
+    /// The most by which `timestamp` may be wrong, in nanoseconds.
     #[cfg_attr(not(test), expect(dead_code, reason = "the tests hold conversions to it"))]
     error: u64,
 }
@@ -109,7 +109,7 @@ fn read_instant() -> Instant {
     Instant::now()
 }
 
-/// What this thread has used of a processor so far. Interrupts that came meanwhile are charged to it, too.
+/// Returns the CPU time that this thread has used so far. Interrupts that came meanwhile are charged to it, too.
 ///
 /// # Cost
 /// A system call, 0.2 µs.

@@ -48,12 +48,12 @@ impl ControlBuffer {
     }
 }
 
-/// What we understand of a datagram's control messages.
+/// The control messages of a datagram that this crate understands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Control {
     /// When the kernel received it, since 1970 on the realtime clock.
     pub received: Option<Duration>,
-    /// How many datagrams the socket had dropped by then; absent while there were none.
+    /// The number of datagrams that the socket had dropped by then; absent while there were none.
     pub drops: Option<u32>,
     /// The size of the datagrams that the kernel joined to this one.
     pub segment: Option<u32>,

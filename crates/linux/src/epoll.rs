@@ -24,10 +24,10 @@ use super::stages::{Ended, in_stages};
 use super::wait::ready_within;
 use crate::clock::Monotonic;
 
-/// How [`Epoll::wait`] sleeps.
+/// The system call by which [`Epoll::wait`] sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// By `epoll_pwait2`.
+    /// Sleeps by `epoll_pwait2`, to the nanosecond.
     Pwait2,
     /// By `ppoll` on the epoll descriptor, because `epoll_pwait2` is refused here.
     Ppoll,
@@ -71,7 +71,7 @@ impl Epoll {
         Ok(Self { fd: epoll::create(CreateFlags::CLOEXEC)?, waiting })
     }
 
-    /// How this set waits; may change in the first wait.
+    /// Returns the way in which this set waits, which may change in the first wait.
     pub fn waiting(&self) -> Waiting {
         self.waiting
     }
@@ -160,7 +160,7 @@ impl AsFd for Epoll {
     }
 }
 
-/// What one wait found; made once and used for every wait.
+/// The events that one wait found; made once and used for every wait.
 pub struct Events {
     buffer: Vec<libc::epoll_event>,
     filled: usize,
@@ -181,12 +181,12 @@ impl Events {
             .map(|event| Event { token: event.u64, readiness: EventFlags::from_bits_retain(event.events) })
     }
 
-    /// How many sources the wait found ready.
+    /// Returns the number of sources that the wait found ready.
     pub fn len(&self) -> usize {
         self.filled
     }
 
-    /// Whether the wait found nothing.
+    /// Returns whether the wait found nothing.
     pub fn is_empty(&self) -> bool {
         self.filled == 0
     }

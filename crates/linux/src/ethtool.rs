@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// How many queues an interface has now.
+/// The number of queues that an interface has now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Queues {
     /// Queues that the interface receives by.

@@ -23,9 +23,9 @@ pub struct FrameQueue {
     /// Those that are sent lead to the vectors of the same indices, and these into `bytes`: pointers are made for
     /// each call, since any use of the memory by reference ends what was derived from it before.
     headers: Vec<libc::mmsghdr>,
-    /// Of the frames that wait: how long they are.
+    /// Where each waiting frame lies, and its length.
     vectors: Vec<libc::iovec>,
-    /// Where those are, in `bytes`.
+    /// The offset in `bytes` at which each of them begins.
     begins: Vec<usize>,
     bytes: Box<[u8]>,
     first: usize,
@@ -60,7 +60,7 @@ impl FrameQueue {
         true
     }
 
-    /// Where `length` bytes have room.
+    /// Returns the offset at which `length` bytes have room, if they do.
     fn room(&self, length: usize) -> Option<usize> {
         if self.waiting == self.vectors.len() {
             return None;
@@ -113,12 +113,12 @@ impl FrameQueue {
         count
     }
 
-    /// Whether no frame waits.
+    /// Returns whether no frame waits.
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// How many frames wait.
+    /// Returns the number of frames that wait.
     pub fn len(&self) -> usize {
         self.waiting
     }
@@ -145,7 +145,7 @@ unsafe impl Send for FrameQueue {}
 // SAFETY: as above; `&self` reads lengths, and follows no raw pointer.
 unsafe impl Sync for FrameQueue {}
 
-/// What a frame takes before its bytes; frames begin at multiples of it.
+/// Bytes that precede a frame; frames begin at multiples of it.
 const SPACE: usize = 16;
 /// The longest frame that Linux joins, with what is before it.
 pub const LEAST: usize = 65_536 + 128;
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     impl FrameQueue {
-        /// What the kernel would see.
+        /// The frames as the kernel would see them.
         fn frames(&self) -> Vec<Vec<u8>> {
             let index = |n| wrapped(self.first + n, self.vectors.len());
             let place = |at: usize| self.begins[at] + SPACE..self.begins[at] + 6 + self.vectors[at].iov_len;

@@ -41,17 +41,16 @@ impl Mapping {
         Self { start: NonNull::new(start).expect("the kernel maps nothing at null"), length }
     }
 
-    /// Where it begins, for what has a protocol of its own with the other side.
+    /// The first byte, for a caller that has a protocol of its own with the other side.
     pub(super) fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Where it is, for a kernel that wants to be told.
+    /// The address, for a kernel that wants to be told.
     pub(crate) fn address(&self) -> u64 {
         self.start.as_ptr() as u64
     }
 
-    /// How long it is.
     pub(crate) fn len(&self) -> usize {
         self.length
     }

@@ -78,7 +78,7 @@ impl MissCounter {
         Ok(MissCounter(counter, cache))
     }
 
-    /// Misses so far.
+    /// Returns the number of misses so far.
     ///
     /// # Errors
     /// If the kernel does not tell, or counted only a part of the time (`ResourceBusy`): a processor that is asked for more
@@ -93,7 +93,7 @@ impl MissCounter {
 mod tests {
     use super::*;
 
-    /// Where there are counters they go up; where not, the reason is given.
+    /// Counters go up where there are any; where there are none, the reason is given.
     #[test]
     fn misses_are_counted_or_the_reason_is_told() {
         for cache in Cache::ALL {

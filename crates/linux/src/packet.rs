@@ -14,7 +14,7 @@ use super::sockopt::{get_numbers, set_flag, set_number};
 pub struct LinkAddress {
     /// The interface, by its index.
     pub interface: u32,
-    /// The ethertype.
+    /// The ethertype of the packets.
     pub protocol: u16,
 }
 
@@ -34,7 +34,7 @@ unsafe impl SocketAddrArg for LinkAddress {
     }
 }
 
-/// Whether the address of a received frame (a `struct sockaddr_ll`) says that this machine sent it.
+/// Returns whether the address of a received frame (a `struct sockaddr_ll`) says that this machine sent it.
 pub fn is_outgoing(address: &[u8]) -> bool {
     address.get(10) == Some(&libc::PACKET_OUTGOING)
 }
@@ -107,7 +107,7 @@ pub fn hear_all(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
     set_record(socket, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// What is set before a socket gets a ring whose slots hold frames of up to a size; what is longer is in the socket's
+/// Sets up a socket before it gets a ring whose slots hold frames of up to a size; what is longer is in the socket's
 /// queue too, as far as that has room. Offloads are described.
 pub(crate) fn prepare_receive_ring(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_number(socket, libc::SOL_PACKET, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as i32)?;
@@ -153,7 +153,7 @@ pub fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(counters[1])
 }
 
-/// Whether the interface that a socket was bound to is still there.
+/// Returns whether the interface that a socket was bound to is still there.
 pub fn is_bound(socket: BorrowedFd<'_>) -> io::Result<bool> {
     let mut address = AddressBuffer::EMPTY;
     let mut length = size_of_val(&address.0) as libc::socklen_t;
@@ -175,5 +175,5 @@ fn set_record<T: Copy>(socket: BorrowedFd<'_>, option: libc::c_int, record: &T) 
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Of a `struct virtio_net_hdr`.
+/// The size of a `struct virtio_net_hdr`, in bytes.
 pub const OFFLOAD_HEADER: usize = 10;

@@ -32,7 +32,7 @@ pub struct RxRing<M = Mapping> {
     slot: usize,
     slots: usize,
     next: usize,
-    /// Kept mapped.
+    /// Keeps the ring mapped.
     _memory: M,
 }
 
@@ -93,12 +93,12 @@ impl<M> RxRing<M> {
         RxRing { start, slot, slots, next: 0, _memory: memory }
     }
 
-    /// How many frames it has room for.
+    /// Returns the number of frames that the ring has room for.
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Whether a frame is there.
+    /// Returns whether a frame is there.
     pub fn is_ready(&self) -> bool {
         self.status(self.next).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
@@ -143,19 +143,19 @@ pub struct Slot<'r> {
 }
 
 impl Slot<'_> {
-    /// Whether this machine sent the frame.
+    /// Returns whether this machine sent the frame.
     pub fn is_outgoing(&self) -> bool {
         // SAFETY: every slot has room for the headers, of which this is one, and it is ours.
         let kind = unsafe { self.at(KIND).read() };
         kind == libc::PACKET_OUTGOING
     }
 
-    /// Whether the socket's queue has the frame as a whole, because the slot has no room for it.
+    /// Returns whether the socket's queue has the frame as a whole, because the slot has no room for it.
     pub fn has_copy(&self) -> bool {
         self.status & libc::TP_STATUS_COPY != 0
     }
 
-    /// Whether the checksum of its transport was found right.
+    /// Returns whether the checksum of the frame's transport was found right.
     pub fn is_verified(&self) -> bool {
         self.status & libc::TP_STATUS_CSUM_VALID != 0
     }
@@ -176,12 +176,12 @@ impl Slot<'_> {
         Duration::new(self.header.tp_sec.into(), self.header.tp_nsec)
     }
 
-    /// How long it is without that tag; what [`bytes`](Slot::bytes) gives may be less.
+    /// Returns the frame's length in bytes, without that tag; what [`bytes`](Slot::bytes) gives may be shorter.
     pub fn frame_length(&self) -> usize {
         self.header.tp_len as usize
     }
 
-    /// What was left for the interface to do, if the slot makes sense.
+    /// Returns the offloads that were left for the interface to do, if the slot makes sense.
     pub fn offloads(&self) -> Option<[u8; OFFLOAD_HEADER]> {
         let (start, _) = self.bounds()?;
         let place = self.at(start - OFFLOAD_HEADER).cast::<[u8; OFFLOAD_HEADER]>();
@@ -190,8 +190,8 @@ impl Slot<'_> {
         Some(unsafe { place.read() })
     }
 
-    /// What the slot has of the frame, with room for a tag before it where the offloads were: its bytes begin behind
-    /// that. `None` if the slot makes no sense.
+    /// Returns the part of the frame that is in the slot, with room for a tag before it where the offloads were: its
+    /// bytes begin behind that. `None` if the slot makes no sense.
     pub fn bytes(&mut self) -> Option<&mut [u8]> {
         let (start, length) = self.bounds()?;
         let place = self.at(start - TAG).as_ptr();
@@ -206,7 +206,7 @@ impl Slot<'_> {
         unsafe { self.start.add(offset) }
     }
 
-    /// Where the frame begins, and how much of it is there.
+    /// Returns the offset of the frame, and how much of it is there.
     fn bounds(&self) -> Option<(usize, usize)> {
         let (start, length) = (usize::from(self.header.tp_mac), self.header.tp_snaplen as usize);
         let inside = start.checked_add(length).is_some_and(|end| end <= self.length);
@@ -224,16 +224,16 @@ impl Drop for Slot<'_> {
 
 /// Bytes of a tag, and of the room that there is for one before each frame.
 pub const TAG: usize = 4;
-/// What the kernel reserves beyond its headers, so that packets behind Ethernet's header begin at 96.
+/// Bytes that the kernel reserves beyond its headers, so that packets behind Ethernet's header begin at 96.
 pub(crate) const RESERVE: u32 = 6;
 
 /// `struct tpacket2_hdr`, and a `struct sockaddr_ll`.
 const HEADERS: usize = libc::TPACKET2_HDRLEN;
 /// The kind of packet in the latter.
 const KIND: usize = size_of::<libc::tpacket2_hdr>() + 10;
-/// Where a frame begins, at most.
+/// The offset of a frame, at most.
 const FRAME: usize = 96;
-/// What the kernel allocates at once.
+/// Bytes that the kernel allocates at once.
 const BLOCK: usize = 128 << 10;
 
 #[cfg(test)]

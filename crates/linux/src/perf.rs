@@ -48,7 +48,7 @@ fn open(kind: u64, config: u64, flags: u64, of: Of) -> io::Result<OwnedFd> {
     unsafe { super::owned(fd) }
 }
 
-/// What a counter has counted.
+/// Returns the count of a counter.
 ///
 /// # Errors
 /// `ResourceBusy` if it counted a part of the time only: a processor with more events to count than counters takes turns.

@@ -58,8 +58,8 @@ pub(super) struct Hook {
     pub(super) data: *mut (),
 }
 
-/// What the handler needs. Constant and without a destructor, so that touching it there never
-/// allocates or registers anything.
+/// The state that the handler needs. Constant and without a destructor, so that touching it there never allocates or
+/// registers anything.
 struct Thread {
     /// Set while this thread has a timer.
     owned: AtomicU64,
@@ -124,7 +124,7 @@ impl SignalTimer {
         self.id.set(first.as_nanos(), period)
     }
 
-    /// Interrupts no more.
+    /// Stops the interrupts.
     ///
     /// # Errors
     /// None that a working kernel gives.
@@ -274,7 +274,7 @@ fn timespec(duration: Duration) -> libc::timespec {
 #[derive(Debug)]
 struct Handler;
 
-/// How many there are, and what was there before the first.
+/// The number of handlers, and the action that was there before the first.
 static HANDLERS: Mutex<(usize, Option<libc::sigaction>)> = Mutex::new((0, None));
 
 impl Handler {

@@ -13,7 +13,7 @@ pub struct ProcessTimer {
 }
 
 impl ProcessTimer {
-    /// A disarmed timer.
+    /// Creates a disarmed timer.
     ///
     /// # Errors
     /// `InvalidInput` for a number that is no signal, or one that nobody can handle; or if the kernel refuses another

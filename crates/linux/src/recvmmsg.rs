@@ -30,11 +30,11 @@ pub struct RecvBuffers {
     payload: Vec<u8>,
     max_datagram: usize,
     filled: usize,
-    /// How many headers a receive may have changed since they were last prepared.
+    /// The number of headers that a receive may have changed since they were last prepared.
     touched: usize,
 }
 
-/// What the kernel wrote about one datagram.
+/// One received datagram, as the kernel described it.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// The datagram, as far as it fitted its buffer.
@@ -138,22 +138,22 @@ impl RecvBuffers {
         Some(unsafe { std::slice::from_raw_parts_mut(start, length) })
     }
 
-    /// Whether the last receive left none.
+    /// Returns whether the last receive left none.
     pub fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
-    /// How many datagrams the last receive left.
+    /// Returns the number of datagrams that the last receive left.
     pub fn len(&self) -> usize {
         self.filled
     }
 
-    /// How many datagrams a receive can bring.
+    /// Returns the number of datagrams that a receive can bring.
     pub fn capacity(&self) -> usize {
         self.headers.len()
     }
 
-    /// How many bytes of a datagram are kept.
+    /// Returns the number of bytes of a datagram that are kept.
     pub fn max_datagram(&self) -> usize {
         self.max_datagram
     }

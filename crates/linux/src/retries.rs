@@ -16,7 +16,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use softtimers_core::Timestamp;
 
-/// Whether the destination of one paced flow is to be given up.
+/// Decides when the destination of one paced flow is to be given up.
 ///
 /// A pure state machine; its driver sends, and tells what
 /// [`is_about_an_earlier_datagram`].
@@ -44,9 +44,8 @@ impl Retries {
     /// datagram, and more in a row mean that none gets through for now.
     pub const ATTEMPTS: u32 = 3;
 
-    /// How long after a departure in vain the next one is due, in a flow whose departures may be
-    /// `burst_interval` apart: at least 10 µs, since trying a full buffer again sooner only burns the core
-    /// that should empty it.
+    /// Returns the time from a departure in vain to the next one, in a flow whose departures may be `burst_interval`
+    /// apart: at least 10 µs, since trying a full buffer again sooner only burns the core that should empty it.
     pub fn after(burst_interval: Duration) -> Duration {
         burst_interval.max(SHORTEST)
     }
@@ -64,8 +63,8 @@ impl Retries {
     }
 }
 
-/// Whether `error`, from sending on a connected socket, is by and large about something else than the
-/// datagram that met it: then send it again, at once, but not for ever.
+/// Returns whether `error`, from sending on a connected socket, is by and large about something else than the datagram
+/// that met it: then send it again, at once, but not for ever.
 ///
 /// True of the ICMP answers to earlier datagrams (`ECONNREFUSED`, `EHOSTUNREACH`, `ENETUNREACH`), which
 /// the kernel reports to whichever call comes next and then forgets, and of `EINTR`. A route that is

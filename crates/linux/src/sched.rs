@@ -94,7 +94,7 @@ impl Drop for TimerSlack {
 #[derive(Debug)]
 #[must_use = "dropping the guard restores the slice"]
 pub struct Slice {
-    /// Nanoseconds.
+    /// The slack before, in nanoseconds.
     before: u64,
     /// Stays on the thread whose slice it restores.
     _thread: PhantomData<*const ()>,
@@ -173,7 +173,7 @@ fn restore_slice(before: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether this thread is of a class that goes before all ordinary threads.
+/// Returns whether this thread is of a class that goes before all ordinary threads.
 pub fn is_real_time() -> io::Result<bool> {
     sched_attr::policy().map(sched_attr::is_real_time)
 }
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(Attributes::read().unwrap(), before);
     }
 
-    /// What others change meanwhile is theirs.
+    /// A value that others change meanwhile is theirs.
     #[test]
     fn a_nice_value_that_was_changed_meanwhile_is_kept() {
         let before = Attributes::read().unwrap();

@@ -40,7 +40,7 @@ impl Attributes {
         if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Whether the thread goes before all ordinary ones.
+    /// Returns whether the thread goes before all ordinary ones.
     pub fn is_real_time(&self) -> bool {
         is_real_time(self.policy)
     }
@@ -51,7 +51,7 @@ impl Attributes {
         (self.is_fair() && self.runtime > 0).then_some(self.runtime)
     }
 
-    /// Whether it is of a class that shares its processor by EEVDF and may have slices.
+    /// Returns whether the thread is of a class that shares its processor by EEVDF and may have slices.
     pub(crate) fn is_fair(&self) -> bool {
         [libc::SCHED_OTHER, libc::SCHED_BATCH].into_iter().any(|class| class as u32 == self.policy)
     }
@@ -90,8 +90,7 @@ pub fn policy() -> io::Result<u32> {
     }
 }
 
-/// Whether threads of this class go before all ordinary ones: `SCHED_FIFO`, `SCHED_RR`,
-/// `SCHED_DEADLINE`.
+/// Returns whether threads of this class go before all ordinary ones: `SCHED_FIFO`, `SCHED_RR`, `SCHED_DEADLINE`.
 pub fn is_real_time(policy: u32) -> bool {
     [libc::SCHED_FIFO, libc::SCHED_RR, SCHED_DEADLINE].into_iter().any(|class| class as u32 == policy)
 }

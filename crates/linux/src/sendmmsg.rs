@@ -38,7 +38,7 @@ pub struct SendBuffers {
     waiting: usize,
 }
 
-/// Where a datagram goes, and when.
+/// A datagram's destination and time.
 #[derive(Clone, Copy)]
 struct Order {
     address: AddressBuffer,
@@ -155,35 +155,35 @@ impl SendBuffers {
         self.first = if self.waiting == 0 { 0 } else { (self.first + count) % self.capacity() };
     }
 
-    /// Whether no datagram waits.
+    /// Returns whether no datagram waits.
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// How many datagrams wait.
+    /// Returns the number of datagrams that wait.
     pub fn len(&self) -> usize {
         self.waiting
     }
 
-    /// How many datagrams can wait.
+    /// Returns the number of datagrams that can wait.
     pub fn capacity(&self) -> usize {
         self.headers.len()
     }
 
-    /// How long a datagram can be.
+    /// Returns the length that a datagram can have, in bytes.
     pub fn max_datagram(&self) -> usize {
         self.max_datagram
     }
 }
 
-/// What the kernel took of a run, in datagrams.
+/// The part of a run that the kernel took, in datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// How many it took.
+    /// Datagrams that the kernel took.
     pub taken: usize,
-    /// How many it was offered.
+    /// Datagrams that it was offered.
     pub offered: usize,
-    /// Of those that were taken, how many were segments of a longer send.
+    /// Datagrams among those taken that were segments of a longer send.
     pub segments: usize,
 }
 
@@ -196,8 +196,8 @@ pub struct Refused {
     pub joined: bool,
 }
 
-/// How many of the first datagrams one send can carry as its segments: to the same place at the same time, as long as the
-/// first, of which the last may be shorter.
+/// Counts the first datagrams that one send can carry as its segments: to the same place at the same time, as long as
+/// the first, of which the last may be shorter.
 fn alike(vectors: &[libc::iovec], orders: &[Order]) -> usize {
     let (Some(vector), Some(order)) = (vectors.first(), orders.first()) else { return 0 };
     let length = vector.iov_len;
@@ -224,7 +224,7 @@ fn datagrams(header: &libc::mmsghdr) -> usize {
     header.msg_hdr.msg_iovlen as _
 }
 
-/// Where `bytes` begin; null for none, as the kernel wants it.
+/// Points to `bytes`; null for none, as the kernel wants it.
 fn pointer(bytes: &mut [u8]) -> *mut libc::c_void {
     if bytes.is_empty() { ptr::null_mut() } else { bytes.as_mut_ptr().cast() }
 }
@@ -252,7 +252,7 @@ const MOST_SEGMENTED_BYTES: usize = Quantum::MOST_SEGMENTED_BYTES as usize;
 mod tests {
     use super::*;
 
-    /// How many datagrams each send carries.
+    /// The number of datagrams that each send carries.
     fn sends(buffers: &mut SendBuffers, join: bool) -> Vec<usize> {
         let (sends, _) = buffers.connect(usize::MAX, join);
         buffers.headers[..sends].iter().map(datagrams).collect()

@@ -72,7 +72,7 @@ pub struct SignalPacer {
     sender: NonNull<Sender>,
 }
 
-/// Where in each datagram the handler writes, as big-endian 64-bit numbers.
+/// The places in each datagram where the handler writes, as big-endian 64-bit numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamps {
     /// Byte at which the number of the datagram begins, counted from zero.
@@ -92,7 +92,7 @@ pub struct Course {
     pub limit: u64,
     /// The number of the first one.
     pub number: u64,
-    /// How the timer goes off.
+    /// The expiries of the timer.
     pub ticks: Ticks,
     /// Nothing is sent: the departures are null events, whose cost is that of the timer alone.
     pub silent: bool,
@@ -105,7 +105,7 @@ impl Course {
     }
 }
 
-/// How the timer of a [`SignalPacer`] goes off.
+/// The expiries of a [`SignalPacer`]'s timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ticks {
     /// Once for each datagram: the handler arms it for when the next one is due.
@@ -118,7 +118,7 @@ pub enum Ticks {
     Periodic,
 }
 
-/// What a [`SignalPacer`] met.
+/// The obstacles that a [`SignalPacer`] met, counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SignalCounts {
     /// Expiries for which no signal of their own came.
@@ -195,20 +195,20 @@ impl SignalPacer {
         self.shared.ring.take()
     }
 
-    /// Whether all has left that was to leave, or what cannot be mended has stopped it.
+    /// Returns whether all has left that was to leave, or an error that cannot be mended has stopped it.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.shared.over.load(Ordering::Acquire)
     }
 
-    /// What stopped the flow before its end, if something did: a datagram too long for the path, or a
+    /// Returns the error that stopped the flow before its end, if one did: a datagram too long for the path, or a
     /// destination [out of reach](Retries) for too long.
     pub fn error(&self) -> Option<io::Error> {
         let code = self.shared.error.load(Ordering::Relaxed);
         (code != 0).then(|| io::Error::from_raw_os_error(code))
     }
 
-    /// What the handler has met so far.
+    /// Returns the counts of obstacles so far.
     pub fn counts(&self) -> SignalCounts {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         SignalCounts {
@@ -254,7 +254,7 @@ unsafe fn on_expiry(sender: *mut ()) {
     unsafe { &mut *sender.cast::<Sender>() }.expired();
 }
 
-/// What the handler works on.
+/// The handler's own state.
 #[derive(Debug)]
 struct Sender {
     socket: OwnedFd,
@@ -264,7 +264,7 @@ struct Sender {
     due: Timestamp,
     /// When the timer is to go off: somewhat before the due time.
     armed: Timestamp,
-    /// What signals take here.
+    /// Learns by how much signals come late here.
     idle: Idle,
     course: Course,
     sent: u64,
@@ -433,7 +433,7 @@ impl Sender {
     }
 }
 
-/// What both sides see. Each counter has one writer, the handler.
+/// The state that both sides see. Each counter has one writer, the handler.
 #[derive(Debug)]
 struct Shared {
     ring: Ring,

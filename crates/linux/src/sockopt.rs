@@ -61,7 +61,7 @@ pub fn take_error(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::socket_error(socket)??)
 }
 
-/// How many datagrams the socket has dropped so far, modulo 2³².
+/// Returns the number of datagrams that the socket has dropped so far, modulo 2³².
 pub fn drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut counters = [0; MEMINFO_COUNTERS];
     get_numbers(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut counters)?;
@@ -73,8 +73,8 @@ pub fn set_segment_size(socket: BorrowedFd<'_>, bytes: u16) -> io::Result<()> {
     set_number(socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into())
 }
 
-/// Whether the kernel can cut sends of this socket at all. An older one would take what is to be cut for
-/// one long datagram.
+/// Checks that the kernel can cut sends of this socket at all. An older one would take what is to be cut for one long
+/// datagram.
 pub fn knows_segments(socket: BorrowedFd<'_>) -> io::Result<()> {
     get_numbers(socket, libc::SOL_UDP, libc::UDP_SEGMENT, &mut [0])
 }

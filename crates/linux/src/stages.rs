@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use softtimers_core::Clock;
 
-/// How one stage ended.
+/// The end of one stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The stage ran out of time.
@@ -49,7 +49,7 @@ pub(crate) fn in_stages(
 /// Up to here the kernel adds at most 10 µs, less than a wake-up takes.
 const LONG: Duration = Duration::from_millis(10);
 
-/// What is left out of a stage: more than the two-hundredth that it may be late by.
+/// The margin left out of a stage: more than the two-hundredth that it may be late by.
 const MARGIN: u32 = 128;
 
 #[cfg(test)]

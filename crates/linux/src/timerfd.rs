@@ -52,7 +52,7 @@ impl TimerFd {
         self.settime(Duration::ZERO, Duration::ZERO)
     }
 
-    /// How often the timer has expired since it was armed or last drained; zero if it has not.
+    /// Returns the number of expiries since the timer was armed or last drained; zero if there was none.
     pub fn drain(&self) -> io::Result<u64> {
         let mut expirations = [0; size_of::<u64>()];
         match rustix::io::read(&self.fd, &mut expirations) {

@@ -41,7 +41,7 @@ impl TimeStampCounter {
     }
 }
 
-/// Whether the counter has one rate in all states of power and speed: CPUID 0x8000_0007, EDX bit 8.
+/// Returns whether the counter has one rate in all states of power and speed: CPUID 0x8000_0007, EDX bit 8.
 pub fn is_invariant() -> bool {
     cpuid(0x8000_0000)[0] >= POWER_MANAGEMENT && cpuid(POWER_MANAGEMENT)[3] & (1 << 8) != 0
 }

@@ -32,7 +32,7 @@ use umem::Umem;
 /// A socket with its four rings.
 #[derive(Debug)]
 pub struct XdpSocket {
-    /// The socket itself.
+    /// The descriptor of the socket.
     pub fd: OwnedFd,
     /// Chunks for the kernel to fill, by their addresses.
     pub fill: Producer<u64>,
@@ -123,7 +123,7 @@ pub fn wake_receiver(socket: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// What it has dropped.
+/// Returns the socket's counts of dropped frames and bad descriptors.
 pub fn statistics(socket: BorrowedFd<'_>) -> io::Result<XdpStatistics> {
     Ok(sockopt::xdp_statistics(socket)?)
 }

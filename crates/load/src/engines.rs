@@ -72,7 +72,7 @@ const ALL: &[&dyn Engine] = &[
     &off::Off,
 ];
 
-/// Who says when the next datagram is due: one of a list, by name.
+/// The engine that says when the next datagram is due: one of a list, by name.
 ///
 /// ```
 /// use softtimers_load::engines::Timer;
@@ -97,43 +97,43 @@ impl Timer {
         self.0.name()
     }
 
-    /// What it does, in a line.
+    /// Returns a line about the engine.
     pub fn about(self) -> &'static str {
         self.0.about()
     }
 
-    /// What it makes of a pace: a periodic timer makes up nothing.
+    /// Returns the pace that the engine keeps when it is given this one: a periodic timer makes up nothing.
     #[must_use]
     pub fn pace(self, pace: PaceConfig) -> PaceConfig {
         self.0.pace(pace)
     }
 
-    /// Whether it sends at all.
+    /// Returns whether the engine sends at all.
     pub fn sends(self) -> bool {
         self.0.sends()
     }
 
-    /// Whether it can drive several flows, or a flow of which several datagrams leave at once.
+    /// Returns whether the engine can drive several flows, or a flow of which several datagrams leave at once.
     pub fn drives_several(self) -> bool {
         self.0.drives_several()
     }
 
-    /// Whether it needs equal gaps.
+    /// Returns whether the engine needs equal gaps.
     pub fn needs_even_gaps(self) -> bool {
         self.0.needs_even_gaps()
     }
 
-    /// Whether it can read another clock than the kernel's.
+    /// Returns whether the engine can read another clock than the kernel's.
     pub fn reads_any_clock(self) -> bool {
         self.0.reads_any_clock()
     }
 
-    /// Whether it has trigger states, and with them slack, an idle policy, and sources to do without.
+    /// Returns whether the engine has trigger states, and with them slack, an idle policy, and sources to do without.
     pub fn has_trigger_states(self) -> bool {
         self.0.has_trigger_states()
     }
 
-    /// Whether it hands datagrams over ahead of their times.
+    /// Returns whether the engine hands datagrams over ahead of their times.
     pub fn hands_over_ahead(self) -> bool {
         self.0.handling().ahead
     }

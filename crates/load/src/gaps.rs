@@ -18,27 +18,11 @@ use softtimers_measure::distribution::{Distribution, Quantile, Recorder};
 
 /// The gaps of one flow or of several, all judged by one target interval.
 ///
-/// ```
-/// use std::time::Duration;
-/// use softtimers_load::gaps::{Gaps, Train};
-/// use softtimers_core::Timestamp;
-///
-/// let mut gaps = Gaps::new(Some(Duration::from_micros(40)));
-/// let mut train = Train::default();
-/// for micros in [0, 40, 45, 80, 120] {
-///     gaps.record(&mut train, Timestamp::from_micros(micros));
-/// }
-/// let report = gaps.report();
-/// assert_eq!(report.gap_ns.count, 4);
-/// assert_eq!(report.back_to_back, Some(0.25)); // 40 to 45 µs
-/// assert_eq!(report.longest_burst, Some(2));
-/// ```
-///
 /// # Cost
 /// Memory of one [`Recorder`] and a [`Train`] per flow, whatever the number of datagrams; recording
 /// takes some 15 ns.
 #[derive(Debug, Clone)]
-pub struct Gaps {
+pub(crate) struct Gaps {
     target: Option<Duration>,
     gaps: Recorder,
     back_to_back: u64,
@@ -47,7 +31,7 @@ pub struct Gaps {
 
 /// One flow's place in its run of datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Train {
+pub(crate) struct Train {
     last: Option<Timestamp>,
     /// Datagrams in the burst that is going on.
     burst: u64,
@@ -55,25 +39,20 @@ pub struct Train {
 
 impl Gaps {
     /// No gaps yet. Without a target there are gaps but no bursts.
-    pub fn new(target: Option<Duration>) -> Self {
+    pub(crate) fn new(target: Option<Duration>) -> Self {
         Gaps { target, gaps: Recorder::new(), back_to_back: 0, longest_burst: 0 }
     }
 
     /// Judges from now on by `target`, if there was no target yet.
-    pub fn adopt_target(&mut self, target: Duration) {
+    pub(crate) fn adopt_target(&mut self, target: Duration) {
         self.target.get_or_insert(target);
-    }
-
-    /// The interval that gaps are judged by.
-    pub fn target(&self) -> Option<Duration> {
-        self.target
     }
 
     /// A datagram of the flow that `train` follows, at `time`. A time before the flow's last one
     /// (stamped by another core, or a clock that was set back) makes a gap of zero. Returns the gap; `None`
     /// of the flow's first.
     #[inline]
-    pub fn record(&mut self, train: &mut Train, time: Timestamp) -> Option<Duration> {
+    pub(crate) fn record(&mut self, train: &mut Train, time: Timestamp) -> Option<Duration> {
         let gap = train.last.map(|last| time.saturating_duration_since(last));
         train.last = train.last.max(Some(time));
         train.burst = if gap.is_some_and(|gap| self.is_short(gap)) { train.burst + 1 } else { 1 };
@@ -90,7 +69,7 @@ impl Gaps {
     }
 
     /// Adds what was seen elsewhere, judged by the same target.
-    pub fn add(&mut self, other: &Gaps) {
+    pub(crate) fn add(&mut self, other: &Gaps) {
         self.target = self.target.or(other.target);
         self.gaps += &other.gaps;
         self.back_to_back += other.back_to_back;
@@ -98,18 +77,18 @@ impl Gaps {
     }
 
     /// Forgets what was seen, but not the target.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.gaps.clear();
         (self.back_to_back, self.longest_burst) = (0, 0);
     }
 
-    /// How the gaps are distributed.
-    pub fn curve(&self) -> Vec<Quantile> {
+    /// Returns the distribution of the gaps.
+    pub(crate) fn curve(&self) -> Vec<Quantile> {
         self.gaps.curve()
     }
 
-    /// What has been seen so far.
-    pub fn report(&self) -> GapReport {
+    /// Returns the findings so far.
+    pub(crate) fn report(&self) -> GapReport {
         let gap_ns = self.gaps.distribution();
         let judged = self.target.is_some();
         GapReport {

@@ -27,21 +27,21 @@ use crate::wire::{Datagram, MIN_SIZE, SCHEDULED_AT, SEQUENCE_AT};
 pub struct GeneratePlan {
     /// The end of a cable.
     pub interface: String,
-    /// Where to, by both kinds of address.
+    /// The destination, by both kinds of address.
     pub destination: (SocketAddrV4, MacAddress),
-    /// Where from, as far as it was given.
+    /// The source, as far as it was given.
     pub source: (Option<SocketAddrV4>, Option<MacAddress>),
-    /// Datagrams a second.
+    /// The datagrams of each second.
     pub rate: Rate,
     /// Datagrams that leave back to back: 1 to 64.
     pub quantum: u32,
     /// Bytes of payload, at least [`MIN_SIZE`].
     pub size: usize,
-    /// How far behind it may fall.
+    /// The limit on falling behind.
     pub catch_up: CatchUp,
-    /// When it ends.
+    /// The end of the run.
     pub end: End,
-    /// Where it runs.
+    /// The CPU to run on.
     pub cpu: Option<Processor>,
 }
 
@@ -54,7 +54,7 @@ impl GeneratePlan {
         generator(self).map(|generator| Prepared { plan: self, generator })
     }
 
-    /// What the generator is to do, from these addresses.
+    /// The generator's configuration with these addresses.
     fn config_from(&self, from: SocketAddrV4, from_mac: MacAddress) -> GeneratorConfig {
         let (to, to_mac) = self.destination;
         GeneratorConfig {
@@ -127,15 +127,15 @@ impl Prepared<'_> {
 /// The `config` object of `send --driver xdp`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct GenerateConfig {
-    /// `xdp`.
+    /// The driver, which is `xdp`.
     pub driver: &'static str,
-    /// Where it leaves.
+    /// The interface that datagrams leave by.
     pub interface: String,
-    /// Where to.
+    /// The destination.
     pub address: String,
     /// The same of Ethernet.
     pub mac: String,
-    /// Departures a second.
+    /// The departures asked for in each second.
     pub target_pps: f64,
     /// Time between departures, rounded down.
     pub target_interval_ns: u64,
@@ -158,7 +158,7 @@ pub struct GenerateConfig {
 pub struct MacAddress(pub [u8; 6]);
 
 impl MacAddress {
-    /// Whether it is neither nobody's nor a group's.
+    /// Returns whether the address is neither nobody's nor a group's.
     pub fn is_one_station(&self) -> bool {
         self.0[0] & 1 == 0 && self.0 != [0; 6]
     }
@@ -246,11 +246,11 @@ fn report(plan: &GeneratePlan, generated: &Generated, usage: &Usage) -> SendRepo
     }
 }
 
-/// What the kernel runs programs over, less the headers.
+/// The longest frame that the kernel runs programs over, less the headers.
 const LONGEST: usize = 3_300;
-/// Nobody answers there.
+/// The port at which nobody answers.
 const DISCARD: u16 = 9;
-/// Of the network that is set aside for this (RFC 2544).
+/// An address of the network that is set aside for this (RFC 2544).
 const FOR_BENCHMARKS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
 /// A datagram of softtimers traffic as a frame, without a checksum of UDP, for each will have another number.

@@ -28,7 +28,7 @@ pub mod replay;
 pub mod send;
 mod session;
 pub mod traffic;
-pub mod train;
+mod train;
 pub mod turns;
 pub mod wire;
 pub mod work;

@@ -7,7 +7,7 @@ use softtimers_core::{OnOff, PaceError, Pattern};
 
 use softtimers_measure::units::{self, UnitError, show_duration};
 
-/// How departures are spread over time, before a seed is known.
+/// The distribution of departures over time, before a seed is known.
 ///
 /// ```
 /// use softtimers_load::pattern::SendPattern;
@@ -19,10 +19,10 @@ use softtimers_measure::units::{self, UnitError, show_duration};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SendPattern {
-    /// Equal gaps.
+    /// Every gap is the same.
     #[default]
     Constant,
-    /// Exponentially distributed gaps.
+    /// Gaps have an exponential distribution, as those of independent events.
     Poisson,
     /// Equal gaps while on, silence while off.
     OnOff(OnOff),

@@ -18,25 +18,25 @@ use crate::work::Work;
 pub struct SendPlan {
     /// One host's address and port, to which there is a route.
     pub destination: SocketAddr,
-    /// What is sent.
+    /// The traffic to send.
     pub traffic: Traffic,
-    /// Who says when the next datagram is due.
+    /// The engine that says when the next datagram is due.
     pub timer: Timer,
-    /// Whether the loop reads the cycle counter instead of the kernel's clock.
+    /// Has the loop read the cycle counter instead of the kernel's clock.
     pub tsc: bool,
-    /// How late a departure may be before the backup timer is used, by an engine that has trigger states.
+    /// The lateness that a departure may have before the backup timer is used, by an engine that has trigger states.
     pub slack: Duration,
-    /// What such an engine does when nothing is due; `None` for the others.
+    /// The idle policy of such an engine; `None` for the others.
     pub idle: Option<Idle>,
     /// The slice to ask the scheduler for.
     pub sched_slice: Option<Duration>,
-    /// What else the loop does.
+    /// The loop's other work.
     pub work: Work,
     /// The command `softtimers`, whose `echo-client` keeps an echo server busy; `None` if this program is.
     pub program: Option<PathBuf>,
-    /// Whose trigger states the loop does without.
+    /// The source of trigger states that the loop does without.
     pub disabled_source: Option<TriggerState>,
-    /// Where the loop is kept.
+    /// The CPU that the loop is kept on.
     pub cpu: Option<Processor>,
     /// Whether the user took the responsibility for a fast run to another machine.
     pub no_handshake: bool,
@@ -98,13 +98,13 @@ impl SendPlan {
 /// The `config` object of `send`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SendConfig {
-    /// Where to.
+    /// The destination.
     pub address: String,
     /// Departures a second, over the whole pattern, of all flows together.
     pub target_pps: f64,
     /// Time between departures of a flow, rounded down: their mean, or the one while on.
     pub target_interval_ns: u64,
-    /// How departures are spread over time, as `--pattern` takes it, or `recorded`.
+    /// The distribution of departures over time, as `--pattern` takes it, or `recorded`.
     pub pattern: String,
     /// The shortest time between departures when catching up.
     pub burst_interval_ns: u64,
@@ -126,23 +126,23 @@ pub struct SendConfig {
     pub duration_s: Option<f64>,
     /// The most datagrams; `null` for no bound.
     pub count: Option<u64>,
-    /// Who says when.
+    /// The engine that says when datagrams are due.
     pub timer: Timer,
-    /// What the loop read the time from: `monotonic` or `tsc`.
+    /// The clock that the loop read: `monotonic` or `tsc`.
     pub clock: &'static str,
-    /// Tolerated lateness.
+    /// The tolerated lateness, in nanoseconds.
     pub slack_ns: u64,
-    /// What `soft` does when nothing is due; `null` for the other timers.
+    /// The idle policy of `soft`; `null` for the other timers.
     pub idle: Option<String>,
     /// The share of one processor that may be polled away; `null` for the other timers.
     pub cpu_budget: Option<f64>,
     /// The slice asked of the scheduler; `null` if it is left as it is.
     pub sched_slice_ns: Option<u64>,
-    /// Work beside sending.
+    /// The loop's work beside sending.
     pub busy: &'static str,
     /// Datagrams the echo server takes in one go.
     pub echo_batch: Option<usize>,
-    /// Whose trigger states the loop did without; `null` if it had all.
+    /// The source of trigger states that the loop did without; `null` if it had all.
     pub disabled_source: Option<&'static str>,
     /// The processor the loop is kept on.
     pub cpu: Option<usize>,

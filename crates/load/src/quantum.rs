@@ -61,7 +61,7 @@ impl fmt::Display for SendQuantum {
     }
 }
 
-/// What one send with segments takes, and one turn.
+/// The most that one send with segments takes, and one turn.
 const MOST: u32 = Quantum::MOST_SEGMENTS;
 
 #[cfg(test)]

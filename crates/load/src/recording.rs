@@ -29,26 +29,26 @@ pub use collector::RecordingError;
 use collector::{Collector, HEAD};
 pub use fit::{Changed, Fit};
 
-/// What was read, ready to be replayed.
+/// A recording that was read, ready to be replayed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recording {
     /// When the datagrams leave, and how long they are.
     pub trace: Trace,
-    /// How the file was written.
+    /// The format of the file.
     pub format: Format,
-    /// What had to be changed.
+    /// The changes that had to be made.
     pub changed: Changed,
 }
 
-/// Formats of recordings.
+/// The formats of recordings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// The capture format of libpcap, with times in micro- or nanoseconds.
     Pcap,
-    /// Its successor.
+    /// pcapng, the successor of pcap.
     Pcapng,
-    /// Lines of `t_us,len`.
+    /// Lines of `t_us,len`, a time in microseconds and a length in bytes.
     Csv,
     /// Lines of seconds and a length, as in the Internet Traffic Archive.
     Ita,
@@ -117,21 +117,21 @@ fn sniff(head: &[u8], fit: &Fit) -> Result<Format, String> {
     }
 }
 
-/// Whether the first line is one that people write.
+/// Says whether the first line is one that people write.
 fn is_text(head: &[u8]) -> bool {
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
     let end = line.len().min(LONGEST_TEXT);
     line[..end].iter().all(|&byte| byte >= b' ' || byte == b'\t' || byte == b'\r')
 }
 
-/// Whether the first line that says anything is of this kind.
+/// Says whether the first line that is not empty is of this kind.
 fn begins_with(head: &[u8], is_line: impl Fn(&str) -> bool) -> bool {
     let text = String::from_utf8_lossy(head);
     let mut lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
     lines.find(|line| !line.is_empty() && !line.starts_with('#')).is_some_and(is_line)
 }
 
-/// Of a first line.
+/// The longest first line that is taken for text.
 const LONGEST_TEXT: usize = 256;
 
 #[cfg(test)]

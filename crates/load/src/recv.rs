@@ -48,24 +48,24 @@ use strip::Strip;
 /// A run of `recv`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecvPlan {
-    /// Where to listen; port 0 for any.
+    /// The address to listen at; port 0 for any.
     pub local: SocketAddr,
     /// When the run ends: as soon as either bound is reached, or on a signal.
     pub end: End,
-    /// Whether it also ends when every sender heard has said goodbye.
+    /// Also ends the run when every sender heard has said goodbye.
     pub once: bool,
-    /// Whether every sender is believed, agreed or not, and several at a time.
+    /// Believes every sender, agreed or not, and several at a time.
     pub any: bool,
     /// The interval to judge gaps by, if the senders are not to be believed.
     pub expect_interval: Option<Duration>,
-    /// How long after the first datagram a stretch of gaps is kept, if one is asked for.
+    /// The time after the first datagram at which a stretch of gaps is kept, if one is asked for.
     pub strip_after: Option<Duration>,
-    /// Where the receiver is kept.
+    /// The CPU that the receiver is kept on.
     pub cpu: Option<Processor>,
 }
 
 impl RecvPlan {
-    /// What a run of this plan counts, with nothing counted.
+    /// Returns the statistics of a run of this plan, with nothing counted.
     pub fn stats(&self) -> RecvStats {
         RecvStats::new(self.expect_interval)
     }
@@ -242,12 +242,12 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// What did not work as asked, and what was done instead.
+    /// Returns the fallbacks: each says in a sentence what did not work as asked, and what was done instead.
     pub fn fallbacks(&self) -> &[String] {
         &self.fallbacks
     }
 
-    /// What has been seen so far.
+    /// Returns the findings so far.
     pub fn report(&self) -> RecvReport {
         RecvReport { socket_drops: self.socket.drops().ok().map(u64::from), ..self.ledger.report() }
     }
@@ -256,9 +256,9 @@ impl<'a> Receiver<'a> {
 /// Why a receiver cannot listen.
 #[derive(Debug)]
 pub enum BindError {
-    /// What the system says of the address.
+    /// The system's error about the address.
     Address(io::Error),
-    /// What it says of the socket.
+    /// The system's error about the socket.
     Socket(io::Error),
 }
 
@@ -319,7 +319,7 @@ fn next_nap(nap: Duration, occupied: usize, buffer: usize) -> Duration {
 /// With [`BATCH`] 65,536 datagrams, some tens of milliseconds.
 const MOST_BATCHES: usize = 256;
 
-/// What a nap may lengthen the reading by; times are the kernel's and do not change.
+/// The longest that a nap may postpone reading; times are the kernel's and do not change.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
 /// Below this a nap costs as much as it saves.
@@ -328,7 +328,7 @@ const SHORTEST_NAP: Duration = Duration::from_micros(50);
 /// Room for 60 ms at 100,000 packets/s of 1,200 bytes: longer than an ordinary stall of the scheduler.
 const WANTED_BUFFER: usize = 16 << 20;
 
-/// What the kernel counts against the buffer for a datagram, beside about twice its payload.
+/// Bytes that the kernel counts against the buffer for a datagram, beside about twice its payload.
 const OVERHEAD: usize = 1_024;
 
 const BATCH: usize = 256;

@@ -14,9 +14,9 @@ use crate::recording::{Changed, Format, Recording};
 /// A recording at the speed of its replay.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Summary {
-    /// How the file was written.
+    /// The format of the file.
     pub format: Format,
-    /// Packets in it.
+    /// Packets in the file.
     pub packets: u64,
     /// From the first to the last.
     pub span_s: f64,
@@ -27,13 +27,13 @@ pub struct Summary {
     /// The recording's own gaps, and bursts judged by their mean.
     #[serde(flatten)]
     pub gaps: GapReport,
-    /// What had to be changed.
+    /// The changes that had to be made.
     #[serde(flatten)]
     pub changed: Changed,
 }
 
 impl Summary {
-    /// Of a recording as it is, replayed as `trace`.
+    /// Summarizes a recording as it is, replayed as `trace`.
     pub fn new(recording: &Recording, trace: &Trace) -> Self {
         let mut gaps = Gaps::new(Some(trace.mean_rate().interval()));
         let mut train = Train::default();

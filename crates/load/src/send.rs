@@ -30,16 +30,16 @@ use crate::session::{Habits, Session, Surroundings};
 pub use crate::session::{Calls, LateReport, SendFigures, SendStats, ShareReport, Triggers};
 pub use report::{PolledReport, SendReport, SocketReport};
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What happened, up to where the run broke off if it did.
+    /// The report, up to where the run broke off if it did.
     pub report: SendReport,
-    /// How late the last datagram was against its place; `None` if there was none.
+    /// The lateness of the last datagram against its scheduled time; `None` if there was none.
     pub skew: Option<Duration>,
-    /// What did not work as asked and what was done instead, one sentence each.
+    /// The fallbacks: each says in a sentence what did not work as asked, and what was done instead.
     pub fallbacks: Vec<String>,
-    /// What broke it off.
+    /// The failure that broke the run off.
     pub broke_off: Option<Failure>,
 }
 
@@ -63,7 +63,7 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
     prepared.send(interrupt, Counter::new(stats(plan)))
 }
 
-/// What a run of this plan counts, with nothing counted.
+/// Returns the statistics of a run of this plan, with nothing counted.
 pub fn stats(plan: &SendPlan) -> SendStats {
     SendStats::new(plan.traffic.pace.rate.interval(), plan.traffic.flows)
 }

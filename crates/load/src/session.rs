@@ -48,41 +48,40 @@ pub(crate) struct Session {
     pub(crate) interrupt: Interrupt,
     pub(crate) end: Timestamp,
     pub(crate) habits: Habits,
-    /// What the idle policy polled away, if there was one.
+    /// The idle policy's account of busy polling, if there was one.
     pub(crate) polled: Option<Polling>,
-    /// Where a thread beside the loop may run, whatever the loop is kept on.
+    /// The CPUs on which a thread beside the loop may run, whatever the loop is kept on.
     pub(crate) anywhere: Processors,
-    /// What such a thread has used.
+    /// The usage of such a thread.
     pub(crate) beside: Usage,
     /// Times between two clock checks, of an engine that checks.
     pub(crate) trigger_intervals: Distribution,
-    /// What softtimers has seen of its trigger states.
+    /// The trigger states that softtimers has seen.
     pub(crate) triggers: Option<Box<Triggers>>,
-    /// What the loop's handlers took, if it is softtimers' loop.
+    /// The time that the loop's handlers took, if it is softtimers' loop.
     pub(crate) handlers: Option<LoopStats>,
-    /// What did not work as asked and what was done instead.
+    /// The fallbacks: what did not work as asked, and what was done instead.
     pub(crate) fallbacks: Vec<String>,
     /// Sees whether the receiver that has agreed is still there.
     watch: Option<Watch>,
-    /// What this thread is asked to be; it is let go as it was.
+    /// Keeps this thread as it was asked to be; it is let go as it was.
     _kept: Option<Kept>,
     _slice: Option<Slice>,
 }
 
-/// How a loop with trigger states goes about it.
+/// The settings of a loop with trigger states.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habits {
-    /// How late a departure may be before the backup timer is used.
+    /// The lateness that a departure may have before the backup timer is used.
     pub(crate) slack: Duration,
-    /// What it does when nothing is due.
     pub(crate) idle: Idle,
-    /// Whose trigger states it does without.
+    /// The source of trigger states that it does without.
     pub(crate) disabled: Option<TriggerState>,
-    /// Whether the intervals without each source are wanted, too.
+    /// The intervals without each source are wanted, too.
     pub(crate) without_each: bool,
 }
 
-/// Where a session runs, and what with.
+/// The conditions of a session: its other work, and its CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings<'a> {
     pub(crate) work: Work,

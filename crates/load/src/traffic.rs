@@ -27,7 +27,7 @@ pub struct Traffic {
     pub train: Option<NonZeroU32>,
     /// Datagrams of a flow that leave in one go: 1 to 64.
     pub quantum: u32,
-    /// Whether the kernel is asked to cut a quantum into its datagrams.
+    /// Asks the kernel to cut a quantum into its datagrams.
     pub gso: bool,
     /// When the run ends: as soon as either bound is reached.
     pub end: End,
@@ -36,9 +36,9 @@ pub struct Traffic {
 /// The bounds of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct End {
-    /// The longest time.
+    /// The longest time that the run lasts.
     pub duration: Option<Duration>,
-    /// The most datagrams.
+    /// The most datagrams that are sent.
     pub count: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Traffic {
         }
     }
 
-    /// How departures are spread over time, in the words of a report.
+    /// Returns the distribution of departures over time, in the words of a report.
     pub fn pattern(&self) -> String {
         if self.trace.is_some() {
             "recorded".to_owned()
@@ -87,20 +87,21 @@ impl Traffic {
         (self.flows > 1 && even).then_some(SHORT_TRAIN)
     }
 
-    /// How late a departure may be if nobody says. One flow may not be late at all; several collect what is due within a
-    /// short time, so that a wake-up serves more than one of them.
+    /// Returns the slack of a departure if nobody says. One flow may not be late at all; several collect what is due
+    /// within a short time, so that a wake-up serves more than one of them.
     #[must_use]
     pub fn usual_slack(&self) -> Duration {
         if self.flows > 1 { MOST_SLACK.min(self.pace.rate.interval() / SLACK_SHARE) } else { Duration::ZERO }
     }
 
-    /// How long the run is going to take, if that is known.
+    /// Returns the time that the run is going to take, if that is known.
     pub fn expected(&self) -> Option<Duration> {
         let recorded = self.trace.as_ref().map(Trace::span);
         [self.end.duration, recorded].into_iter().flatten().min()
     }
 
-    /// What keeps all flows together from leaving in one burst: trains that are apart, however short the burst interval.
+    /// The limit that keeps all flows together from leaving in one burst: trains that are apart, however short the
+    /// burst interval.
     pub(crate) fn train_limit(&self) -> TrainLimit {
         // A shorter pause would be none: what is closer than half of the common interval sticks together.
         let pause = self.pace.rate.interval() / self.flows / 2 + Duration::from_nanos(1);
@@ -138,7 +139,7 @@ pub enum Phase {
     /// One after the other within an interval, so that the sum of even flows is even.
     #[default]
     Spread,
-    /// All at once.
+    /// All flows begin at once.
     Together,
     /// Anywhere within an interval.
     Random {
@@ -148,7 +149,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// How much later than the run a flow of so many begins, each at this rate.
+    /// Returns the time by which one of several flows begins later than the run, each at this rate.
     pub fn offset(self, flow: u32, flows: u32, rate: Rate) -> Duration {
         let interval = rate.interval();
         let part = |nanos: u128| Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));

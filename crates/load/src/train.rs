@@ -23,63 +23,43 @@ use softtimers_core::Timestamp;
 /// At most so many packets back to back, of however many flows. Ask how many may leave now, and tell how many
 /// did.
 ///
-/// ```
-/// use std::num::NonZeroU32;
-/// use std::time::Duration;
-/// use softtimers_core::Timestamp;
-/// use softtimers_load::train::TrainLimit;
-///
-/// let at = Timestamp::from_micros;
-/// let mut limit = TrainLimit::new(NonZeroU32::new(4).unwrap(), Duration::from_micros(5));
-/// let mut sent = Vec::new();
-/// let (mut now, mut due) = (at(100), 6); // a stall has left six
-/// while due > 0 {
-///     let leaving = limit.room(now).min(due);
-///     limit.departed(now, now, leaving);
-///     sent.push((now, leaving));
-///     due -= leaving;
-///     now = limit.earliest().max(now);
-/// }
-/// assert_eq!(sent, [(at(100), 4), (at(120), 2)]);
-/// ```
-///
 /// The contract: of any `most + 1` successive packets some two are at least a burst interval apart, and
 /// the packets of a time `t` are at most `most + t / burst interval`.
 ///
 /// # Cost
 /// 24 bytes; each operation is a few integer operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TrainLimit {
+pub(crate) struct TrainLimit {
     most: u32,
     in_train: u32,
-    /// In nanoseconds.
+    /// The burst interval in nanoseconds.
     burst_interval: u64,
-    /// Who leaves before that belongs to the train.
+    /// A packet that leaves before this time belongs to the train.
     ends: Timestamp,
 }
 
 impl TrainLimit {
     /// No limit: there is always room.
-    pub const NONE: TrainLimit =
+    pub(crate) const NONE: TrainLimit =
         TrainLimit { most: u32::MAX, in_train: 0, burst_interval: 0, ends: Timestamp::ZERO };
 
     /// At most `most` back to back. `burst_interval` is the one that all flows have together: of equal ones, that
     /// of a flow over their number. It has to be shorter than the mean time between packets, or what is due
     /// only grows.
-    pub fn new(most: NonZeroU32, burst_interval: Duration) -> Self {
+    pub(crate) fn new(most: NonZeroU32, burst_interval: Duration) -> Self {
         let burst_interval = u64::try_from(burst_interval.as_nanos()).unwrap_or(u64::MAX);
         TrainLimit { most: most.get(), burst_interval, ..TrainLimit::NONE }
     }
 
-    /// How many packets may leave at `now`.
+    /// Returns the number of packets that may leave at `now`.
     #[inline]
-    pub fn room(&self, now: Timestamp) -> u32 {
+    pub(crate) fn room(&self, now: Timestamp) -> u32 {
         if now < self.ends { self.most - self.in_train } else { self.most }
     }
 
     /// The earliest time at which there is room.
     #[inline]
-    pub fn earliest(&self) -> Timestamp {
+    pub(crate) fn earliest(&self) -> Timestamp {
         if self.in_train < self.most { Timestamp::ZERO } else { self.ends }
     }
 
@@ -89,7 +69,7 @@ impl TrainLimit {
     /// To send takes time, and a sender that loses its processor meanwhile sends the rest later than it
     /// thinks: there is a burst interval behind `to` whatever `from` was. Times must not go backwards.
     #[inline]
-    pub fn departed(&mut self, from: Timestamp, to: Timestamp, packets: u32) {
+    pub(crate) fn departed(&mut self, from: Timestamp, to: Timestamp, packets: u32) {
         if packets == 0 {
             return;
         }
@@ -103,7 +83,6 @@ impl TrainLimit {
 }
 
 impl Default for TrainLimit {
-    /// None.
     fn default() -> Self {
         TrainLimit::NONE
     }
@@ -118,6 +97,20 @@ mod tests {
 
     fn limit(most: u32) -> TrainLimit {
         TrainLimit::new(NonZeroU32::new(most).unwrap(), Duration::from_micros(BURST))
+    }
+
+    #[test]
+    fn six_that_a_stall_has_left_leave_as_four_and_two() {
+        let (mut limit, mut now, mut due) = (limit(4), Timestamp::from_micros(100), 6);
+        let mut sent = Vec::new();
+        while due > 0 {
+            let leaving = limit.room(now).min(due);
+            limit.departed(now, now, leaving);
+            sent.push((now.as_nanos() / 1_000, leaving));
+            due -= leaving;
+            now = limit.earliest().max(now);
+        }
+        assert_eq!(sent, [(100, 4), (120, 2)]);
     }
 
     /// Arrivals after these pauses, looked at as soon as there may be one to leave; when each one left.

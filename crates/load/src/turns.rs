@@ -25,7 +25,7 @@ use crate::send::{self, Triggers};
 use crate::session::Session;
 use crate::traffic::Traffic;
 
-/// Who takes turns.
+/// A program that takes turns.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Contender {
     /// The work alone, in a plain loop.
@@ -50,7 +50,7 @@ pub enum Contender {
     NullSignals,
 }
 
-/// What one contender did in one turn.
+/// The work of one contender in one turn.
 #[derive(Clone, Debug, Default)]
 pub struct Share {
     /// Requests answered or pieces computed, per second; 0 without work.
@@ -65,12 +65,12 @@ pub struct Share {
     pub triggers: Option<Box<Triggers>>,
 }
 
-/// What all of them did.
+/// The work of all contenders.
 #[derive(Clone, Debug)]
 pub struct Turns<const N: usize> {
     /// For each whole round what each of them did, in their order.
     pub rounds: Vec<[Share; N]>,
-    /// Whether a signal ended it before its time.
+    /// Whether a signal ended the run before its time.
     pub interrupted: bool,
 }
 

@@ -27,9 +27,9 @@ pub const MIN_SIZE: usize = 32;
 /// The largest datagram UDP over IPv4 carries: 65,535 less 20 bytes of IP and 8 of UDP header.
 pub const MAX_SIZE: usize = 65_507;
 
-/// Where the number of a datagram begins in its header.
+/// The offset of a datagram's number in its header.
 pub const SEQUENCE_AT: usize = 16;
-/// Where the time begins at which it was due.
+/// The offset of the time at which it was due.
 pub const SCHEDULED_AT: usize = 24;
 
 /// A header, as one of the kinds of datagram.
@@ -44,7 +44,7 @@ pub const SCHEDULED_AT: usize = 24;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Datagram {
-    /// Paced traffic.
+    /// A datagram of paced traffic.
     Data {
         /// The flow, unique for its sender's address and port.
         flow: u32,
@@ -74,7 +74,7 @@ pub enum Datagram {
     },
     /// "This flow has ended."
     Bye {
-        /// The flow.
+        /// The number of the flow.
         flow: u32,
         /// Datagrams sent in it.
         sent: u64,
@@ -83,14 +83,14 @@ pub enum Datagram {
     },
 }
 
-/// What a sender asks a receiver's consent for.
+/// A sender's question for a receiver's consent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Hello {
     /// A number that only this sender knows.
     pub nonce: u64,
     /// The number of its first flow.
     pub flow: u32,
-    /// How many flows there are, with consecutive numbers; the one after the last of all is the first of all.
+    /// The number of flows, with consecutive numbers; the one after the last of all is the first of all.
     pub flows: u32,
     /// Each one's target interval in nanoseconds, at most 4.29 s; zero if there is none.
     pub interval_ns: u32,
@@ -117,7 +117,7 @@ impl Datagram {
         packet[..MIN_SIZE].copy_from_slice(&self.encode());
     }
 
-    /// The header's bytes.
+    /// Returns the bytes of the header.
     #[inline]
     pub fn encode(&self) -> [u8; MIN_SIZE] {
         let of = |token: Option<Token>| token.map_or(0, |token| token.0);
@@ -217,7 +217,7 @@ pub enum ParseError {
     Foreign,
     /// Another version of this format.
     Version {
-        /// Which one.
+        /// The version that was found.
         version: u8,
         /// The nonce, if it asks for consent.
         asks: Option<u64>,
@@ -255,6 +255,8 @@ fn u64_at(bytes: &[u8; MIN_SIZE], at: usize) -> u64 {
 const MAGIC: [u8; 4] = *b"SOFT";
 /// The version of this format that this program speaks; 1 had tokens in goodbyes only.
 pub const VERSION: u8 = 2;
+/// The goodbyes that a sender says for each flow, since they may be lost; it does not count them as traffic.
+pub const GOODBYES: u32 = 3;
 const KIND_DATA: u8 = 0;
 const KIND_HELLO: u8 = 1;
 const KIND_WELCOME: u8 = 2;

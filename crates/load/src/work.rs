@@ -15,7 +15,7 @@ use softtimers_measure::processor::Processor;
 use computation::Computation;
 use echo::EchoServer;
 
-/// Work beside sending.
+/// The work of a loop beside sending.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Work {
     /// None: the loop sleeps between departures.
@@ -42,13 +42,13 @@ impl Work {
         }
     }
 
-    /// Whether the loop computes all the time, and never waits.
+    /// Returns whether the loop computes all the time, and never waits.
     pub fn computes(self) -> bool {
         matches!(self, Work::Compute | Work::Web)
     }
 
-    /// Whether softtimers' loop still meets a trigger state where it always comes by, in its work or when it
-    /// is idle, without those of this source.
+    /// Returns whether softtimers' loop still meets a trigger state where it always comes by, in its work or when it is
+    /// idle, without those of this source.
     pub fn can_do_without(self, source: TriggerState) -> bool {
         match source {
             TriggerState::Idle | TriggerState::Backup => false,

@@ -36,7 +36,7 @@ impl Attributes {
     }
 }
 
-/// Whether this process has a handler for `signal`.
+/// Says whether this process has a handler for `signal`.
 fn is_caught(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();

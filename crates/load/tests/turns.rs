@@ -46,7 +46,7 @@ fn rounds_until<const N: usize>(
     rounds
 }
 
-/// Who has events has some, who has none has none, and all of them work.
+/// A contender with events has some, one without has none, and all of them work.
 #[test]
 fn each_contender_has_its_turn() {
     use Contender::*;

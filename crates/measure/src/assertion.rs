@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// One condition.
+/// A condition that a report is checked against.
 ///
 /// ```
 /// use softtimers_measure::assertion::Assertion;
@@ -48,8 +48,8 @@ const COMPARISONS: [(&str, Holds); 5] = [
 ];
 
 impl Assertion {
-    /// Whether `example`, a report of the kind that the run will make, has this key at all. Of the list `rows` its
-    /// first element stands for all.
+    /// Checks that `example`, a report of the kind that the run will make, has this key at all. The first element of
+    /// the list `rows` stands for all.
     ///
     /// # Errors
     /// A usage failure that names the nearest keys, or all if none is near; also if the key is no number.
@@ -70,7 +70,7 @@ impl Assertion {
         }
     }
 
-    /// Whether the condition holds for `report`.
+    /// Checks the condition on `report`.
     ///
     /// # Errors
     /// A check failure that names the actual value, also where the report has `null` or no such key

@@ -11,25 +11,25 @@ use crate::estimate::Estimate;
 /// A bar that lies within the 95% interval of the figure is neither met nor missed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Bar {
-    /// The figure.
+    /// The figure that the bar is for.
     pub figure: String,
     /// The least or the most that it is to be.
     pub bound: f64,
-    /// Whether that is the least.
+    /// Whether the bar is the least that the figure may be, and not the most.
     pub at_least: bool,
-    /// What was measured; `None` if nothing was, or if it was disturbed.
+    /// The measured value; `None` if nothing was measured, or if it was disturbed.
     pub measured: Option<f64>,
-    /// Where it is with a confidence of 95%, if that is known.
+    /// The interval in which it is with a confidence of 95%, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<[f64; 2]>,
 }
 
-/// Whether a bar is met.
+/// The verdict on a bar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It is met.
+    /// The bar is met.
     Met,
-    /// It is missed.
+    /// The bar is missed.
     Missed,
     /// Nothing was measured, or the measurement cannot tell.
     Inconclusive,
@@ -82,7 +82,7 @@ impl Bar {
         Bar { measured, within, ..self }
     }
 
-    /// Whether it is met.
+    /// Returns whether the bar is met.
     pub fn verdict(&self) -> Verdict {
         let is_met = |value: f64| if self.at_least { value >= self.bound } else { value <= self.bound };
         let Some(measured) = self.measured else { return Verdict::Inconclusive };

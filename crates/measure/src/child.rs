@@ -84,7 +84,7 @@ impl Process {
         }
     }
 
-    /// What follows `prefix` in the first line on its stderr.
+    /// Waits for the first line on its stderr that begins with `prefix`, and returns the rest of the line.
     ///
     /// # Errors
     /// A check failure with what it says instead.

@@ -22,7 +22,7 @@ impl Class {
         Class::of(&std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default())
     }
 
-    /// Whether a thread of this class may spin. One whose class cannot be told may not.
+    /// Returns whether a thread of this class may busy-poll. One whose class cannot be told may not.
     pub fn may_spin(self) -> bool {
         self == Class::Ordinary
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// `null`: nothing was measured, which is not the same as zero.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Distribution {
-    /// How many values.
+    /// The number of values.
     pub count: u64,
     /// The least value.
     pub min: Option<u64>,
@@ -46,7 +46,7 @@ pub struct Quantile {
     pub ns: u64,
 }
 
-/// Of what softtimers keeps by itself: percentiles to 3%, no deviation.
+/// Takes over the distribution that softtimers keeps by itself: percentiles to 3%, no deviation.
 impl From<&softtimers::Histogram> for Distribution {
     fn from(histogram: &softtimers::Histogram) -> Self {
         let at = |quantile| histogram.quantile(quantile);
@@ -109,7 +109,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Takes one value.
+    /// Records one value.
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.take(value as f64);
@@ -158,7 +158,7 @@ impl Moments {
 }
 
 impl Recorder {
-    /// An empty recorder.
+    /// Creates an empty recorder.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are constants");
         Recorder { histogram, min: u64::MAX, max: 0, moments: Moments::default() }
@@ -179,23 +179,23 @@ impl Recorder {
         self.record(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Forgets all values.
+    /// Discards all values.
     pub fn clear(&mut self) {
         self.histogram.reset();
         (self.min, self.max, self.moments) = (u64::MAX, 0, Moments::default());
     }
 
-    /// How many values have been taken.
+    /// Returns the number of values recorded.
     pub fn len(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// Whether no value has been taken.
+    /// Returns whether no value has been recorded.
     pub fn is_empty(&self) -> bool {
         self.histogram.is_empty()
     }
 
-    /// What has been taken so far.
+    /// Returns the distribution of the values so far.
     pub fn distribution(&self) -> Distribution {
         if self.is_empty() {
             return Distribution::default();

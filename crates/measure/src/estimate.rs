@@ -16,11 +16,12 @@ use serde::{Deserialize, Serialize};
 pub struct Estimate {
     /// The number of values it is made of.
     pub values: usize,
-    /// The median.
+    /// The median of the values.
     pub median: f64,
     /// The lower and the upper quartile.
     pub quartiles: [f64; 2],
-    /// Where the true median is with a confidence of 95%; `None` of fewer than six values, which cannot say.
+    /// The interval in which the true median is with a confidence of 95%; `None` for fewer than six values, which
+    /// cannot say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
 }
@@ -85,8 +86,8 @@ pub fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
     [1, 2, 3].map(|quarter| values.get(values.len() * quarter / 4).copied().unwrap_or(f64::NAN))
 }
 
-/// Where the median of what these sorted numbers were drawn from is with a confidence of 95% at least. `None` of fewer than
-/// six, which cannot say.
+/// Returns the interval in which the median of the distribution that these sorted numbers were drawn from is, with a
+/// confidence of 95% at least. `None` for fewer than six, which cannot say.
 ///
 /// By the sign test, which asks nothing of their distribution: how many lie below the true median is a matter of tossed coins.
 fn within(values: &[f64]) -> Option<[f64; 2]> {

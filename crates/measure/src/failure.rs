@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-/// What the process answers to its caller.
+/// The exit codes of the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Exit {
@@ -19,7 +19,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// For `--help`.
+    /// The text about exit codes for `--help`.
     pub const HELP: &str = "\
 Exit codes:
    0  done; every --assert held

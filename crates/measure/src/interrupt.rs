@@ -18,11 +18,11 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use softtimers::HeldSignals;
 
-/// Whether SIGINT, SIGTERM or SIGHUP has arrived since [`Interrupt::listen`].
+/// Notices SIGINT, SIGTERM and SIGHUP from [`Interrupt::listen`] on.
 #[derive(Debug)]
 pub struct Interrupt {
     arrived: Arc<AtomicBool>,
-    /// Whether a signal ends the process by itself.
+    /// A signal ends the process by itself.
     ends: Arc<AtomicBool>,
     /// The number of the last one.
     last: Arc<AtomicUsize>,
@@ -139,12 +139,13 @@ impl Interrupt {
         self.ends.store(true, Ordering::Relaxed);
     }
 
-    /// What a shell says of a process that the last signal has ended: 130 after SIGINT, and if there was none.
+    /// Returns the exit code that a shell gives a process which the last signal has ended: 130 after SIGINT, and if
+    /// there was none.
     pub fn exit_code(&self) -> i32 {
         128 + self.last.load(Ordering::Relaxed) as i32
     }
 
-    /// Whether a signal has arrived.
+    /// Returns whether a signal has arrived.
     ///
     /// # Cost
     /// One relaxed load.
@@ -169,7 +170,7 @@ fn signals() -> &'static [i32] {
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Whether a process of this `/proc/PID/status` ignores a signal.
+/// Says whether a process of this `/proc/PID/status` ignores a signal.
 fn is_ignored(status: &str, signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

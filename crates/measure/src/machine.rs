@@ -22,9 +22,9 @@ use crate::ticks::Ticks;
 /// The `machine` object of every report. What the system does not tell is empty or `null`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Machine {
-    /// The kernel's release.
+    /// The release of the kernel.
     pub kernel: String,
-    /// The processor's model.
+    /// The model of the CPU.
     pub cpu: String,
     /// Processors this process may run on.
     pub cores: usize,
@@ -90,7 +90,7 @@ pub struct BackgroundLoad {
 }
 
 impl BackgroundLoad {
-    /// Starts watching.
+    /// Starts watching the machine.
     pub fn watch() -> Self {
         BackgroundLoad { of_host: false, start: Sample::take() }
     }
@@ -101,7 +101,7 @@ impl BackgroundLoad {
         BackgroundLoad { of_host: true, start: Sample::of(None) }
     }
 
-    /// What went on since.
+    /// Returns the interference since.
     ///
     /// # Cost
     /// A file read for each process of the machine, some milliseconds; one, of the host. The accounts advance in ticks of 1 to
@@ -201,7 +201,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Where guests without the x86 flag show that they are guests.
+/// The files by which guests without the x86 flag show that they are guests.
 const HYPERVISOR_SIGNS: [&str; 2] = ["/sys/hypervisor/type", "/proc/device-tree/hypervisor/compatible"];
 
 /// `state` is the first field after the name, `utime` the twelfth; `stime`, `cutime`, `cstime` follow.

@@ -59,7 +59,7 @@ impl Round {
     }
 }
 
-/// How often contenders are compared, and what disturbs them.
+/// The number of rounds in which contenders are compared, and the limits on disturbance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Paired {
     rounds: usize,

@@ -47,7 +47,7 @@ impl Processor {
         }
     }
 
-    /// Its number.
+    /// Returns the number of the CPU.
     pub fn number(self) -> usize {
         self.0
     }

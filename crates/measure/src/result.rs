@@ -19,10 +19,10 @@ use crate::bar::Bar;
 use crate::estimate::Estimate;
 use crate::paired::{Measured, Round};
 
-/// What the file of a measurement has.
+/// The content of a measurement's file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Results {
-    /// [`Results::SCHEMA`].
+    /// The version of the format: [`Results::SCHEMA`].
     pub schema: String,
     /// The day, as `YYYY-MM-DD`.
     pub date: String,
@@ -32,7 +32,7 @@ pub struct Results {
     pub commit: Option<String>,
     /// The command that makes it again.
     pub command: String,
-    /// What it found.
+    /// The tables of its findings.
     pub tables: Vec<Table>,
 }
 
@@ -117,19 +117,19 @@ impl Results {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Table {
-    /// What names it in its file.
+    /// The name of the table in its file.
     pub key: String,
     /// The heads of all columns, those of the rows' names included.
     pub columns: Vec<String>,
-    /// How many decimals a column shows; none where it says nothing.
+    /// The number of decimals that a column shows; all of them where it is not given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decimals: Vec<usize>,
     /// The rows, a cell for each column.
     pub rows: Vec<Vec<Cell>>,
-    /// What is said below it.
+    /// The notes below the table.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What is to hold of its figures.
+    /// The bars that its figures are to meet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bars: Vec<Bar>,
     /// Rounds that were quiet, and those set aside; nothing of figures that are not of rounds.
@@ -147,21 +147,21 @@ pub struct Table {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Samples {
-    /// Of the quiet rounds.
+    /// The values of the quiet rounds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rounds: Vec<BTreeMap<String, f64>>,
-    /// Of those set aside.
+    /// The values of the rounds that were set aside.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set_aside: Vec<BTreeMap<String, f64>>,
 }
 
-/// A cell.
+/// The content of a cell.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
     /// A figure over rounds.
     Estimate(Estimate),
-    /// A number.
+    /// A number, whose column says how many decimals are shown.
     Number(f64),
     /// A name, or a figure as it was printed.
     Text(String),
@@ -208,7 +208,7 @@ impl Table {
         }
     }
 
-    /// Adds a row.
+    /// Adds a row to the table.
     pub fn row<const N: usize>(&mut self, cells: [Cell; N]) {
         self.rows.push(cells.into());
     }
@@ -293,7 +293,7 @@ impl fmt::Display for Table {
 }
 
 impl Cell {
-    /// What a page shows: so many decimals; a number without a say of its column as it is.
+    /// The text on a page, with so many decimals; a number whose column gives none as it is.
     fn show(&self, decimals: Option<usize>) -> String {
         let number = |value: f64| match decimals {
             Some(decimals) => format!("{value:.decimals$}"),

@@ -49,12 +49,12 @@ macro_rules! sums {
     };
 }
 
-/// What is counted in an interval, or in a whole run. Adding is what makes a run of its intervals, in their order.
+/// The counts of an interval, or of a whole run. Adding makes a run of its intervals, in their order.
 pub trait Stats: Clone + for<'a> AddAssign<&'a Self> + Send + 'static {
-    /// What is printed of them.
+    /// The figures that are printed of them.
     type Figures: Serialize;
 
-    /// Whether nothing has been counted.
+    /// Returns whether nothing has been counted.
     fn is_empty(&self) -> bool;
 
     /// Forgets what was counted, but not how to count.
@@ -64,7 +64,7 @@ pub trait Stats: Clone + for<'a> AddAssign<&'a Self> + Send + 'static {
     fn figures(&self, time: Duration) -> Self::Figures;
 }
 
-/// Where a run counts.
+/// The place where a run counts.
 ///
 /// ```
 /// use softtimers_measure::stats::{Counter, passage::Passage};

@@ -34,7 +34,7 @@ impl Ticks {
         Ticks::parse(&fs::read_to_string("/proc/stat").ok()?, processor)
     }
 
-    /// What `/proc/stat` says of this processor or of all; `None` if it says nothing, or is something else.
+    /// Reads the ticks of this CPU or of all from `/proc/stat`; `None` if it has none, or is something else.
     ///
     /// ```
     /// use softtimers_measure::ticks::Ticks;
@@ -53,7 +53,7 @@ impl Ticks {
         Some(Ticks { programs: user + nice + system, idle: idle + iowait, interrupts: irq + softirq, steal })
     }
 
-    /// What was spent since. The kernel's accounts of waiting and of steal may go back a little.
+    /// Returns the ticks spent since. The kernel's accounts of waiting and of steal may go back a little.
     #[must_use]
     pub fn since(self, earlier: Ticks) -> Ticks {
         Ticks {
@@ -64,7 +64,7 @@ impl Ticks {
         }
     }
 
-    /// On whatever.
+    /// Returns the sum of all ticks, whatever they were spent on.
     pub fn all(self) -> u64 {
         self.programs + self.idle + self.interrupts + self.steal
     }

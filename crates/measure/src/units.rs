@@ -23,7 +23,7 @@ use softtimers_core::{Percent, Rate, RateError, Speed};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SendRate {
-    /// Datagrams a second.
+    /// A rate in datagrams a second.
     PacketsPerSecond(u64),
     /// Bits of payload a second.
     BitsPerSecond(u64),
@@ -147,7 +147,7 @@ pub fn share(text: &str) -> Result<u32, UnitError> {
     u32::try_from(billionths).ok().filter(|&share| share <= 1_000_000_000).ok_or(beyond)
 }
 
-/// How fast a recording is replayed, in thousandths of its own speed: `2x`, `0.5x`, up to `1000x`.
+/// Parses the speed at which a recording is replayed, in thousandths of its own speed: `2x`, `0.5x`, up to `1000x`.
 ///
 /// # Errors
 /// [`UnitError`] for anything else, and for zero.

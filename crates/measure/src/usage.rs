@@ -18,7 +18,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What the calling thread has used since it was started.
+    /// Returns the usage of the calling thread since it was started.
     pub fn now() -> Self {
         Usage { at: Monotonic.now(), wall: Duration::ZERO, cpu: cpu_time(), wakeups: voluntary_switches() }
     }
@@ -29,7 +29,7 @@ impl Usage {
         Usage { cpu: self.cpu + beside.cpu, wakeups: self.wakeups + beside.wakeups, ..self }
     }
 
-    /// What was used since `before`.
+    /// Returns the usage since `before`.
     #[must_use]
     pub fn since(&self, before: &Usage) -> Usage {
         Usage {

@@ -102,7 +102,7 @@ struct Outcome {
     ticks: u64,
     queue_drops: u64,
     ring_drops: u64,
-    /// Of the poller's last stages, if they were asked for: JSON that trace viewers read.
+    /// The file for the poller's last stages, if they were asked for: JSON that trace viewers read.
     trace: Option<String>,
 }
 

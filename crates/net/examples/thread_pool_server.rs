@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What the receiving thread has seen.
+/// The receiving thread's counts.
 #[derive(Default)]
 struct Seen {
     received: u64,

@@ -84,14 +84,14 @@ pub enum Feature {
     IdleTriggers,
 }
 
-/// What a probe saw.
+/// The result of a probe.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     /// The feature that was probed.
     pub feature: Feature,
-    /// Whether it was seen to work, for this process as it is.
+    /// Whether the feature was seen to work, for this process as it is.
     pub works: bool,
-    /// What was done and seen, or why it does not work: one sentence, never empty.
+    /// The evidence, or the reason why it does not work: one sentence, never empty.
     pub how: String,
 }
 
@@ -162,7 +162,7 @@ impl Feature {
         Self::ALL.into_iter().find(|feature| feature.name() == name)
     }
 
-    /// Whether its probe wants an empty network and nothing else that takes a privilege.
+    /// Returns whether the feature's probe wants an empty network and nothing else that takes a privilege.
     ///
     /// A process without the privilege to make one can still have one by [`own_user_namespace`]. Not so
     /// [`Feature::AfXdp`], which is tried in an empty network, too: what it takes are privileges over the
@@ -226,7 +226,7 @@ impl fmt::Display for Feature {
     }
 }
 
-/// How it worked, or why it did not.
+/// The evidence that it worked, or the reason why it did not.
 type Outcome = Result<String, String>;
 
 /// A time in words; more digits say nothing about one sample.

@@ -75,6 +75,7 @@ mod outputs;
 #[cfg(feature = "packet")]
 pub mod packet;
 mod queues;
+mod round;
 pub mod simulated;
 mod udp;
 mod watchdog;
@@ -87,8 +88,8 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 use softtimers_poll::{
-    Action, CpuLimitConfig, DelayBound, FeedbackConfig, FeedbackStats, GateId, Input, Policy, Quota, Rounds,
-    SourceConfig, SourceId, SourceStats, Stage, StageEvent, StageLog,
+    CpuLimitConfig, DelayBound, FeedbackConfig, FeedbackStats, GateId, Input, Policy, Quota, Rounds,
+    SourceConfig, SourceId, SourceStats, StageLog,
 };
 
 pub use device::{Device, Drops, Left, Packet, Received, Sent, Transmit};
@@ -124,13 +125,13 @@ pub struct Poller<D: Device, P = DelayBound, H = Linux> {
     watchdog: Watchdog,
     host: H,
     woken: Woken,
-    /// Whether other descriptors are watched.
+    /// Other descriptors are watched, too.
     watching: bool,
     stages: Option<StageLog>,
     stats: PollerStats,
 }
 
-/// What a poller has done, beside what its sources have.
+/// Counters of a poller, beside those of its sources.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PollerStats {
     /// Rounds, each one visit to every device that had work.
@@ -171,7 +172,7 @@ impl<D: Device + AsFd, P: Policy> Poller<D, P> {
         Ok(())
     }
 
-    /// Stops watching it.
+    /// Stops watching a descriptor.
     ///
     /// # Errors
     /// `NotFound` if it is not watched.
@@ -375,7 +376,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         &self.devices
     }
 
-    /// The device.
+    /// Returns a device.
     ///
     /// # Panics
     /// If it was removed; [`devices`](Poller::devices) does not.
@@ -393,7 +394,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.devices.get_mut(source).expect(REMOVED)
     }
 
-    /// A device's policy.
+    /// Returns a device's policy.
     ///
     /// # Panics
     /// If it was removed.
@@ -402,7 +403,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.rounds.policy(source)
     }
 
-    /// Whether a device's wake-up is enabled: then nobody polls it.
+    /// Returns whether a device's wake-up is enabled: then nobody polls it.
     pub fn is_armed(&self, source: SourceId) -> bool {
         self.rounds.is_armed(source)
     }
@@ -435,10 +436,10 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.queues.iter().find(|other| other.gate == queue.0).expect("the queue was detached").stats()
     }
 
-    /// What turns of all devices, receiving with their handlers and transmitting, have used of a processor since there is a
-    /// [limit](Poller::limit_cpu); zero without one, since nobody counts then. It is what the kernel charges to this
-    /// thread between the begin of a turn and its end, so without waits for the processor, and with interrupts that came
-    /// meanwhile.
+    /// Returns the CPU time that turns of all devices, receiving with their handlers and transmitting, have used since
+    /// there is a [limit](Poller::limit_cpu); zero without one, since nobody counts then. It is the time that the
+    /// kernel charges to this thread between the begin of a turn and its end, so without waits for the processor, and
+    /// with interrupts that came meanwhile.
     pub fn cpu_used(&self) -> Duration {
         self.cpu.as_ref().map_or(Duration::ZERO, Cpu::used)
     }
@@ -448,7 +449,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.cpu.as_ref().map_or(0, Cpu::inhibited)
     }
 
-    /// What was dropped of a device's packets, by stage. `queue` is for you to add: a queue of yours is not known.
+    /// Returns the drops of a device's packets, by stage. `queue` is for you to add: a queue of yours is not known.
     ///
     /// # Errors
     /// If the system does not say; `NotFound` if the device was removed.
@@ -456,186 +457,6 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         let place = self.devices.place(source).ok_or(io::ErrorKind::NotFound)?;
         let own = Drops { rule: place.tally.by_rule, output: place.tally.refused, ..Drops::default() };
         Ok(place.device.drops()?.plus(&own))
-    }
-
-    /// Nothing else is to be done: policies are told, and may want wake-ups.
-    fn rest(
-        &mut self,
-        handler: &mut impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
-    ) -> io::Result<Option<Timestamp>> {
-        let now = self.host.now();
-        if self.is_at_rest(now) {
-            self.rounds.idle(now);
-            if !self.is_at_rest(now) {
-                // Arming may find packets.
-                self.round(handler)?;
-            }
-        }
-        Ok(self.poll_at(self.host.now()))
-    }
-
-    /// When to look if no wake-up comes.
-    fn poll_at(&self, now: Timestamp) -> Option<Timestamp> {
-        self.watchdog.bound(self.rounds.poll_at(now))
-    }
-
-    /// Before a sleep: input that is shut for others, of which there are none, is opened.
-    fn withhold_nothing_in_vain(&mut self) {
-        if let Some(cpu) = &mut self.cpu {
-            cpu.before_sleep(&mut self.rounds, &mut self.host);
-        }
-    }
-
-    /// One visit to each device.
-    fn round(
-        &mut self,
-        handler: &mut impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
-    ) -> io::Result<()> {
-        self.stats.rounds += 1;
-        let now = self.host.now();
-        self.check_limits(now);
-        self.watchdog.visit(&mut self.devices, now)?;
-        loop {
-            let now = self.host.now();
-            match self.rounds.action(now) {
-                Action::Receive { source, quota } => {
-                    let packets = self.metered(|poller| poller.receive(source, quota, handler))?;
-                    self.log(Stage::Receive, source, now, packets);
-                }
-                Action::Transmit { source, quota } => {
-                    let packets = self.metered(|poller| poller.transmit(source, quota))?;
-                    self.log(Stage::Transmit, source, now, packets);
-                }
-                Action::Arm { source } => {
-                    let Some(device) = self.devices.get_mut(source) else { continue };
-                    let empty = self.host.arm(source, device)?;
-                    self.rounds.armed(source, self.host.now(), empty);
-                    self.log(Stage::Arm, source, now, 0);
-                }
-                Action::Disarm { source } => {
-                    let Some(device) = self.devices.get_mut(source) else { continue };
-                    self.host.disarm(source, device)?;
-                    self.log(Stage::Shut, source, now, 0);
-                }
-                Action::Rest(_) => {
-                    self.tell_inhibited();
-                    return Ok(());
-                }
-            }
-        }
-    }
-
-    /// Notes a stage that began at `begin` and ends now.
-    fn log(&mut self, stage: Stage, source: SourceId, begin: Timestamp, packets: usize) {
-        if let Some(log) = &mut self.stages {
-            let end = self.host.now();
-            log.record(StageEvent { stage, source, begin, end, packets: packets as u32 });
-        }
-    }
-
-    /// Counts the processor time of a turn, if it is limited.
-    fn metered(&mut self, turn: impl FnOnce(&mut Self) -> io::Result<usize>) -> io::Result<usize> {
-        let Some(cpu) = &mut self.cpu else { return turn(self) };
-        cpu.begin(&self.host);
-        let done = turn(self);
-        if let Some(cpu) = &mut self.cpu {
-            cpu.end(&mut self.rounds, &self.host);
-        }
-        done
-    }
-
-    fn receive(
-        &mut self,
-        source: SourceId,
-        quota: u32,
-        handler: &mut impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
-    ) -> io::Result<usize> {
-        let Self { rounds, devices, stages, .. } = self;
-        let Some((mut others, Place { device, tally, .. })) = devices.split(source) else { return Ok(0) };
-        let received = device.poll_rx(quota as usize, |packet, own| {
-            if let Some(arrived) = packet.arrived {
-                rounds.arrived(source, arrived);
-                if let Some(log) = stages {
-                    let stage = Stage::Arrival;
-                    log.record(StageEvent { stage, source, begin: arrived, end: arrived, packets: 1 });
-                }
-            }
-            handler(packet, &mut Outputs { own, from: source, tally, others: others.reborrow() });
-        });
-        let now = self.host.now();
-        let turn = match &received {
-            Ok(turn) => *turn,
-            // The turn is over, and the device is looked at again.
-            Err(_) => Received { done: 0, more: true },
-        };
-        self.rounds.received(source, now, turn.done as u32, turn.more);
-        let received = match received {
-            Ok(turn) if turn.more => match self.devices.get_mut(source) {
-                Some(device) => self.host.busy(source, device).map(|()| turn),
-                None => Ok(turn),
-            },
-            other => other,
-        };
-        for place in self.devices.places() {
-            if std::mem::take(&mut place.tally.wanted) {
-                self.rounds.transmit_wanted(place.id);
-            }
-        }
-        self.queues.iter_mut().for_each(|queue| _ = queue.check(now, &mut self.rounds));
-        received.map(|turn| turn.done)
-    }
-
-    fn transmit(&mut self, source: SourceId, quota: u32) -> io::Result<usize> {
-        let Some(device) = self.devices.get_mut(source) else { return Ok(0) };
-        let sent = device.poll_tx(quota as usize);
-        let now = self.host.now();
-        let again = match &sent {
-            Ok(Sent { left: Left::Nothing, .. }) => None,
-            Ok(Sent { left: Left::More, .. }) => Some(now),
-            Ok(Sent { left: Left::Blocked, .. }) | Err(_) => Some(now + RETRY),
-        };
-        self.rounds.transmitted(source, again);
-        let Sent { done, left } = sent?;
-        self.stats.sent += done as u64;
-        self.stats.blocked += u64::from(left == Left::Blocked);
-        Ok(done)
-    }
-
-    fn check_limits(&mut self, now: Timestamp) {
-        self.queues.iter_mut().for_each(|queue| _ = queue.check(now, &mut self.rounds));
-        if let Some(cpu) = &mut self.cpu {
-            cpu.check(&mut self.rounds, now);
-        }
-    }
-
-    fn tell_inhibited(&mut self) {
-        for Place { id, device, open, .. } in self.devices.places() {
-            let is_open = self.rounds.is_open(*id);
-            if std::mem::replace(open, is_open) != is_open {
-                device.inhibit(!is_open);
-            }
-        }
-    }
-
-    /// Whether there is nothing to do now.
-    fn is_at_rest(&self, now: Timestamp) -> bool {
-        self.rounds.poll_at(now).is_none_or(|time| time > now)
-    }
-
-    /// Looks at the wake-ups, sleeping until `until`.
-    fn look(&mut self, until: Option<Timestamp>) -> io::Result<()> {
-        let sleeps = until.is_none_or(|until| until > self.host.now());
-        if !sleeps && !self.watching && !self.rounds.any_armed() {
-            return Ok(());
-        }
-        self.stats.sleeps += u64::from(sleeps);
-        self.host.wait(&mut self.devices, until, &mut self.woken)?;
-        let now = self.host.now();
-        while let Some(source) = self.woken.sources.pop() {
-            self.rounds.woken(source, now);
-            self.log(Stage::WakeUp, source, now, 0);
-        }
-        Ok(())
     }
 }
 
@@ -646,9 +467,5 @@ impl<D: Device + AsFd, P: Policy> AsFd for Poller<D, P> {
         self.host.as_fd()
     }
 }
-
-/// Until an output that was full is tried again: a few packets later at most rates, and seldom enough to cost
-/// little.
-const RETRY: Duration = Duration::from_micros(100);
 
 const REMOVED: &str = "the device was removed";

@@ -6,8 +6,8 @@
 //! | what | bound |
 //! |---|---|
 //! | clients, spoofed sources too | [`ClientLimits::most`]; beyond that who is new takes the place of who makes the least use of the relay |
-//! | bytes and datagrams to a client | three times those that it has sent, for life: [`Budget`] |
-//! | answers to a prefix | [`ClientLimits::answers_per_prefix`]: [`PrefixRates`] |
+//! | bytes and datagrams to a client | three times those that it has sent, for life |
+//! | answers to a prefix | [`ClientLimits::answers_per_prefix`] |
 //! | loops | what comes from the upstream's address or the relay's own [is refused](is_misdirected) |
 //! | a client that has vanished | forgotten when it has sent nothing for [`ClientLimits::idle`], however much it is sent |
 //!
@@ -25,23 +25,22 @@ mod sessions;
 
 use std::net::SocketAddr;
 
-pub use answers::{BURST, Budget, PrefixRates};
-pub use clients::{ClientId, Clients, Expiry};
+pub use clients::ClientId;
 pub use config::{ClientLimits, NotSent, RelayConfig, RelayStats};
-pub use sessions::{Outlet, Sessions, prepare};
+pub use sessions::{Sessions, prepare};
 
-/// Whether a packet from `source` makes a loop, or cannot be answered: it comes from the upstream's address, from the
-/// relay's own, which is `local`, or from port 0.
+/// Returns whether a packet from `source` makes a loop, or cannot be answered: it comes from the upstream's address,
+/// from the relay's own, which is `local`, or from port 0.
 pub fn is_misdirected(source: SocketAddr, upstream: SocketAddr, local: SocketAddr) -> bool {
     source.port() == 0 || is_same(source, upstream) || is_same_socket(source, local)
 }
 
-/// Whether two addresses are one, however it is written.
+/// Says whether two addresses are one, in whatever form they are written.
 fn is_same(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && a.ip().to_canonical() == b.ip().to_canonical()
 }
 
-/// Whether what comes from or goes to `address` meets the socket that is bound to `local`.
+/// Returns whether a packet from or to `address` meets the socket that is bound to `local`.
 pub fn is_same_socket(address: SocketAddr, local: SocketAddr) -> bool {
     let (ip, bound) = (address.ip().to_canonical(), local.ip().to_canonical());
     let here = ip.is_loopback() || ip.is_unspecified();

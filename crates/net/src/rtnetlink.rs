@@ -79,18 +79,18 @@ pub(crate) fn interfaces_with(kinds: &[&str]) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// What the kernel knows of an interface.
+/// The kernel's description of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Link {
-    /// `ARPHRD_…`.
+    /// The type of hardware, `ARPHRD_…`.
     pub(crate) kind: u16,
     pub(crate) is_up: bool,
-    /// Whether something is at the other end of its cable.
+    /// Something is at the other end of the cable.
     pub(crate) has_carrier: bool,
     pub(crate) mtu: u32,
     /// The bridge or bond that it belongs to.
     pub(crate) master: Option<u32>,
-    /// Of Ethernet; else zeroes.
+    /// The address if it is one of Ethernet; else zeroes.
     pub(crate) address: [u8; 6],
     pub(crate) is_veth: bool,
 }
@@ -131,12 +131,12 @@ pub(crate) fn missed(interface: u32) -> Result<u64, Errno> {
     statistics(interface, [RX_MISSED]).map(|[missed]| missed)
 }
 
-/// How many packets an interface has not sent although it should have.
+/// The packets that an interface has not sent although it should have.
 pub(crate) fn refused(interface: u32) -> Result<u64, Errno> {
     statistics(interface, [TX_DROPPED]).map(|[refused]| refused)
 }
 
-/// How many it has sent.
+/// The packets that it has sent.
 pub(crate) fn transmitted(interface: u32) -> Result<u64, Errno> {
     statistics(interface, [TX_PACKETS]).map(|[sent]| sent)
 }
@@ -159,7 +159,7 @@ pub(crate) fn xdp_program(interface: u32) -> Result<Option<u32>, Errno> {
     Ok(found.find(|&program| program != 0))
 }
 
-/// What the kernel says of an interface: `struct ifinfomsg`, and attributes.
+/// The kernel's answer about an interface: `struct ifinfomsg`, and attributes.
 fn described(interface: u32) -> Result<Vec<u8>, Errno> {
     let request = message(libc::RTM_GETLINK, ACKNOWLEDGE, &[0, interface, 0, 0], &[]);
     ask(&socket()?, &request)?.into_iter().next().ok_or(Errno::NODEV)
@@ -215,7 +215,7 @@ pub(crate) fn upon(interface: u32) -> Result<Vec<String>, Errno> {
     Ok(ask(&socket()?, &request)?.iter().filter(lies_there).filter_map(name).collect())
 }
 
-/// Whether a default route, of either family, leaves by an interface.
+/// Says whether a default route, of either family, leaves by an interface.
 pub(crate) fn has_default_route(interface: u32) -> Result<bool, Errno> {
     // `struct rtmsg`: family, lengths of both prefixes, type of service; table, protocol, scope, type; flags.
     let request = message(libc::RTM_GETROUTE, libc::NLM_F_DUMP as u16, &[0; 3], &[]);

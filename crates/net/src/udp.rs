@@ -225,7 +225,7 @@ impl UdpSocket {
         sockopt::set_drop_counter(self.as_fd(), on)
     }
 
-    /// How many datagrams this socket has dropped since it was made, modulo 2³²: its receive buffer
+    /// Returns the number of datagrams that this socket has dropped since it was made, modulo 2³²: its receive buffer
     /// was full, or their checksum was wrong. One system call.
     ///
     /// # Errors

@@ -467,7 +467,7 @@ fn the_processor_limit_is_overshot_by_a_turn_at_the_most() {
     }
 }
 
-/// What a program knows better than its machine.
+/// A program may know more than its machine.
 #[test]
 fn an_idle_processor_is_never_withheld_from_packets() {
     let (clock, mut poller) = simulated();

@@ -26,7 +26,7 @@ use crate::nanos::saturating_nanos;
 use crate::nanos::{Nanos, multiply_divide};
 use softtimers_core::Timestamp;
 
-/// What is wanted of polls.
+/// The quota that is wanted of polls, and the bounds of the interval between them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AggregationConfig {
     /// Q, the aggregation quota: packets wanted in each poll, on average; at least one.
@@ -35,7 +35,7 @@ pub struct AggregationConfig {
     pub shortest: Duration,
     /// The longest interval, which bounds the delay; at least the shortest.
     pub longest: Duration,
-    /// What happens when the processor is about to be idle.
+    /// The behaviour when the processor is about to be idle.
     pub when_idle: WhenIdle,
 }
 
@@ -165,7 +165,7 @@ impl Interval {
         Interval { wanted, average: wanted, nanos: FIRST.clamp(shortest, longest), shortest, longest }
     }
 
-    /// Q, in packets.
+    /// Returns Q, the quota, in packets.
     pub(super) fn quota(&self) -> u32 {
         (self.wanted >> FRACTION) as u32
     }
@@ -205,12 +205,12 @@ mod tests {
     use super::*;
     use softtimers_core::Random;
 
-    /// What 7,000 polls found once the interval had settled, of packets that come at random.
+    /// The finds of 7,000 polls once the interval had settled, of packets that come at random.
     #[derive(Debug)]
     struct Found {
         /// Thousandths of a packet a poll.
         per_poll: u64,
-        /// How long each packet waited, in nanoseconds, sorted.
+        /// The wait of each packet in nanoseconds, sorted.
         waits: Vec<u64>,
     }
 

@@ -80,7 +80,7 @@ macro_rules! policies {
                 }
             }
 
-            /// How often it changed between polls and wake-ups by itself.
+            /// Returns how often the policy changed between polls and wake-ups by itself.
             pub fn switches(&self) -> u64 {
                 match &self.0 {
                     $(Kind::$policy(policy) => policy.switches()),+

@@ -16,7 +16,7 @@
 
 use super::Preset;
 
-/// How the quota climbs, and between which bounds.
+/// The first and the largest quota, and the rest between trials.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AutoQuotaConfig {
     /// The quota to begin with.
@@ -67,7 +67,7 @@ pub struct AutoQuota {
     config: AutoQuotaConfig,
     /// The best so far and what it delivered in a window.
     best: (u32, u64),
-    /// What is being tried.
+    /// The quota that is being tried.
     trying: u32,
     up: bool,
     step: u32,
@@ -91,7 +91,7 @@ impl AutoQuota {
         self.trying
     }
 
-    /// Whether both neighbours were worse when they were tried last.
+    /// Returns whether both neighbours were worse when they were tried last.
     pub fn is_at_rest(&self) -> bool {
         self.resting > 0
     }

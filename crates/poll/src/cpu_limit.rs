@@ -32,7 +32,7 @@ pub struct CpuLimitConfig {
     pub share: Percent,
     /// The time it is counted over; at least a nanosecond.
     pub period: Duration,
-    /// What goes over the share counts in the next period, and not nowhere.
+    /// Carries what goes over the share into the next period, instead of forgetting it.
     pub carry: bool,
 }
 
@@ -50,7 +50,7 @@ impl CpuLimitConfig {
     }
 }
 
-/// What packets have used of the period.
+/// The part of each period that packets have used.
 ///
 /// The count of processor time is any that grows while this thread handles packets: its CPU time, or a cycle
 /// counter's.
@@ -122,7 +122,7 @@ impl CpuLimit {
         self.input(now)
     }
 
-    /// Whether input may go on.
+    /// Returns whether input may go on.
     pub fn input(&mut self, now: Timestamp) -> Input {
         self.renew(now);
         if self.shut { Input::Shut(self.ends) } else { Input::Open }
@@ -135,7 +135,7 @@ impl CpuLimit {
         Input::Open
     }
 
-    /// What this period's turns have used, and what is carried over.
+    /// Returns the time that this period's turns have used, with what was carried over.
     pub fn used(&self) -> Duration {
         Duration::from_nanos(self.used)
     }

@@ -33,7 +33,7 @@ pub struct DelayBoundConfig {
     pub max_delay: Duration,
     /// Packets wanted in each poll, on average; at least one.
     pub quota: u32,
-    /// What happens when the processor is about to be idle.
+    /// The behaviour when the processor is about to be idle.
     pub when_idle: WhenIdle,
 }
 
@@ -79,7 +79,6 @@ impl Default for DelayBoundConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DelayBound {
     quota: u64,
-    /// Nanoseconds.
     max_delay: u64,
     when_idle: WhenIdle,
     interval: Interval,
@@ -118,12 +117,12 @@ impl DelayBound {
         1_000_000_000 / self.gap.max(1)
     }
 
-    /// Whether nobody has been idle for a while.
-    pub fn is_saturated(&self) -> bool {
+    /// Says whether nobody has been idle for a while.
+    fn is_saturated(&self) -> bool {
         self.busy >= SATURATED
     }
 
-    /// How often it changed between polls and wake-ups.
+    /// Returns how often the policy changed between polls and wake-ups.
     pub fn switches(&self) -> u64 {
         self.switches
     }
@@ -150,7 +149,7 @@ impl DelayBound {
         };
     }
 
-    /// Whether the rate is worth polls; between the two lines, as before.
+    /// Says whether the rate is worth polls; between the two lines, as before.
     fn is_worth_polling(&self) -> bool {
         let wait = self.gap.saturating_mul(self.quota);
         wait <= self.max_delay || (self.polls && wait / 2 <= self.max_delay)

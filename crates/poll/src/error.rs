@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Why a text names no policy, or a policy cannot be made with these settings.
+/// Why a text names no policy, or a policy or a queue's feedback cannot be made with these settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PolicyError {
@@ -23,6 +23,15 @@ pub enum PolicyError {
         /// The setting's name.
         setting: &'static str,
     },
+    /// No queue of this capacity can have these marks.
+    Marks {
+        /// The queue's capacity in packets.
+        capacity: u32,
+        /// The high-water mark, which is from 1 to the capacity.
+        high: u32,
+        /// The low-water mark, which is below the high one.
+        low: Option<u32>,
+    },
 }
 
 impl fmt::Display for PolicyError {
@@ -41,6 +50,12 @@ impl fmt::Display for PolicyError {
             ),
             PolicyError::Unused { setting } => write!(f, "this policy has no {setting}"),
             PolicyError::Missing { setting } => write!(f, "this policy needs {setting}=…"),
+            PolicyError::Marks { capacity, high, low: Some(low) } => {
+                write!(f, "marks {high} and {low} of a queue of {capacity}: low < high ≤ capacity")
+            }
+            PolicyError::Marks { capacity, high, low: None } => {
+                write!(f, "a mark of {high} of a queue of {capacity}: 1 ≤ high ≤ capacity")
+            }
         }
     }
 }

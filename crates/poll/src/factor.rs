@@ -14,7 +14,7 @@ use core::fmt;
 pub struct Factor(u32);
 
 impl Factor {
-    /// The factor 1.
+    /// The factor 1, which changes nothing.
     pub const ONE: Factor = Factor(1_000);
 
     /// Makes a factor of a number of thousandths.

@@ -18,10 +18,9 @@
 //! Where the queue is not the only consumer, shutting input keeps packets from the others too; that is what the
 //! time-out bounds, and why each queue has a `Feedback` of its own.
 
-use core::fmt;
 use core::time::Duration;
 
-use super::{Input, Preset};
+use super::{Input, PolicyError, Preset};
 use softtimers_core::{Percent, Timestamp};
 
 /// The marks of a queue and its time-out.
@@ -35,7 +34,7 @@ pub struct FeedbackConfig {
     pub time_out: TimeOut,
 }
 
-/// How long input stays shut at the most.
+/// The longest that input stays shut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimeOut {
     /// Input opens this long after it was shut.
@@ -54,16 +53,16 @@ impl FeedbackConfig {
     /// of its clock; the default after four times the time to drain, 10 to 100 ms.
     ///
     /// # Errors
-    /// [`FeedbackError`] if the queue is too short for two marks: fewer than two packets.
+    /// [`PolicyError`] if the queue is too short for two marks: fewer than two packets.
     ///
     /// ```
     /// use softtimers_poll::{FeedbackConfig, Preset};
     ///
     /// let paper = FeedbackConfig::preset(Preset::Paper, 32)?;
     /// assert_eq!((paper.high, paper.low), (24, Some(8)));
-    /// # Ok::<(), softtimers_poll::FeedbackError>(())
+    /// # Ok::<(), softtimers_poll::PolicyError>(())
     /// ```
-    pub fn preset(preset: Preset, capacity: u32) -> Result<Self, FeedbackError> {
+    pub fn preset(preset: Preset, capacity: u32) -> Result<Self, PolicyError> {
         let time_out = match preset {
             Preset::Paper => TimeOut::After(PAPER_TIME_OUT),
             Preset::Measured => TimeOut::Drain { least: LEAST_TIME_OUT, most: MOST_TIME_OUT },
@@ -77,16 +76,16 @@ impl FeedbackConfig {
     /// a time-out of 1 ms alone.
     ///
     /// # Errors
-    /// [`FeedbackError`] if there is never so much room.
+    /// [`PolicyError`] if there is never so much room.
     ///
     /// ```
     /// use softtimers_poll::FeedbackConfig;
     ///
     /// let monitor = FeedbackConfig::monitor(32, 8)?;
     /// assert_eq!((monitor.high, monitor.low), (25, None));
-    /// # Ok::<(), softtimers_poll::FeedbackError>(())
+    /// # Ok::<(), softtimers_poll::PolicyError>(())
     /// ```
-    pub fn monitor(capacity: u32, room: u32) -> Result<Self, FeedbackError> {
+    pub fn monitor(capacity: u32, room: u32) -> Result<Self, PolicyError> {
         let high = capacity.checked_sub(room).map_or(0, |most| most + 1);
         FeedbackConfig { high, low: None, time_out: TimeOut::After(PAPER_TIME_OUT) }.checked(capacity)
     }
@@ -94,35 +93,15 @@ impl FeedbackConfig {
     /// These marks, if they make sense for a queue of `capacity` packets.
     ///
     /// # Errors
-    /// [`FeedbackError`] unless low < high ≤ capacity.
-    pub fn checked(self, capacity: u32) -> Result<Self, FeedbackError> {
+    /// [`PolicyError`] unless low < high ≤ capacity.
+    pub fn checked(self, capacity: u32) -> Result<Self, PolicyError> {
         let FeedbackConfig { high, low, .. } = self;
         if high == 0 || high > capacity || low.is_some_and(|low| low >= high) {
-            return Err(FeedbackError { capacity, high, low });
+            return Err(PolicyError::Marks { capacity, high, low });
         }
         Ok(self)
     }
 }
-
-/// Marks that no queue of this capacity can have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FeedbackError {
-    capacity: u32,
-    high: u32,
-    low: Option<u32>,
-}
-
-impl fmt::Display for FeedbackError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FeedbackError { capacity, high, low } = self;
-        match low {
-            Some(low) => write!(f, "marks {high} and {low} of a queue of {capacity}: low < high ≤ capacity"),
-            None => write!(f, "a mark of {high} of a queue of {capacity}: 1 ≤ high ≤ capacity"),
-        }
-    }
-}
-
-impl core::error::Error for FeedbackError {}
 
 /// The state of one queue's feedback.
 ///
@@ -140,13 +119,13 @@ impl core::error::Error for FeedbackError {}
 /// assert_eq!(screend.offered(at(10), 24), Input::Shut(at(1_010)));
 /// assert_eq!(screend.drained(at(400), 9), Input::Shut(at(1_010)));
 /// assert_eq!(screend.drained(at(430), 8), Input::Open);
-/// # Ok::<(), softtimers_poll::FeedbackError>(())
+/// # Ok::<(), softtimers_poll::PolicyError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Feedback {
     config: FeedbackConfig,
     shut: Option<Shut>,
-    /// How long draining from the high to the low mark takes, as far as is known.
+    /// The time that draining from the high to the low mark takes, as far as is known.
     drain: Duration,
     stats: FeedbackStats,
 }
@@ -159,7 +138,7 @@ struct Shut {
     drained: bool,
 }
 
-/// How often input was shut, and what opened it again.
+/// Counts of how often input was shut, and what opened it again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FeedbackStats {
     /// Times that input was shut.
@@ -203,7 +182,7 @@ impl Feedback {
         self.input(now)
     }
 
-    /// Whether input may go on; a time-out that has passed opens it.
+    /// Returns whether input may go on; a time-out that has passed opens it.
     pub fn input(&mut self, now: Timestamp) -> Input {
         match self.shut {
             None => Input::Open,
@@ -220,7 +199,7 @@ impl Feedback {
         }
     }
 
-    /// How long input would be shut at the most, if it were now.
+    /// Returns the longest that input would be shut, if it were shut now.
     pub fn time_out(&self) -> Duration {
         match self.config.time_out {
             TimeOut::After(time) => time,
@@ -254,7 +233,7 @@ const PAPER_TIME_OUT: Duration = Duration::from_millis(1);
 /// More than two slices of the scheduler, which a consumer of its own may wait for.
 const LEAST_TIME_OUT: Duration = Duration::from_millis(10);
 const MOST_TIME_OUT: Duration = Duration::from_millis(100);
-/// How much slower than lately a consumer may be before it is taken to hang.
+/// A consumer that is this many times slower than lately is taken to hang.
 const DRAINS: u32 = 4;
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ mod config;
 mod interarrival;
 
 pub use config::{Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding};
-pub use interarrival::Interarrival;
+use interarrival::Interarrival;
 
 use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy};
@@ -59,19 +59,19 @@ pub struct Hip {
     next: Next,
     /// When the last look began, which the next poll is counted from.
     from: Timestamp,
-    /// P_U.
+    /// P_U, the polls in a row that found nothing.
     unsuccessful: u32,
     stats: HipStats,
 }
 
-/// What HIP has done: the columns of the paper's Table 3 come from these.
+/// Counts of what HIP has done: the columns of the paper's Table 3 come from these.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HipStats {
     /// Looks that an interrupt began.
     pub interrupts: u64,
     /// Packets found by interrupts.
     pub by_interrupt: u64,
-    /// Number of polls.
+    /// Polls, whether they found packets or not.
     pub polls: u64,
     /// Packets found by polls.
     pub by_poll: u64,
@@ -91,8 +91,8 @@ impl Hip {
         Hip { config, gaps, next, from: Timestamp::ZERO, unsuccessful: 0, stats: HipStats::default() }
     }
 
-    /// What it knows of the gaps.
-    pub fn gaps(&self) -> &Interarrival {
+    #[cfg(test)]
+    fn gaps(&self) -> &Interarrival {
         &self.gaps
     }
 

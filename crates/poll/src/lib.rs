@@ -86,7 +86,7 @@ pub use baselines::{BusyWait, ConstantPeriod, Interrupts, SpinThenBlock, Watchdo
 pub use cpu_limit::{CpuLimit, CpuLimitConfig};
 pub use delay_bound::{DelayBound, DelayBoundConfig};
 pub use factor::Factor;
-pub use feedback::{Feedback, FeedbackConfig, FeedbackError, FeedbackStats, TimeOut};
+pub use feedback::{Feedback, FeedbackConfig, FeedbackStats, TimeOut};
 pub use hip::{Hip, HipConfig, HipStats};
 pub use named::{PolicySettings, WhenIdle};
 pub use overload::{Behaviour, Confirmation, Curve, LossFree, Point};
@@ -146,7 +146,7 @@ pub trait Policy {
         self.next()
     }
 
-    /// What was said last.
+    /// Returns the last decision again.
     fn next(&self) -> Next;
 }
 
@@ -168,7 +168,7 @@ impl<P: Policy + ?Sized> Policy for alloc::boxed::Box<P> {
     }
 }
 
-/// Whether packets may be taken from a source.
+/// The state of a source's input: whether packets may be taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Input {
     /// Packets may be taken.
@@ -178,7 +178,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// Whether packets may be taken at `now`.
+    /// Returns whether packets may be taken at `now`.
     #[inline]
     pub fn is_open(self, now: Timestamp) -> bool {
         match self {
@@ -188,7 +188,7 @@ impl Input {
     }
 }
 
-/// Which parameters a policy starts from.
+/// The parameters that a policy starts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Preset {
     /// Those of the paper: to compare with it.

@@ -9,7 +9,7 @@ use crate::time_text::parse_time;
 /// A policy that is in the list: its name, and how settings make it.
 pub(super) trait Named: Policy + Sized {
     const NAME: &'static str;
-    /// For help texts.
+    /// One line for help texts.
     const ABOUT: &'static str;
 
     /// The policy with these settings; where there is none, its default.
@@ -18,7 +18,7 @@ pub(super) trait Named: Policy + Sized {
     /// The settings in use; `None` for what the policy does not have.
     fn settings(&self) -> PolicySettings;
 
-    /// How often it changed between polls and wake-ups.
+    /// The number of changes between polls and wake-ups.
     fn switches(&self) -> u64 {
         0
     }
@@ -32,7 +32,7 @@ pub struct PolicySettings {
     /// The longest time that a packet waits for a poll. For `constant` that is the period; `spin` polls for this long
     /// after a packet.
     pub time: Option<Duration>,
-    /// What happens when the processor is about to be idle.
+    /// The behaviour when the processor is about to be idle.
     pub when_idle: Option<WhenIdle>,
 }
 
@@ -61,7 +61,7 @@ impl PolicySettings {
     }
 }
 
-/// What a policy that polls does when there is nothing else to do.
+/// The behaviour of a policy that polls when there is nothing else to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenIdle {
     /// Enables the wake-up: no packet waits for a poll in an idle processor.

@@ -94,7 +94,7 @@ impl LossFree {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Confirmation {
     candidate: u64,
-    /// What the next failure takes off, in packets a second.
+    /// The step that the next failure takes off, in packets a second.
     step: u64,
     state: Confirmed,
 }
@@ -145,13 +145,13 @@ impl Confirmation {
 /// One point of a curve, in packets a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Point {
-    /// What was sent to the receiver.
+    /// Packets that were sent to the receiver.
     pub offered: u64,
-    /// What came out behind it.
+    /// Packets that came out behind it.
     pub delivered: u64,
 }
 
-/// How a receiver behaves beyond its capacity.
+/// The behaviour of a receiver beyond its capacity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Behaviour {
     /// Everything is delivered, at every rate that was tried.
@@ -162,22 +162,22 @@ pub enum Behaviour {
     Livelock,
 }
 
-/// What a sweep of rates says.
+/// The result of a sweep of rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Curve {
     /// The highest offered rate up to which next to nothing is lost.
     pub loss_free: u64,
     /// The most that was delivered at any rate.
     pub peak: u64,
-    /// What is delivered at the highest rates, on average.
+    /// Packets a second that are delivered at the highest rates, on average.
     pub asymptote: u64,
-    /// Which of the three it is.
+    /// The receiver's behaviour beyond its peak.
     pub behaviour: Behaviour,
 }
 
 impl Curve {
-    /// Of points in order of the offered rate; `None` if there are none. The highest rates are those of nine
-    /// tenths of the highest and above. Up to half a percent of loss counts as none.
+    /// Judges points in order of the offered rate; `None` if there are none. The highest rates are those of nine tenths
+    /// of the highest and above. Up to half a percent of loss counts as none.
     ///
     /// ```
     /// use softtimers_poll::{Behaviour, Curve, Point};
@@ -214,7 +214,8 @@ impl Curve {
 const CANDIDATES: u8 = 7;
 /// In thousandths of what was offered.
 const LOSSLESS: u128 = 995;
-/// Of the peak. The paper's kernels deliver 96% and more with their remedies, and at most 56% without.
+/// The share of the peak that counts as a plateau. The paper's kernels deliver 96% and more with their remedies, and at
+/// most 56% without.
 const PLATEAU: Percent = match Percent::new(90) {
     Ok(share) => share,
     Err(_) => Percent::ALL,

@@ -14,7 +14,7 @@ use core::time::Duration;
 use super::{Input, Preset};
 use softtimers_core::Timestamp;
 
-/// How long nothing may come of input, and what follows.
+/// The window of input without progress that counts as livelock, and the pause that follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProgressConfig {
     /// Livelock is input without progress for so long.
@@ -113,13 +113,13 @@ impl Progress {
         self.input(now)
     }
 
-    /// Whether input may go on.
+    /// Returns whether input may go on.
     pub fn input(&mut self, now: Timestamp) -> Input {
         self.shut = self.shut.filter(|&until| until > now);
         self.shut.map_or(Input::Open, Input::Shut)
     }
 
-    /// Whether there is livelock now.
+    /// Returns whether there is livelock now.
     pub fn is_stalled(&self) -> bool {
         self.stalled
     }

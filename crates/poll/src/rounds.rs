@@ -32,7 +32,7 @@ pub use ids::{GateId, SourceId};
 use source::{Arming, Source};
 pub use source::{SourceConfig, SourceStats};
 
-/// What the driver is to do.
+/// The next step that the driver is to take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Take at most `quota` packets, each as far as it goes; report by [`Rounds::received`].
@@ -116,7 +116,7 @@ impl<P: Policy> Rounds<P> {
         Rounds { sources: Slots::new(), gates: Slots::new(), at: 0, phase: Phase::Input }
     }
 
-    /// Adds a source.
+    /// Adds a source, and returns its name.
     ///
     /// # Panics
     /// If there are 2³² − 1 of them.
@@ -177,7 +177,7 @@ impl<P: Policy> Rounds<P> {
         }
     }
 
-    /// What to do next. Until [`Action::Rest`], carry each out and report it before the next call.
+    /// Returns the next step to take. Until [`Action::Rest`], carry each out and report it before the next call.
     pub fn action(&mut self, now: Timestamp) -> Action {
         while self.at < self.sources.len() {
             let id = SourceId { index: self.at, generation: self.sources.generation(self.at) };
@@ -306,27 +306,27 @@ impl<P: Policy> Rounds<P> {
         ids.map(|index| SourceId { index, generation: self.sources.generation(index) })
     }
 
-    /// Whether the source has not been removed.
+    /// Returns whether the source has not been removed.
     pub fn contains(&self, source: SourceId) -> bool {
         self.find(source).is_some()
     }
 
-    /// Whether the source's wake-up is enabled.
+    /// Returns whether the source's wake-up is enabled.
     pub fn is_armed(&self, source: SourceId) -> bool {
         self.source(source).is_some_and(|source| source.arming == Arming::Armed)
     }
 
-    /// Whether any wake-up is enabled.
+    /// Returns whether any wake-up is enabled.
     pub fn any_armed(&self) -> bool {
         self.sources.iter().any(|source| source.arming == Arming::Armed)
     }
 
-    /// Whether the source's input was open when it last had its turn.
+    /// Returns whether the source's input was open when it last had its turn.
     pub fn is_open(&self, source: SourceId) -> bool {
         self.source(source).is_some_and(|source| source.open)
     }
 
-    /// The source's policy.
+    /// Returns the source's policy.
     ///
     /// # Panics
     /// If the source was removed.
@@ -335,7 +335,7 @@ impl<P: Policy> Rounds<P> {
         &self.source(source).expect(REMOVED).policy
     }
 
-    /// What the source has done.
+    /// Returns the source's counters.
     ///
     /// # Panics
     /// If the source was removed.

@@ -7,7 +7,7 @@
 use super::{Input, Preset};
 use softtimers_core::Timestamp;
 
-/// How many ticks decide, and for how many input is shut; both at least one.
+/// The number of ticks that decide, and of those that input is then shut for; both at least one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SampledConfig {
     /// Ticks in a row that find packet code.
@@ -29,7 +29,7 @@ impl Default for SampledConfig {
     }
 }
 
-/// What the ticks have found.
+/// The findings of the last ticks.
 ///
 /// ```
 /// use softtimers_poll::{Input, Sampled, SampledConfig};
@@ -67,7 +67,7 @@ impl Sampled {
         self.input()
     }
 
-    /// Whether input may go on.
+    /// Returns whether input may go on.
     pub fn input(&self) -> Input {
         if self.shut > 0 { Input::Shut(Timestamp::MAX) } else { Input::Open }
     }

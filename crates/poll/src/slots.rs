@@ -28,7 +28,6 @@ impl<T> Slots<T> {
         index
     }
 
-    /// Empties a slot.
     pub(crate) fn take(&mut self, index: u32) -> Option<T> {
         let (generation, slot) = self.slots.get_mut(index as usize)?;
         let value = slot.take()?;
@@ -39,7 +38,7 @@ impl<T> Slots<T> {
         Some(value)
     }
 
-    /// Whether what a slot had in this generation is still there.
+    /// Says whether what a slot had in this generation is still there.
     #[inline]
     pub(crate) fn holds(&self, index: u32, generation: NonZeroU32) -> bool {
         self.slots.get(index as usize).is_some_and(|(held, value)| *held == generation && value.is_some())

@@ -18,7 +18,7 @@ use softtimers_core::Timestamp;
 pub enum Stage {
     /// It arrived at the device.
     Arrival,
-    /// Its wake-up came.
+    /// The source's wake-up came.
     WakeUp,
     /// A turn of receiving, in which each packet is carried as far as it goes.
     Receive,

@@ -280,7 +280,7 @@ proptest! {
     }
 }
 
-/// What a gate shut is open when the gate is gone, and the gate's name opens and shuts nothing any more.
+/// A gate that is removed leaves open what it shut, and its name opens and shuts nothing any more.
 #[test]
 fn a_gate_that_is_removed_shuts_nothing() {
     let at = Timestamp::from_micros;
@@ -364,7 +364,7 @@ fn four_flooded_sources_share_equally() {
     assert!(sum * sum * 100 >= 99 * 4 * squares, "{taken:?}");
 }
 
-/// What a turn forwards leaves at its end, so the first turn of a burst is a short one (livelock §4.3).
+/// A turn forwards at its end, so the first turn of a burst is a short one (livelock §4.3).
 #[test]
 fn turns_of_a_burst_grow_from_a_short_one_and_those_of_an_overload_are_full() {
     let now = Timestamp::from_micros(1);
@@ -493,7 +493,7 @@ fn a_burst_costs_one_look_at_an_empty_ring() {
     }
 }
 
-/// What a policy is told of arrivals.
+/// The arrivals that a policy is told of.
 #[derive(Default)]
 struct Recorder(Vec<u64>);
 
@@ -509,8 +509,7 @@ impl Policy for Recorder {
     }
 }
 
-/// Where a device does not say when packets arrived, they count as having come evenly since the last look (HIP
-/// §7 leaves this open).
+/// Arrivals that a device does not tell count as having come evenly since the last look (HIP §7 leaves this open).
 #[test]
 fn arrivals_are_known_or_spread_over_the_time_since_the_last_look() {
     let at = Timestamp::from_micros;

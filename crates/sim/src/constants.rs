@@ -23,7 +23,7 @@ pub use figure::Figure;
 pub use list::LIST;
 pub(crate) use list::*;
 
-/// Where the value of a constant is from.
+/// The source of a constant's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// A paper states it, in this place.
@@ -45,7 +45,7 @@ pub struct Constant {
     pub name: &'static str,
     /// The unit of the value, or what it counts.
     pub unit: &'static str,
-    /// Where the value is from.
+    /// The source of the value.
     pub origin: Origin,
     /// The figures that change if the constant does; no others do.
     pub moves: &'static [Figure],

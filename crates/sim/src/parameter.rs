@@ -49,7 +49,6 @@ impl Parameter {
         Parameter::new(name, about, kind, Setting::Count(default))
     }
 
-    /// Declares a rate.
     pub(crate) const fn per_second(
         name: &'static str,
         about: &'static str,
@@ -82,7 +81,6 @@ impl Parameter {
         Parameter::new(name, about, kind, Setting::Real(default))
     }
 
-    /// Declares a duration.
     pub(crate) const fn time(
         name: &'static str,
         about: &'static str,
@@ -156,7 +154,7 @@ impl Parameters {
         Parameters { settings: settings.collect(), machine }
     }
 
-    /// Sets one parameter.
+    /// Returns the parameters with one of them set.
     ///
     /// # Panics
     /// If there is no such parameter.
@@ -217,7 +215,7 @@ impl Parameters {
         }
     }
 
-    /// Whether a switch is on.
+    /// Says whether a switch is on.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.choice(name) == "yes"
     }

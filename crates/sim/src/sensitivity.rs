@@ -51,7 +51,7 @@ fn run(figure: Figure, machine: &Machine) -> Vec<Row> {
     rows.collect()
 }
 
-/// On two processors.
+/// Runs all figures on two CPUs.
 fn by_figure<T: Send>(found: impl Fn(Figure) -> T + Sync) -> Vec<(Figure, T)> {
     let next = AtomicUsize::new(0);
     let work = || {

@@ -8,7 +8,7 @@ use softtimers_core::Trace;
 /// The values that a parameter accepts. Bounds are themselves allowed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Kind {
-    /// A whole number.
+    /// A whole number within bounds.
     Count {
         /// The smallest value allowed.
         least: u64,
@@ -36,7 +36,7 @@ pub enum Kind {
         /// The largest value allowed.
         most: f64,
     },
-    /// A duration.
+    /// A time within bounds.
     Time {
         /// The shortest duration allowed.
         least: Duration,

@@ -70,7 +70,7 @@ impl Sweep {
         Sweep { experiment, base, axes, seed, fingerprint }
     }
 
-    /// Returns the experiment.
+    /// Returns the experiment that the sweep is of.
     pub fn experiment(&self) -> &'static Experiment {
         self.experiment
     }
@@ -266,7 +266,7 @@ impl std::error::Error for PointError {}
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// From one.
+    /// The number of the part, from one.
     number: usize,
     of: usize,
 }
@@ -278,7 +278,7 @@ impl Part {
     }
 }
 
-/// The whole sweep.
+/// The whole sweep is one part.
 impl Default for Part {
     fn default() -> Self {
         Part { number: 1, of: 1 }

@@ -60,7 +60,7 @@ pub type Row = Vec<Value>;
 pub enum Value {
     /// One or more words.
     Text(String),
-    /// A whole number.
+    /// A whole number of things.
     Count(u64),
     /// A number, shown with the digits of its column.
     Real(f64),

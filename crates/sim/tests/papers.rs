@@ -111,14 +111,14 @@ struct Series {
     points: usize,
     bias: f64,
     rms: f64,
-    /// The paper's mean.
+    /// The mean in the paper.
     mean: f64,
-    /// Where they are farthest apart: where, the paper's and the model's.
+    /// The point at which they are farthest apart: its name, the paper's value and the model's.
     farthest: (String, f64, f64),
 }
 
 impl Series {
-    /// Of the points that the paper has: where, its value, the model's.
+    /// Compares the points that the paper has: the name of each, its value, the model's.
     fn of(name: &str, figure: Figure, unit: &'static str, points: &[(String, f64, f64)]) -> Self {
         let mean = |of: &dyn Fn(f64, f64) -> f64| {
             points.iter().map(|(_, paper, ours)| of(*paper, *ours)).sum::<f64>() / points.len() as f64
@@ -165,7 +165,7 @@ fn residuals() -> String {
     table
 }
 
-/// Three of them.
+/// Rounds to three significant digits.
 fn digits(number: f64) -> String {
     let places = match number.abs() {
         large if large >= 100.0 => 0,

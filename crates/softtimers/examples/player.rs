@@ -19,7 +19,7 @@ use std::{io, thread};
 
 use softtimers::{Backup, Clock, Config, Monotonic, Slack, SoftTimers, Timestamp, TriggerState};
 
-/// Frames a second.
+/// The frames of each second.
 const RATES: [u32; 5] = [24, 25, 30, 50, 60];
 const FILM: Duration = Duration::from_secs(2);
 

@@ -54,14 +54,14 @@ enum Mode {
     Tick(NonZeroU32),
 }
 
-/// What a [`Backup`] has cost so far.
+/// The cost of a [`Backup`] so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BackupStats {
     /// Calls to [`Backup::arm`].
     pub asked: u64,
-    /// Of those, the ones that needed a system call to set the timer.
+    /// Calls among those that needed a system call to set the timer.
     pub set: u64,
-    /// Of those, the ones that needed a system call to clear it.
+    /// Calls among those that needed a system call to clear it.
     pub cleared: u64,
     /// Times the timer went off.
     pub expirations: u64,

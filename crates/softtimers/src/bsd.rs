@@ -134,7 +134,7 @@ impl<L: Copy> MultiTimers<L> {
         self.with(|timers, now| timers.cancel(now, handle))
     }
 
-    /// What a timer is set to; see [`IntervalTimers::query`].
+    /// Returns the setting of a timer; see [`IntervalTimers::query`].
     ///
     /// # Errors
     /// `InvalidInput` for a handle that names nothing.
@@ -178,7 +178,7 @@ impl<L: Copy> MultiTimers<L> {
         self.timers.len()
     }
 
-    /// Whether no timer exists.
+    /// Returns whether no timer exists.
     pub fn is_empty(&self) -> bool {
         self.timers.is_empty()
     }

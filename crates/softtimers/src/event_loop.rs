@@ -35,7 +35,7 @@ use crate::idle::{Governor, HeldBack};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u64);
 
-/// What a source is watched for.
+/// The readiness that a source is watched for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Interest {
     /// That it can be read.
@@ -46,7 +46,7 @@ pub enum Interest {
     Both,
 }
 
-/// What [`EventLoop::next`] returns: a ready source or a due event.
+/// An event of the loop: a ready source or a due event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Happening<E> {
     /// A source is ready. Reports are level-triggered: what you leave undone is reported again.
@@ -62,10 +62,10 @@ pub enum Happening<E> {
     Due(Fired<E>),
 }
 
-/// How an [`EventLoop`] is set up.
+/// The settings of an [`EventLoop`].
 #[derive(Clone, Copy, Debug)]
 pub struct LoopConfig {
-    /// What to do when there is nothing to do.
+    /// The policy for the time when there is nothing to do.
     pub idle: Idle,
     /// The slice that the thread asks the scheduler for ([`Slice::ALLOWED`]), so that a wake-up beside
     /// a program that computes does not wait for the other's; `None` leaves it. Threads that are
@@ -89,7 +89,7 @@ impl Default for LoopConfig {
     }
 }
 
-/// What an [`EventLoop`] has done so far.
+/// Counters of an [`EventLoop`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoopStats {
     /// Waits that were allowed to sleep.
@@ -257,24 +257,24 @@ impl<C: LoopClock> EventLoop<C> {
         &self.clock
     }
 
-    /// How the loop sleeps here; may change from `Pwait2` to `Ppoll` in the first wait.
+    /// Returns the way in which the loop sleeps here; it may change from `Pwait2` to `Ppoll` in the first wait.
     pub fn waiting(&self) -> Waiting {
         self.epoll.waiting()
     }
 
-    /// Whether this thread's timer slack could be set. Where a sandbox forbids it, sleeps end up to
-    /// 50 µs later; nothing else changes.
+    /// Returns whether this thread's timer slack could be set. Where a sandbox forbids it, sleeps end up to 50 µs
+    /// later; nothing else changes.
     pub fn has_slack(&self) -> bool {
         self.slack.is_some()
     }
 
-    /// Whether the thread has the slice of [`LoopConfig::slice`]. Where the kernel does not grant one,
-    /// a wake-up beside a program that computes can wait for milliseconds, as it would without.
+    /// Returns whether the thread has the slice of [`LoopConfig::slice`]. Where the kernel does not grant one, a
+    /// wake-up beside a program that computes can wait for milliseconds, as it would without.
     pub fn has_slice(&self) -> bool {
         self.slice.is_some()
     }
 
-    /// How much the idle policy has polled away, and how often its budget made it sleep.
+    /// Returns the time that the idle policy has busy-polled, and how often its budget made it sleep.
     pub fn polling(&self) -> Polling {
         self.idle.polling()
     }

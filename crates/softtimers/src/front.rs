@@ -81,7 +81,7 @@ pub struct Timers<E> {
     /// Before this time nothing is due and the descriptor is right.
     check_at: Cell<Timestamp>,
     timer: TimerFd,
-    /// Of a watched descriptor never later than the earliest deadline.
+    /// The alarm of a watched descriptor, which is never later than the earliest deadline.
     alarm: Cell<Alarm>,
     /// Somebody has asked for the descriptor.
     watched: Cell<bool>,
@@ -113,7 +113,7 @@ pub struct Due<E> {
     /// The scheduled time. Of a timer that repeats, the time of this tick in the even schedule; so two of them tell how
     /// many ticks were skipped in between.
     pub due: Timestamp,
-    /// How long ago that was when the event was handed out.
+    /// The time from then until the event was handed out.
     pub lateness: Duration,
 }
 
@@ -142,11 +142,11 @@ enum Name {
     Repeating(Ticking),
 }
 
-/// What waits in the wheel.
+/// A timer that waits in the wheel.
 #[derive(Debug)]
 enum Pending<E> {
     Once(E),
-    /// The next tick.
+    /// A timer that repeats, with its next tick.
     Repeating(Ticking),
 }
 
@@ -340,7 +340,7 @@ impl<E> Timers<E> {
         self.timers.len()
     }
 
-    /// Whether no timer is pending.
+    /// Returns whether no timer is pending.
     pub fn is_empty(&self) -> bool {
         self.timers.is_empty()
     }

@@ -57,7 +57,7 @@ pub struct Governor {
     asked: Idle,
     idle: Idle,
     lease: Lease,
-    /// What the thread's class forbids.
+    /// The part of the policy that the thread's class forbids.
     class: Option<HeldBack>,
     check_at: Timestamp,
     held_back: Option<HeldBack>,
@@ -76,7 +76,7 @@ impl Governor {
         }
     }
 
-    /// As [`Idle::wait`].
+    /// Decides how to wait, as [`Idle::wait`] does.
     ///
     /// # Cost
     /// Every 100 ms a system call; a spinning policy, a load and now and then an exchange.
@@ -117,24 +117,24 @@ impl Governor {
         self.idle = policy.after(&self.idle);
     }
 
-    /// As [`Idle::busy`].
+    /// Tells that the thread was busy, as [`Idle::busy`] does.
     #[inline]
     pub fn busy(&mut self, now: Timestamp) {
         self.idle.busy(now);
     }
 
-    /// As [`Idle::woke`].
+    /// Tells of a wake-up, as [`Idle::woke`] does.
     pub fn woke(&mut self, intended: Timestamp, now: Timestamp) {
         self.idle.woke(intended, now);
     }
 
-    /// How long before a deadline a sleeper wants to be woken that is set while it sleeps with nothing pending: the
-    /// [lead](Idle::lead), and if it spins, at once.
+    /// Returns the time before a deadline at which a sleeper wants to be woken that is set while it sleeps with nothing
+    /// pending: the [lead](Idle::lead), and if it spins, at once.
     pub fn lead(&self) -> Duration {
         if self.idle.spins() { Duration::MAX } else { self.idle.lead() }
     }
 
-    /// As [`Idle::polling`].
+    /// Returns the time spent polling, as [`Idle::polling`] does.
     pub fn polling(&self) -> Polling {
         self.idle.polling()
     }
@@ -156,8 +156,8 @@ fn held_back_by_class() -> Option<HeldBack> {
 
 /// Often enough for a person who changes a thread's class, and a system call in 100 ms is nothing.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
-/// What a wake-up's last microseconds take, with room; it leaves the processor to the rest of the
-/// system nine tenths of the time.
+/// The share for a wake-up's last microseconds, with room; it leaves the CPU to the rest of the system nine tenths of
+/// the time.
 const REAL_TIME_SHARE: Percent = match Percent::new(10) {
     Ok(share) => share,
     Err(_) => unreachable!(),

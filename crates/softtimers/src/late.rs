@@ -27,7 +27,7 @@ use softtimers_core::{Timestamp, TriggerState};
 
 pub use softtimers_linux::clock::cpu_time;
 
-/// What kept an event from running at its due time.
+/// The cause that kept an event from running at its due time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum LateCause {
@@ -66,7 +66,7 @@ impl LateCause {
     }
 }
 
-/// How many events were late for one cause, and by how much.
+/// The number of events that were late for one cause, and their lateness.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LateCounts {
     /// Events later than the threshold.
@@ -123,7 +123,7 @@ struct Sample {
     total: Duration,
 }
 
-/// What has passed since the samples, up to a late event.
+/// The time since the samples, up to a late event.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     /// Wall time of `running`.

@@ -100,7 +100,7 @@ pub struct Shared<E> {
 pub struct Remote<E>(Arc<Common<E>>);
 
 impl<E> Shared<E> {
-    /// No timers yet.
+    /// Creates timers of which none is pending.
     ///
     /// # Errors
     /// If the kernel refuses two descriptors.
@@ -276,7 +276,7 @@ impl<E> Remote<E> {
         self.0.change(now, |timers| timers.schedule(now, delay, slack, event))
     }
 
-    /// As [`SoftTimers::reschedule`].
+    /// Moves a timer, as [`SoftTimers::reschedule`] does.
     ///
     /// # Errors
     /// [`NotPending`] if the event was handed out or cancelled before.
@@ -295,7 +295,7 @@ impl<E> Remote<E> {
         self.0.change(now, |timers| timers.schedule_at(now, due, slack, event))
     }
 
-    /// As [`SoftTimers::reschedule_at`].
+    /// Moves a timer to a time, as [`SoftTimers::reschedule_at`] does.
     ///
     /// # Errors
     /// [`NotPending`] if the event was handed out or cancelled before.
@@ -347,17 +347,17 @@ impl<E> Remote<E> {
         self.0.next(turn)
     }
 
-    /// As [`Shared::poll_at`].
+    /// Returns the time of the next check, as [`Shared::poll_at`] does.
     pub fn poll_at(&self) -> Option<Timestamp> {
         self.0.poll_at()
     }
 
-    /// As [`Shared::stats`].
+    /// Returns the counters, as [`Shared::stats`] does.
     pub fn stats(&self) -> Stats {
         self.0.stats()
     }
 
-    /// What the backup has cost so far.
+    /// Returns the cost of the backup so far.
     pub fn backup_stats(&self) -> BackupStats {
         self.0.backup_stats()
     }

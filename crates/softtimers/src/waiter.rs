@@ -62,7 +62,7 @@ pub struct Waiter {
     slack: Option<TimerSlack>,
 }
 
-/// What [`Waiter::recv_from`] found.
+/// The result of [`Waiter::recv_from`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ready<E> {
     /// A datagram of `len` bytes is in the buffer.
@@ -92,13 +92,13 @@ impl Waiter {
         }
     }
 
-    /// Whether this thread's timer slack could be set. Where a sandbox forbids it, sleeps end up to
-    /// 50 µs later; nothing else changes.
+    /// Returns whether this thread's timer slack could be set. Where a sandbox forbids it, sleeps end up to 50 µs
+    /// later; nothing else changes.
     pub fn has_slack(&self) -> bool {
         self.slack.is_some()
     }
 
-    /// How much the idle policy has polled away, and how often its budget made it sleep.
+    /// Returns the time that the idle policy has busy-polled, and how often its budget made it sleep.
     pub fn polling(&self) -> Polling {
         self.idle.polling()
     }

@@ -10,7 +10,7 @@ use softtimers::{
     Clock, Config, EventLoop, Happening, Idle, LoopConfig, Monotonic, Slack, Slice, SoftTimers, Waiter,
 };
 
-/// What the kernel says of the calling thread.
+/// The attributes of the calling thread, as the kernel tells them.
 #[derive(PartialEq, Debug)]
 struct Attributes {
     slack_ns: String,
@@ -117,7 +117,7 @@ fn a_thread_that_dies_leaves_the_others_as_they_were() {
     assert_eq!(thread::spawn(Attributes::read).join().unwrap(), before);
 }
 
-/// What is started by a loop's thread inherits what the loop holds, as documented.
+/// A thread that a loop's thread starts inherits what the loop holds, as documented.
 #[test]
 fn a_thread_started_by_a_loop_inherits_slack_and_slice() {
     let before = Attributes::read();

@@ -121,7 +121,7 @@ fn the_loop_sleeps_to_its_deadlines() {
     }
 }
 
-/// What falls due while a turn's handlers run is not slept over, however much slack it has.
+/// An event that falls due while a turn's handlers run is not slept over, however much slack it has.
 #[test]
 fn the_loop_does_not_sleep_over_a_due_event() {
     let mut events = EventLoop::new(LoopConfig::default()).unwrap();

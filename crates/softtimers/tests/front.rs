@@ -16,7 +16,7 @@ const fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// Whether the descriptor becomes readable within `timeout`; `None` waits for as long as it takes.
+/// Says whether the descriptor becomes readable within `timeout`; `None` waits for as long as it takes.
 fn readable<E>(timers: &Timers<E>, timeout: Option<Duration>) -> bool {
     let timeout = timeout.map(|timeout| Timespec::try_from(timeout).unwrap());
     poll(&mut [PollFd::new(timers, PollFlags::IN)], timeout.as_ref()).unwrap() == 1
@@ -52,7 +52,7 @@ fn a_busy_loop_finds_events_in_order_and_never_early() {
     assert_eq!((timers.next_deadline(), timers.timeout()), (None, None));
 }
 
-/// What a handler schedules, even for now, is of the next turn.
+/// An event that a handler schedules, even for now, is of the next turn.
 #[test]
 fn a_turn_ends_and_its_handlers_may_schedule() {
     let mut timers = Timers::new().unwrap();

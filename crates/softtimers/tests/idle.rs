@@ -11,7 +11,7 @@ use softtimers::{
     SoftTimers, Token, TriggerState, Waiter,
 };
 
-/// What the kernel has counted for one thread.
+/// The kernel's counts for one thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Counted {
     slept: u64,

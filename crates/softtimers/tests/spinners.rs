@@ -12,7 +12,7 @@ use softtimers::{
     Ready, Slack, SoftTimers, Timestamp, Waiter,
 };
 
-/// What one thread's loop did.
+/// The work of one thread's loop.
 #[derive(Debug)]
 struct Done {
     cpu: Duration,

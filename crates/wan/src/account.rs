@@ -2,7 +2,7 @@
 
 use softtimers_core::{Histogram, Timestamp};
 
-/// What became of all packets of one direction.
+/// The fates of all packets of one direction.
 ///
 /// At any time `offered + duplicated == delivered + queue_drops + overflowed + lost + held`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -33,7 +33,7 @@ pub struct Counters {
     pub reordered: u64,
 }
 
-/// What was measured of the packets that came out.
+/// The measurements of the packets that came out.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     delay: Histogram,
@@ -84,7 +84,7 @@ impl Measured {
     }
 }
 
-/// What [`Measured`] wants to know of a packet that is taken out.
+/// The properties of a packet that [`Measured`] records when it is taken out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub(crate) now: Timestamp,

@@ -15,7 +15,7 @@ use softtimers_core::{Pattern, Rate, RateError, Schedule, Timestamp};
 use crate::DeliveryTrace;
 use crate::trace::Chances;
 
-/// How fast the slowest link of the path is.
+/// The speed of the slowest link of the path.
 ///
 /// ```
 /// use softtimers_wan::{Bottleneck, DeliveryTrace};
@@ -35,7 +35,7 @@ enum Kind {
     None,
     Constant {
         bits_per_second: u64,
-        /// Of bytes.
+        /// The rate in bytes.
         rate: Rate,
     },
     Trace(DeliveryTrace),

@@ -13,15 +13,15 @@ use softtimers_core::{Random, Timestamp};
 
 use crate::Probability;
 
-/// How the delay of a packet differs from that of the next.
+/// The variation of the delay from packet to packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Jitter {
-    /// How far, as [`Spread`] has it.
+    /// The size of the variation, as [`Spread`] has it.
     pub size: Duration,
     /// The distribution of the variation.
     pub spread: Spread,
-    /// Whether a packet may overtake another because of it. If not, one waits for the packet before it, so at
-    /// gaps below the size the mean delay is longer than what was asked for.
+    /// Allows a packet to overtake another because of it. If not, one waits for the packet before it, so at gaps below
+    /// the size the mean delay is longer than what was asked for.
     pub reorders: bool,
 }
 
@@ -93,7 +93,7 @@ pub enum Spread {
 pub struct Late {
     /// The share of packets that come late.
     pub share: Probability,
-    /// How much later they come.
+    /// The time by which they come later.
     pub by: Duration,
 }
 

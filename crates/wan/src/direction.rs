@@ -73,7 +73,7 @@ pub struct Direction<T> {
     /// The packet on the link, and when it is through.
     serving: Option<(Timestamp, Packet<T>)>,
     waiting: VecDeque<Packet<T>>,
-    /// Of those that wait, overhead included.
+    /// The bytes that wait, overhead included.
     waiting_bytes: u64,
     link: Link,
     loss: LossProcess,
@@ -107,7 +107,7 @@ struct UnderWay<T> {
     packet: Packet<T>,
 }
 
-/// What became of a packet that was offered. What is lost is lost on the way, and this says nothing of it.
+/// The result of offering a packet. A loss happens on the way, and is not told here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Admission {
     /// It is on the link or waits for it.
@@ -219,7 +219,8 @@ impl<T: Clone> Direction<T> {
         if marked { Admission::Marked } else { Admission::Accepted }
     }
 
-    /// Whether a packet of `bytes` would be accepted at `now`: for who can wait with it instead of losing it.
+    /// Returns whether a packet of `bytes` would be accepted at `now`: for a sender that can wait with it instead of
+    /// losing it.
     ///
     /// If not, it is worth another look at [`next_departure`](Self::next_departure), or when something has
     /// been taken out.
@@ -261,7 +262,7 @@ impl<T: Clone> Direction<T> {
         Some(Delivery { packet, bytes, offered, due, marked, copy, flipped })
     }
 
-    /// Of what has arrived by `now`, when the first has.
+    /// Returns the time of the first packet that has arrived by `now`.
     pub(crate) fn next_due(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.looked = self.looked.max(now);
         // What leaves the link later arrives later. Beyond the end of time nothing does.
@@ -302,12 +303,12 @@ impl<T: Clone> Direction<T> {
         &self.path
     }
 
-    /// What became of the packets so far.
+    /// Returns the counters of the packets so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// What was measured of those that came out.
+    /// Returns the measurements of those that came out.
     pub fn measured(&self) -> &Measured {
         &self.measured
     }

@@ -29,7 +29,7 @@ pub enum Ended {
 pub struct Carried {
     /// The direction that the packet takes.
     pub way: Way,
-    /// How many bytes the path took it for.
+    /// The number of bytes that the path took it for.
     pub bytes: u32,
     /// When the kernel received it.
     pub offered: Timestamp,
@@ -49,7 +49,7 @@ pub(crate) struct Live<P, E> {
     look_at: Option<(TimerId, Timestamp)>,
 }
 
-/// What can be asked of every relay, and set.
+/// The questions and settings that every relay has.
 macro_rules! controls {
     ($relay:ident) => {
         impl $relay {
@@ -101,7 +101,7 @@ macro_rules! controls {
 
 pub(crate) use controls;
 
-/// What the loop waits for beside descriptors.
+/// The events that the loop waits for beside descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event<E> {
     /// Something on the path arrives.
@@ -112,7 +112,7 @@ pub(crate) enum Event<E> {
     Own(E),
 }
 
-/// What a relay has to do next.
+/// The next step of a relay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next<E> {
     /// A descriptor of its own is ready.

@@ -18,7 +18,7 @@ use softtimers_core::Random;
 
 use crate::Probability;
 
-/// Which packets are lost after the bottleneck, for no fault of theirs.
+/// The packets that are lost after the bottleneck, for no fault of theirs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Loss {
     /// No packet is lost.
@@ -48,9 +48,9 @@ pub struct GilbertElliott {
     pub to_bad: Probability,
     /// And back: its inverse is how many packets a bad time lasts, in the mean.
     pub to_good: Probability,
-    /// What is lost in the good state.
+    /// The chance of a loss in the good state.
     pub loss_good: Probability,
-    /// What is lost in the bad one.
+    /// The chance of a loss in the bad state.
     pub loss_bad: Probability,
 }
 
@@ -70,7 +70,7 @@ impl GilbertElliott {
     }
 }
 
-/// Where the chain is. It outlives a change of its parameters.
+/// The state of the chain. It outlives a change of its parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LossProcess {
     bad: bool,
@@ -82,7 +82,7 @@ impl LossProcess {
         LossProcess { bad: false, random }
     }
 
-    /// Whether the next packet is lost.
+    /// Says whether the next packet is lost.
     pub(crate) fn next(&mut self, loss: &Loss) -> bool {
         match loss {
             Loss::None => false,

@@ -25,22 +25,22 @@ use crate::{Bottleneck, Jitter, Late, Loss, Probability, Queue, Spread};
 pub struct PathConfig {
     /// The slowest link of the path: rate and queue.
     pub bottleneck: Bottleneck,
-    /// What waits for it.
+    /// The queue that waits for it.
     pub queue: Queue,
-    /// What a packet takes on the link beyond the bytes it is offered with: 28 where those are the payload of
-    /// UDP over IPv4 and the rate is to be that of the network. At most 65,535.
+    /// The bytes that a packet takes on the link beyond those it is offered with: 28 where those are the payload of UDP
+    /// over IPv4 and the rate is to be that of the network. At most 65,535.
     pub overhead: u32,
-    /// What is lost behind the bottleneck, having taken its time there.
+    /// The losses behind the bottleneck, of packets that have taken their time there.
     pub loss: Loss,
-    /// Which packets come twice. The second has a delay of its own, and no time on the link.
+    /// The chance that a packet comes twice. The second has a delay of its own, and no time on the link.
     pub duplicate: Probability,
-    /// Which packets have one bit flipped.
+    /// The chance that a packet has one bit flipped.
     pub corrupt: Probability,
-    /// How long a packet is under way once it is through the bottleneck.
+    /// The time that a packet is under way once it is through the bottleneck.
     pub delay: Duration,
-    /// How the delay varies from packet to packet.
+    /// The variation of the delay from packet to packet.
     pub jitter: Jitter,
-    /// Which packets come later, to be overtaken.
+    /// The packets that come later, to be overtaken.
     pub late: Option<Late>,
     /// The most packets that are held, waiting and under way; what exceeds it is dropped and counted apart.
     pub most_packets: u32,
@@ -138,7 +138,7 @@ impl PathConfig {
         self
     }
 
-    /// Whether the parameters go together.
+    /// Checks that the parameters go together.
     ///
     /// # Errors
     /// [`PathError`], which names the values.
@@ -153,8 +153,8 @@ impl PathConfig {
         Ok(())
     }
 
-    /// Whether a stream of bytes can cross it, which a program has already been promised whole and in order: it can
-    /// be late and slow, and that is all.
+    /// Checks that a stream of bytes can cross the path, which a program has already been promised whole and in order:
+    /// it can be late and slow, and that is all.
     ///
     /// # Errors
     /// [`PathError::Stream`], which names what it cannot have; else as [`check`](Self::check).
@@ -185,19 +185,19 @@ impl PathConfig {
 pub enum PathError {
     /// Some packets would have to arrive before they are sent.
     LongJitter {
-        /// What was asked for.
+        /// The variation that was asked for.
         jitter: Duration,
         /// The delay, which it may not exceed.
         delay: Duration,
     },
     /// A stream of bytes can be late and slow, and that is all.
     Stream {
-        /// What was asked for.
+        /// The impairment that was asked for.
         what: &'static str,
     },
     /// More than any header.
     Overhead {
-        /// What was asked for.
+        /// The number that was asked for.
         bytes: u32,
     },
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use softtimers_core::{Percent, Random};
 
-/// How likely something is, in parts per billion: `0.1%` is what it says, not a binary fraction near it.
+/// A probability in parts per billion: `0.1%` is exactly that, not a binary fraction near it.
 ///
 /// ```
 /// use softtimers_wan::Probability;
@@ -58,7 +58,7 @@ impl Probability {
         f64::from(self.0) / f64::from(BILLION)
     }
 
-    /// Whether it happens this time. Draws one number, unless the answer is certain.
+    /// Says whether it happens this time. Draws one number, unless the answer is certain.
     pub(crate) fn happens(self, random: &mut Random) -> bool {
         match self {
             Probability::NEVER => false,

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-/// How much may wait.
+/// The most that may wait.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Limit {
     /// So many packets, whatever their lengths.
@@ -23,7 +23,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Whether a packet may join.
+    /// Says whether a packet may join.
     pub(crate) fn admits(self, bytes: u64, ahead: &Ahead) -> bool {
         match self {
             Limit::Packets(most) => ahead.packets < u64::from(most),
@@ -33,7 +33,7 @@ impl Limit {
     }
 }
 
-/// What a packet finds in the queue.
+/// The packets that are in the queue before one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ahead {
     pub(crate) packets: u64,
@@ -44,11 +44,10 @@ pub(crate) struct Ahead {
 /// A queue that drops the newest packet when it is full (drop-tail).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Queue {
-    /// What finds no room is dropped.
+    /// The limit beyond which packets are dropped.
     pub limit: Limit,
-    /// What would find no room if this were the limit is marked: congestion experienced, with a threshold
-    /// as in DCTCP. The model does not know which packets can carry a mark; who takes them out writes it
-    /// where it belongs.
+    /// The limit beyond which packets are marked: congestion experienced, with a threshold as in DCTCP. The model does
+    /// not know which packets can carry a mark; the caller that takes them out writes it where it belongs.
     pub mark: Option<Limit>,
 }
 

@@ -39,7 +39,7 @@ pub struct DeliveryTrace {
 }
 
 impl DeliveryTrace {
-    /// What a chance carries.
+    /// The bytes that a chance carries.
     pub const CHANCE_BYTES: u32 = 1_500;
 
     /// The most lines: a day at 2 Mbit/s, a minute at 3.3 Gbit/s.
@@ -81,7 +81,7 @@ impl DeliveryTrace {
         Duration::from_millis(u64::from(self.period))
     }
 
-    /// What it carries in the mean, in bits a second, rounded down.
+    /// Returns the bits a second that it carries in the mean, rounded down.
     pub fn mean_bps(&self) -> u64 {
         let bits = self.times.len() as u64 * u64::from(Self::CHANCE_BYTES) * 8;
         // At most 2²⁴ chances, so this fits.
@@ -110,7 +110,7 @@ impl DeliveryTrace {
     }
 }
 
-/// What it amounts to, not a million lines.
+/// Prints a summary, not a million lines.
 impl fmt::Debug for DeliveryTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeliveryTrace")
@@ -183,7 +183,7 @@ pub(crate) struct Chances {
     begin: Option<Timestamp>,
     /// The next chance that nobody has taken.
     next: u64,
-    /// What is left of the one before it, and when that is.
+    /// The rest of the chance before it, and the time of that.
     room: u32,
     open: Timestamp,
 }
@@ -223,7 +223,7 @@ impl Chances {
         }
     }
 
-    /// Of a packet that is through at `done`, what has not been sent by `now`. O(log n).
+    /// The part of a packet that is through at `done` which has not been sent by `now`, in bytes. O(log n).
     pub(crate) fn left(&self, now: Timestamp, bytes: u64) -> u64 {
         let begin = self.begin.unwrap_or(now);
         let elapsed = now.saturating_duration_since(begin) + Duration::from_nanos(1);

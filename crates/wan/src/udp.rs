@@ -16,8 +16,8 @@
 //! | what | bound |
 //! |---|---|
 //! | clients, spoofed sources too | [`ClientLimits::most`]; beyond that who is new takes the place of who makes the least use of the relay |
-//! | bytes and datagrams to a client | three times those that it has sent, for life: [`Budget`] |
-//! | answers to a prefix | [`ClientLimits::answers_per_prefix`]: [`PrefixRates`] |
+//! | bytes and datagrams to a client | three times those that it has sent, for life |
+//! | answers to a prefix | [`ClientLimits::answers_per_prefix`] |
 //! | memory for packets | [`PathConfig::most_packets`](crate::PathConfig::most_packets) and bytes, each direction |
 //! | loops | what comes from the upstream's address or the relay's own is refused |
 //! | a client that has vanished | forgotten when it has sent nothing for [`ClientLimits::idle`], however much it is sent |
@@ -33,6 +33,6 @@
 mod relay;
 
 pub use relay::Relay;
-pub use softtimers_net::relay::{Budget, ClientLimits, NotSent, PrefixRates, RelayConfig, RelayStats};
+pub use softtimers_net::relay::{ClientLimits, NotSent, RelayConfig, RelayStats};
 
 pub use crate::live::{Carried, Ended};

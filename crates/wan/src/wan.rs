@@ -16,7 +16,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// The opposite direction.
+    /// Returns the opposite direction.
     #[must_use]
     pub const fn back(self) -> Way {
         match self {
@@ -157,7 +157,7 @@ impl WanBuilder {
         self
     }
 
-    /// The path.
+    /// Builds the path.
     ///
     /// # Errors
     /// [`PathError`], as [`PathConfig::check`].

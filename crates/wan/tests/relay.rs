@@ -416,7 +416,7 @@ fn the_first_withheld_answer_is_told_of() {
     assert_eq!(*TOLD.lock().unwrap(), [NotSent::Budget(client.local_addr().unwrap())]);
 }
 
-/// What seems to come from the upstream would go round for ever.
+/// A packet that seems to come from the upstream would go round for ever.
 #[test]
 fn loops_are_refused() {
     let server = socket();

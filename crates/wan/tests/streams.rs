@@ -207,7 +207,7 @@ fn connections_are_limited_in_number_and_in_idleness() {
     assert_eq!((stats.opened, stats.refused, stats.expired, stats.connections), (2, 1, 2, 0), "{stats:?}");
 }
 
-/// Who does not read stops the sender at what the window and the kernel hold, loses nothing, and holds up nobody
+/// A reader that waits stops its sender at what the window and the kernel hold, loses nothing, and holds up nobody
 /// else.
 #[test]
 fn a_reader_that_waits_stops_its_sender_only() {

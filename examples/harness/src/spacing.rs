@@ -22,7 +22,7 @@ pub struct Spacing {
 }
 
 impl Spacing {
-    /// No packets yet.
+    /// Records of no packets yet.
     pub fn new(interval: Duration) -> Self {
         Spacing { interval, last: None, burst: 0, longest_burst: 0, back_to_back: 0, gaps: Sorted::default() }
     }
@@ -65,12 +65,12 @@ pub struct Sorted {
 }
 
 impl Sorted {
-    /// Adds a value.
+    /// Adds a value in nanoseconds.
     pub fn add(&mut self, nanos: i64) {
         self.values.push(nanos);
     }
 
-    /// How much later than `intended` `time` was; earlier is negative.
+    /// Adds the time by which `time` was later than `intended`; earlier is negative.
     pub fn add_lateness(&mut self, intended: Timestamp, time: Timestamp) {
         self.add(time.as_nanos() as i64 - intended.as_nanos() as i64);
     }
@@ -80,12 +80,12 @@ impl Sorted {
         self.values.extend(other.values);
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }

@@ -20,7 +20,7 @@ use softtimers_net::udp::{RecvBatch, UdpSocket};
 
 use crate::connection::{Failure, PACKET, REQUEST, STREAM, byte_at, limits};
 
-/// What arrived, and how.
+/// The packets that arrived, and their spacing.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) bytes: u64,
@@ -75,7 +75,7 @@ struct Client {
     quic: quiche::Connection,
     batch: RecvBatch,
     path: Duration,
-    /// What is under way, and when it is there.
+    /// The packets under way, each with its time of arrival.
     delayed: VecDeque<(Timestamp, Vec<u8>)>,
     spacing: Spacing,
     asked: Option<Timestamp>,

@@ -1,6 +1,6 @@
 //! What both ends of the connection agree on.
 
-/// What can go wrong ends the run; nobody handles it.
+/// An error ends the run; nobody handles it.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The longest packet, without UDP's and IP's headers.
@@ -9,7 +9,7 @@ pub(crate) const PACKET: usize = 1_350;
 /// The one stream: the client asks on it, the server answers.
 pub(crate) const STREAM: u64 = 0;
 
-/// What the client asks.
+/// The client's request.
 pub(crate) const REQUEST: &[u8] = b"all of it, please";
 
 /// The byte at this place of the answer.
@@ -26,8 +26,8 @@ pub(crate) mod limits {
     /// No transfer takes a third of this.
     pub(crate) const GIVE_UP: Duration = Duration::from_secs(5);
 
-    /// What client and server have in common: flow control that is never in the way, so that congestion
-    /// control decides alone.
+    /// The configuration that client and server have in common: flow control that is never in the way, so that
+    /// congestion control decides alone.
     pub(crate) fn config() -> quiche::Result<quiche::Config> {
         let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
         config.set_application_protos(&[b"softtimers-example"])?;

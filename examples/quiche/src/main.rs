@@ -160,7 +160,7 @@ const HEAD: [&str; 10] = [
 /// Three of each way, and a transfer of 0.8 s at the full rate: eight seconds in all.
 const ROUNDS: u32 = 3;
 const BYTES_PER_MEGABIT: u64 = 100_000;
-/// Of a continent's width; without one there would be no window to speak of.
+/// A round trip of a continent's width; without one there would be no window to speak of.
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 const MICROSECOND: f64 = 1e3;
 

@@ -31,7 +31,7 @@ use softtimers_net::udp::{RecvBatch, UdpSocket};
 
 use crate::connection::{Failure, PACKET, STREAM, byte_at, limits};
 
-/// What becomes of a packet that quiche has made.
+/// The fate of a packet that quiche has made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Release {
     /// It is sent, and its time ignored: as in quiche's own examples.
@@ -42,7 +42,7 @@ pub(crate) enum Release {
     OnTime,
 }
 
-/// What left, and when.
+/// The packets that left, and their times.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     /// Against `SendInfo::at`, of every packet.
@@ -79,7 +79,7 @@ impl Server {
         Ok(Server { socket, local, config, release, megabits, bytes })
     }
 
-    /// Where to find it.
+    /// The address of the server.
     pub(crate) fn address(&self) -> SocketAddr {
         self.local
     }
@@ -187,7 +187,7 @@ struct Transfer {
     client: SocketAddr,
     release: Release,
     answer: Vec<u8>,
-    /// How much of the answer quiche has taken; `None` before it is asked for.
+    /// The part of the answer that quiche has taken, in bytes; `None` before it is asked for.
     answered: Option<usize>,
     queue: DepartureQueue<Packet>,
     flow: FlowId,

@@ -16,7 +16,7 @@ pub(crate) fn made(number: u32, now: Timestamp) -> Vec<u8> {
     frame
 }
 
-/// Of a frame that arrived as it was made: its number, and when that was.
+/// Reads the number and the time of a frame that arrived as it was made.
 pub(crate) fn read(frame: &[u8]) -> Option<(u32, Timestamp)> {
     let (number, rest) = frame.split_first_chunk()?;
     let (made, content) = rest.split_first_chunk()?;

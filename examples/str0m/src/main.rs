@@ -159,7 +159,7 @@ const HEAD: [&str; 12] = [
     "dropped",
 ];
 
-/// What str0m begins with, and should look for: half as much again as the video has on average.
+/// The estimate that str0m begins with, and should look for: half as much again as the video has on average.
 const ESTIMATE: Bitrate = Bitrate::mbps(15);
 const ROUNDS: u32 = 2;
 const FRAMES: u32 = 30;

@@ -15,7 +15,7 @@ use str0m::media::{Direction, MediaKind, Mid};
 use str0m::net::{Protocol, Receive};
 use str0m::{Candidate, Event, Input, Output, Rtc};
 
-/// What can go wrong ends the run; nobody handles it.
+/// An error ends the run; nobody handles it.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// No call takes half of this.
@@ -28,10 +28,10 @@ pub(crate) struct Peer {
     timeout: Timestamp,
 }
 
-/// What an `Rtc` has to say, but for times.
+/// The output of an `Rtc`, but for times.
 #[expect(clippy::large_enum_variant, reason = "str0m hands them out so; they are moved, not kept")]
 pub(crate) enum Said {
-    /// Send this there.
+    /// A packet to send to this address.
     Packet(Vec<u8>, SocketAddr),
     Event(Event),
 }
@@ -104,7 +104,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Hears it out.
+    /// Takes all output of the `Rtc`.
     pub(crate) fn drain(&mut self, mut say: impl FnMut(Said) -> Result<(), Failure>) -> Result<(), Failure> {
         loop {
             match self.rtc.poll_output()? {
@@ -126,7 +126,7 @@ pub(crate) fn instant(time: Timestamp) -> Result<Instant, Failure> {
     Monotonic::instant_of(time).ok_or_else(|| "the clock is out of range".into())
 }
 
-/// Whether a packet carries media: RTP, and not RTCP (RFC 7983, RFC 5761).
+/// Says whether a packet carries media: RTP, and not RTCP (RFC 7983, RFC 5761).
 pub(crate) fn is_rtp(packet: &[u8]) -> bool {
     matches!(packet, [128..192, second, ..] if !(192..224).contains(second))
 }

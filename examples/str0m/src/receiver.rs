@@ -11,12 +11,12 @@ use str0m::Event;
 use crate::frame;
 use crate::peer::{Failure, GIVE_UP, Peer, Said, is_rtp};
 
-/// What was seen.
+/// The packets that were seen.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) frames: u32,
     pub(crate) bytes: u64,
-    /// Of the packets that carry video.
+    /// The spacing of the packets that carry video.
     pub(crate) spacing: Spacing,
     /// From when a frame was made until it was whole here.
     pub(crate) delay: Sorted,

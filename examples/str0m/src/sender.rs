@@ -25,7 +25,7 @@ use str0m::media::{MediaTime, Mid};
 use crate::frame;
 use crate::peer::{Failure, GIVE_UP, Peer, Said, instant, is_rtp};
 
-/// How str0m is served.
+/// The way in which str0m is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Serve {
     /// Its time-outs by a timer that counts whole milliseconds, as in most loops.
@@ -36,12 +36,12 @@ pub(crate) enum Serve {
     Spread,
 }
 
-/// What was done.
+/// The packets that were served.
 #[derive(Debug, Default)]
 pub(crate) struct Served {
     /// Against the time that str0m gave, of every time-out it had to wait for.
     pub(crate) lateness: Sorted,
-    /// What str0m thinks of the path in the end, in bit/s.
+    /// str0m's estimate of the path in the end, in bit/s.
     pub(crate) estimate: f64,
     /// Packets that the socket had no room for.
     pub(crate) dropped: u64,
@@ -119,7 +119,7 @@ struct Sender {
     out: Out,
 }
 
-/// What becomes of what str0m says.
+/// Takes in what str0m says.
 struct Out {
     serve: Serve,
     socket: Arc<UdpSocket>,

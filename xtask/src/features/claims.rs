@@ -32,7 +32,7 @@ pub(crate) fn is_command(claim: &str) -> bool {
     command(claim).is_some()
 }
 
-/// What is wrong with the form of a claim, if anything.
+/// Says what is wrong with the form of a claim, if anything.
 pub(crate) fn malformed(claim: &str) -> Option<String> {
     let parts = claim.split("::").filter(|part| !part.is_empty() && !part.contains(' ')).count();
     let good = parts >= 3 || command(claim).is_some_and(|command| !command.trim().is_empty());
@@ -88,7 +88,7 @@ struct Judged {
 }
 
 impl Judged {
-    /// Whether the test `claim` passed, which `place` claims.
+    /// Says whether the test `claim` passed, which `place` claims.
     fn passed(&mut self, claim: &str, place: &str, statuses: &Statuses) -> bool {
         match statuses.get(claim) {
             Some(Status::Passed) => return true,
@@ -112,7 +112,7 @@ impl Judged {
     }
 }
 
-/// What of a command does not exist, if anything. The words behind `--` are not looked at.
+/// Names the part of a command that does not exist, if one does not. The words behind `--` are not checked.
 ///
 /// # Errors
 /// If the program cannot be started.
@@ -129,7 +129,7 @@ fn unknown(command: &str, workspace: &Workspace) -> Result<Option<String>> {
     }
 }
 
-/// What a program says against these words. It refuses a flag or subcommand that it does not have before it comes to
+/// Returns a program's refusal of these words. It refuses a flag or subcommand that it does not have before it comes to
 /// `--help`, and does nothing else then.
 fn refused(name: &str, words: &[&str], workspace: &Workspace) -> Result<Option<String>> {
     let path = workspace.target("debug").join(name);

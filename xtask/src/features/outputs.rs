@@ -26,13 +26,13 @@ use crate::workspace::Workspace;
 
 const DIRECTORY: &str = "docs/outputs";
 
-/// What the head says of a command that computes and measures nothing.
+/// The head of the output of a command that computes and measures nothing.
 const SIMULATED: &str = "simulated: the same on every machine";
 
-/// What says that a command cannot run on this machine.
+/// The exit code of a command that cannot run on this machine.
 const NOT_POSSIBLE: i32 = 77;
 
-/// Where the output of a command is kept, from the root.
+/// The path at which the output of a command is kept, from the root.
 pub(crate) fn path(command: &str) -> String {
     let needless = ["-p", "--bench", "--release", "--", "softtimers-lab", "--example"];
     let words = command.split_whitespace().filter(|word| !needless.contains(word));
@@ -77,7 +77,7 @@ fn dated(line: &str) -> Option<&str> {
     (is_date && is_commit && (is_loaded || of == SIMULATED)).then_some(date)
 }
 
-/// Whether a command says with this line that it did nothing.
+/// Says whether a command tells with this line that it did nothing.
 fn is_skip(line: &str) -> bool {
     line.starts_with("skipped:")
 }
@@ -196,7 +196,7 @@ fn keep(line: &str, workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::passed(""))
 }
 
-/// How many of which processor, the kernel, and how much ran when the command had ended.
+/// The machine: its CPUs, the kernel, and the load when the command had ended.
 fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");

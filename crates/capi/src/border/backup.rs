@@ -20,15 +20,15 @@ impl Kind for Backup {
 /// A kernel timer behind a descriptor.
 pub type softtimers_backup = Object<Backup>;
 
-/// What a backup has cost so far.
+/// The cost of a backup so far.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct softtimers_backup_stats {
     /// Calls to `softtimers_backup_arm`.
     pub asked: u64,
-    /// Of those, the ones with a system call to set the timer.
+    /// Calls among those with a system call to set the timer.
     pub set: u64,
-    /// Of those, the ones with a system call to clear it.
+    /// Calls among those with a system call to clear it.
     pub cleared: u64,
     /// Times it went off.
     pub expirations: u64,

@@ -19,23 +19,23 @@ impl Kind for Callouts<softtimers_call> {
 /// A set of callouts.
 pub type softtimers_callouts = Object<Callouts<softtimers_call>>;
 
-/// What a set of callouts has done so far.
+/// Counters of a set of callouts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct softtimers_callout_stats {
-    /// Ticks.
+    /// Ticks that have passed.
     pub ticks: u64,
     /// Ticks that wanted softclock.
     pub raised: u64,
-    /// Calls handed out.
+    /// Calls that were handed out.
     pub called: u64,
     /// By how many ticks softclock is behind.
     pub lag: u64,
     /// The most that it was.
     pub most_lag: u64,
-    /// Callouts set.
+    /// Callouts that are set.
     pub pending: u64,
-    /// Of those, the ones set without a handle.
+    /// Callouts among those that were set without a handle.
     pub hashed: u64,
 }
 

@@ -17,13 +17,13 @@ pub const SOFTTIMERS_NEVER: u64 = u64::MAX;
 /// A function that is to be called with its argument. The library never calls one; it hands them out when they are due.
 pub type softtimers_function = Option<unsafe extern "C" fn(argument: *mut c_void)>;
 
-/// What is due: a function and its argument. The function may be NULL where the argument says enough.
+/// A due call: a function and its argument. The function may be NULL where the argument says enough.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct softtimers_call {
-    /// The function.
+    /// The function to call.
     pub function: softtimers_function,
-    /// Its argument.
+    /// The argument to call it with.
     pub argument: *mut c_void,
 }
 

@@ -20,7 +20,7 @@ impl Kind for Flows {
 /// A queue of the packets of many flows.
 pub type softtimers_flows = Object<Flows>;
 
-/// What is behind a `softtimers_flows`.
+/// The state behind a `softtimers_flows`.
 #[derive(Debug)]
 pub struct Flows {
     queue: DepartureQueue<u64>,
@@ -34,15 +34,15 @@ pub struct Flows {
 pub struct softtimers_departure {
     /// The flow it belongs to.
     pub flow: u64,
-    /// What was enqueued.
+    /// The packet that was enqueued.
     pub packet: u64,
     /// Its intended time: its place in the flow's schedule.
     pub place: u64,
-    /// How much later than that it leaves.
+    /// The time by which it leaves later than that, in nanoseconds.
     pub lateness_ns: u64,
-    /// Its length.
+    /// The length of the packet.
     pub bytes: u32,
-    /// Zero.
+    /// Always zero.
     pub reserved: u32,
 }
 

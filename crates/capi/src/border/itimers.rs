@@ -20,7 +20,7 @@ impl Kind for MultiTimers<TimeVal> {
 /// A set of interval timers. It ends with the process, and is not to be used in a child of `fork`.
 pub type softtimers_itimers = Object<MultiTimers<TimeVal>>;
 
-/// What an interval timer is set to.
+/// The setting of an interval timer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct softtimers_setting {
@@ -36,17 +36,17 @@ pub struct softtimers_setting {
 pub struct softtimers_expired {
     /// Its handle: dead unless it runs.
     pub handle: u64,
-    /// Its label.
+    /// The label of the timer.
     pub label: u64,
-    /// When it expired.
+    /// The time at which it expired.
     pub at: u64,
     /// 1 if it has an interval and runs again, else 0.
     pub runs: u32,
-    /// Zero.
+    /// Always zero.
     pub reserved: u32,
 }
 
-/// How many timers a set may have where 0 is asked for.
+/// The most timers of a set for which 0 is asked.
 pub const SOFTTIMERS_ITIMERS_DEFAULT_MOST: u32 = 65_536;
 
 /// Makes a set of at most `most` timers over a timerfd, whose descriptor is readable while one waits to be reaped.
@@ -143,9 +143,8 @@ pub extern "C" fn softtimers_itimer_cancel(
     })
 }
 
-/// What a timer is set to.
-/// -EINVAL: no `setting`, or a handle that names nothing; then `setting` is left as it is.
-/// Thread: its own.
+/// Tells the setting of a timer. -EINVAL: no `setting`, or a handle that names nothing; then `setting` is left as it
+/// is. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimer_query(
     itimers: Option<&softtimers_itimers>,

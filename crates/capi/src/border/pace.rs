@@ -19,13 +19,13 @@ impl Kind for RateClock {
 /// The departures of one flow.
 pub type softtimers_pace = Object<RateClock>;
 
-/// How a flow is paced. Exactly one of the first three is not zero; zeros of the others are the defaults.
+/// The pace of a flow. Exactly one of the first three is not zero; zeros of the others are the defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct softtimers_pace_config {
     /// The gap between packets.
     pub interval_ns: u64,
-    /// Packets a second.
+    /// The packets of each second.
     pub packets_per_second: u64,
     /// Bits a second, for packets of any length: each is followed by the time its bytes take.
     pub bits_per_second: u64,

@@ -50,7 +50,7 @@ pub const SOFTTIMERS_POLICY_AGGREGATION: u32 = 1;
 pub const SOFTTIMERS_POLICY_HIP: u32 = 2;
 /// A wake-up for each packet.
 pub const SOFTTIMERS_POLICY_INTERRUPTS: u32 = 3;
-/// All the time.
+/// Polls all the time.
 pub const SOFTTIMERS_POLICY_BUSY_WAIT: u32 = 4;
 /// At the multiples of a period.
 pub const SOFTTIMERS_POLICY_CONSTANT_PERIOD: u32 = 5;

@@ -20,7 +20,7 @@ impl Kind for Timers {
 /// A set of timers.
 pub type softtimers_timers = Object<Timers>;
 
-/// What is behind a `softtimers_timers`.
+/// The state behind a `softtimers_timers`.
 #[derive(Debug)]
 pub struct Timers {
     timers: SoftTimers<softtimers_call>,
@@ -30,7 +30,7 @@ pub struct Timers {
     clock_step_ns: u64,
 }
 
-/// How a set of timers is made. Zeros are the defaults.
+/// The settings of a set of timers. Zeros are the defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct softtimers_config {
@@ -44,7 +44,7 @@ pub struct softtimers_config {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct softtimers_fired {
-    /// What was scheduled.
+    /// The call that was scheduled.
     pub call: softtimers_call,
     /// The handle it had; dead from now on.
     pub handle: u64,
@@ -58,17 +58,17 @@ pub struct softtimers_fired {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct softtimers_stats {
-    /// Events scheduled.
+    /// Events that were scheduled.
     pub scheduled: u64,
-    /// Events handed out.
+    /// Events that were handed out.
     pub fired: u64,
-    /// Events cancelled.
+    /// Events that were cancelled.
     pub cancelled: u64,
-    /// Events moved.
+    /// Events that were moved.
     pub rearmed: u64,
-    /// Trigger states reached.
+    /// Trigger states that were reached.
     pub triggers: u64,
-    /// Events waiting.
+    /// Events that are waiting.
     pub pending: u64,
 }
 
@@ -217,8 +217,7 @@ pub extern "C" fn softtimers_timers_cancel(
     })
 }
 
-/// Whether an event is pending: 1 or 0. 0 also for a handle that names nothing.
-/// Thread: its own.
+/// Tells whether an event is pending: 1 or 0. 0 also for a handle that names nothing. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_is_pending(timers: Option<&softtimers_timers>, handle: u64) -> c_int {
     Object::with(timers, |timers| {

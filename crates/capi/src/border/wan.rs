@@ -27,17 +27,17 @@ pub type softtimers_wan = Object<Wan<u64>>;
 pub struct softtimers_path {
     /// The rate of the slowest link; 0 for none.
     pub bits_per_second: u64,
-    /// What may wait for it: one of the three is not zero, or all are, for 1,000 packets.
+    /// The limit of the queue in packets: one of the three limits is not zero, or all are, for 1,000 packets.
     pub queue_packets: u32,
     /// Bytes a packet takes on the link beyond its own, at most 65,535.
     pub overhead: u32,
-    /// What may wait, in bytes.
+    /// The limit of the queue in bytes.
     pub queue_bytes: u64,
-    /// What may wait, in time.
+    /// The limit of the queue in time.
     pub queue_ns: u64,
-    /// How long a packet is under way behind the link.
+    /// The delay of a packet behind the link.
     pub delay_ns: u64,
-    /// How much earlier or later that is, at most the delay; packets stay in order.
+    /// The time by which the delay varies either way, at most the delay; packets stay in order.
     pub jitter_ns: u64,
     /// Lost packets of 10^9.
     pub loss_ppb: u32,
@@ -45,7 +45,7 @@ pub struct softtimers_path {
     pub duplicate_ppb: u32,
     /// Packets of 10^9 with one bit flipped.
     pub corrupt_ppb: u32,
-    /// To be zero.
+    /// Must be zero.
     pub reserved: u32,
 }
 
@@ -53,25 +53,25 @@ pub struct softtimers_path {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct softtimers_delivery {
-    /// What was offered.
+    /// The packet that was offered.
     pub packet: u64,
     /// When it was offered.
     pub offered: u64,
-    /// When it arrives.
+    /// The time at which it arrives.
     pub due: u64,
     /// The bit that is to be flipped, counted from the first byte's least significant one; SOFTTIMERS_NEVER for none.
     pub flipped: u64,
-    /// Its length.
+    /// The length of the packet.
     pub bytes: u32,
     /// SOFTTIMERS_UP or SOFTTIMERS_DOWN.
     pub way: u32,
     /// 1 if it is the second copy, else 0.
     pub copy: u32,
-    /// Zero.
+    /// Always zero.
     pub reserved: u32,
 }
 
-/// What became of all packets of one direction.
+/// The fates of all packets of one direction.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct softtimers_wan_counters {
@@ -87,7 +87,7 @@ pub struct softtimers_wan_counters {
     pub overflowed: u64,
     /// Lost on the way.
     pub lost: u64,
-    /// Under way.
+    /// Packets that are under way.
     pub held: u64,
 }
 
@@ -180,9 +180,7 @@ pub extern "C" fn softtimers_wan_pop_due(
     })
 }
 
-/// What became of the packets of one direction.
-/// -EINVAL: no such way, or no `counters`.
-/// Thread: its own.
+/// Counts the packets of one direction. -EINVAL: no such way, or no `counters`. Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_wan_count(
     wan: Option<&softtimers_wan>,

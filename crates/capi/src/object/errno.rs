@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-/// An `errno`, positive.
+/// An `errno` as a positive number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Errno(pub c_int);
 

@@ -24,7 +24,8 @@ use super::misuse::{Found, Wrong};
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct Head {
-    /// Of the kind that lives here, [`FREED`], or of a kind that a panic has left half done ([`POISON`]).
+    /// The magic word: of the kind that lives here, [`FREED`], or of a kind that a panic has left half done
+    /// ([`POISON`]).
     magic: AtomicU64,
     /// The thread that may use it; 0 for none.
     owner: AtomicU64,
@@ -99,7 +100,7 @@ impl Head {
         value
     }
 
-    /// What is wrong with using it as this kind, here and now; a value that a panic left half done is not.
+    /// Returns the fault of using it as this kind, here and now; a value that a panic left half done is none.
     pub(super) fn check_of(&self, wanted: &'static str) -> Result<(), Wrong> {
         let wrong = |found| Err(Wrong { wanted, at: std::ptr::from_ref(self).cast(), found });
         let here = self.magic.load(Ordering::Acquire);
@@ -166,7 +167,7 @@ static FREED_HEADS: Mutex<VecDeque<&'static Head>> = Mutex::new(VecDeque::new())
 const FREED_KEPT: usize = 1_024;
 /// The magic word of a head without an object.
 const FREED: u64 = u64::from_be_bytes(*b"st-freed");
-/// What a panic does to the magic word of its object.
+/// A panic flips this bit in the magic word of its object.
 const POISON: u64 = 1;
 /// No thread has a higher number in Linux (`PID_MAX_LIMIT`).
 const MOST_THREAD: u64 = (1 << 22) - 1;

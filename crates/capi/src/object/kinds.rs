@@ -1,10 +1,10 @@
 //! The kinds of object, and the magic word of each. Which type is of which kind is said beside its functions, in the border.
 
-/// What an object may hold, and what C calls it.
+/// A kind of value that an object may hold, with its name in C.
 pub trait Kind: 'static {
     /// The name of its type in the header; the name of its `_free` begins with it.
     const NAME: &'static str;
-    /// What its head begins with while it lives.
+    /// The first word of its head while it lives.
     const MAGIC: u64 = {
         assert!(is_listed(Self::NAME), "KINDS has all names");
         magic(Self::NAME)

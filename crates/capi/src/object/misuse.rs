@@ -10,17 +10,17 @@
 use std::fmt;
 use std::io::Write;
 
-/// What is wrong with an object.
+/// A fault of using an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wrong {
-    /// What the function takes.
+    /// The type that the function takes.
     pub(super) wanted: &'static str,
-    /// Where it was said to be.
+    /// The address that was given.
     pub(super) at: *const (),
     pub(super) found: Found,
 }
 
-/// What is there instead.
+/// The thing that is there instead.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Found {
     Null,

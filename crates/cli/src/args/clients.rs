@@ -10,7 +10,6 @@ use softtimers_wan::udp::ClientLimits;
 
 use crate::address;
 
-/// Who may be a client, for how long, and how much it may be answered.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Clients")]
 pub(crate) struct ClientArgs {

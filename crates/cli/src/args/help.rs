@@ -15,7 +15,7 @@ pub(crate) fn lay_out(command: Command, above: &str) -> Command {
     if is_list { command } else { last_flags(command.mut_args(first_arguments), &path) }
 }
 
-/// What has no flag stands above all groups.
+/// Puts arguments without a flag above all groups.
 fn first_arguments(arg: Arg) -> Arg {
     if arg.is_positional() { arg.help_heading(None) } else { arg }
 }

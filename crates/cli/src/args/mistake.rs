@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use clap::Error;
 use softtimers_measure::failure::one_line;
 
-/// What to say about `error`, which `line` has caused.
+/// Words the message about `error`, which `line` has caused.
 pub(crate) fn message(error: &Error, line: &[OsString]) -> String {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);

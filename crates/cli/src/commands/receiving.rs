@@ -83,7 +83,7 @@ impl ReceivingArgs {
     }
 }
 
-/// `--recv-buffer`.
+/// Reads `--recv-buffer`.
 pub(super) fn recv_buffer(bytes: u64) -> Result<usize, Failure> {
     usize::try_from(bytes)
         .ok()
@@ -108,9 +108,9 @@ const HELP: [(&str, &str); 5] = [
     ("naive", "Takes all there is before it sends anything, without a quota: shows what the others are for"),
 ];
 
-/// What stands for no quota typed.
+/// The quota where none was typed.
 const DEFAULT_QUOTA: u32 = 64;
-/// A few datagrams.
+/// The least buffer: a few datagrams.
 const LEAST_BUFFER: usize = 4 << 10;
-/// What the system can count: it doubles what is asked for.
+/// The largest buffer that the system can count: it doubles what is asked for.
 const MOST_BUFFER: usize = 1 << 30;

@@ -32,7 +32,7 @@ use serde::Serialize;
 use paths::Opens;
 use user::{User, become_for_good};
 
-/// What becomes of the rights that a command began with.
+/// The fate of the rights that a command began with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rights {
     /// Nothing takes any: they are given up before the run.
@@ -43,14 +43,14 @@ pub(crate) enum Rights {
     OfChildren,
 }
 
-/// What a run needs after it has opened what takes rights.
+/// The needs of a run after it has opened what takes rights.
 #[derive(Clone, Debug)]
 pub(crate) struct Needs {
     /// Whom to become; `None`: the caller.
     pub(crate) user: Option<User>,
     /// Capabilities for what is done again and again, as far as there are any.
     pub(crate) kept: CapabilitySet,
-    /// What it opens and calls afterwards; `None`: it is not confined, for it takes nothing from strangers.
+    /// The files and calls that it needs afterwards; `None`: it is not confined, for it takes nothing from strangers.
     pub(crate) confined: Option<Confined>,
 }
 
@@ -68,17 +68,17 @@ impl Needs {
     }
 }
 
-/// What a run that takes strangers' packets is kept to.
+/// The bounds of a run that takes strangers' packets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Confined {
-    /// Paths and connections.
+    /// The paths and connections that it opens.
     pub(crate) opens: Opens,
     /// Whether it reads what programs in the kernel write.
     pub(crate) uses_bpf: bool,
 }
 
 impl Default for Needs {
-    /// Nothing.
+    /// Allows nothing.
     fn default() -> Self {
         Needs { user: None, kept: CapabilitySet::empty(), confined: None }
     }
@@ -89,7 +89,7 @@ impl Default for Needs {
 pub(crate) struct Sandbox {
     /// The user that it runs as.
     pub(crate) uid: u32,
-    /// And the group.
+    /// The group's number.
     pub(crate) gid: u32,
     /// Capabilities that it has kept.
     pub(crate) capabilities: Vec<String>,
@@ -101,7 +101,7 @@ pub(crate) struct Sandbox {
     pub(crate) landlock: bool,
     /// Whether it can make only system calls of a list (seccomp).
     pub(crate) seccomp: bool,
-    /// What could not be given up, and why, one sentence each.
+    /// The rights that could not be given up, and why, one sentence each.
     pub(crate) lacking: Vec<String>,
     /// Whether people want to know.
     #[serde(skip)]
@@ -189,7 +189,7 @@ fn alone() -> io::Result<()> {
     Err(io::Error::other("another thread of this process would keep them"))
 }
 
-/// Whether no capability is left in it; without `CAP_SETPCAP` it stays as it is.
+/// Says whether no capability is left in it; without `CAP_SETPCAP` it stays as it is.
 fn empty_bounding_set() -> bool {
     // Also those that this program does not know; what the kernel does not know is in no set.
     let each = || (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit));

@@ -73,7 +73,7 @@ struct Writer<S> {
     host: BackgroundLoad,
 }
 
-/// One line.
+/// A line of the stream.
 #[derive(Serialize)]
 struct Line<'a, F> {
     schema: &'a str,

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// How many packets are in a file, by a reader of ours; and by tshark's library where there is one.
+/// The number of packets in a file, by a reader of ours; and by tshark's library where there is one.
 pub(super) fn packets(path: &Path) -> u64 {
     let bytes = fs::read(path).unwrap();
     let (mut rest, mut packets) = (&bytes[..], 0);

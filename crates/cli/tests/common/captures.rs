@@ -4,7 +4,7 @@
 /// A packet: nanoseconds since 1970, and its length on the wire.
 pub type Packet = (u64, u32);
 
-/// How the numbers of a file are written.
+/// The byte order of a file's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Order {
     pub big_endian: bool,
@@ -27,7 +27,7 @@ impl Order {
     }
 }
 
-/// Of Ethernet frames, of which at most `kept` bytes each are in the file.
+/// A capture of Ethernet frames, of which at most `kept` bytes each are in the file.
 pub fn pcap(order: Order, nanoseconds: bool, kept: u32, packets: &[Packet]) -> Vec<u8> {
     let magic = if nanoseconds { 0xa1b2_3c4d } else { 0xa1b2_c3d4 };
     let mut file = order.four(magic).to_vec();

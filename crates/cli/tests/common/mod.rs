@@ -39,7 +39,7 @@ pub fn run(words: &str) -> Output {
     command(words).output().expect("the command starts")
 }
 
-/// What the command printed on stderr.
+/// The text that the command printed on stderr.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("UTF-8")
 }
@@ -93,7 +93,7 @@ pub fn pair_of(subcommand: &str, flags: &str) -> (Value, Value) {
     (serde_json::from_slice(&sender.stdout).expect("an object"), received)
 }
 
-/// Whether datagrams ran over the receiver's buffer, while it was kept from its processor for longer than the buffer has
+/// Says whether datagrams ran over the receiver's buffer, while it was kept from its CPU for longer than the buffer has
 /// room for: for tens of milliseconds where nobody may have a large one. Then nothing follows from what is missing.
 pub fn ran_over(received: &Value) -> bool {
     let drops = received["socket_drops"].as_u64().unwrap_or(0);
@@ -105,8 +105,8 @@ pub fn ran_over(received: &Value) -> bool {
     drops > 0
 }
 
-/// What `--json-stream` printed: the lines of the intervals, and the object at the end. The intervals follow
-/// each other, and the counts of `count` in them add up to what the totals and the object say.
+/// The output of `--json-stream`: the lines of the intervals, and the object at the end. The intervals follow each
+/// other, and the counts of `count` in them add up to what the totals and the object say.
 pub fn streamed(stdout: &[u8], command: &str, count: &str) -> (Vec<Value>, Value) {
     let text = std::str::from_utf8(stdout).expect("UTF-8");
     let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();

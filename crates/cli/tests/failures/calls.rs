@@ -89,7 +89,7 @@ pub(crate) const MEMORY: &[(&str, Call)] = &[
     ("recvmmsg", Call::any(SYS_recvmmsg)),
 ];
 
-/// What returns a descriptor.
+/// The calls that return a descriptor.
 pub(crate) const DESCRIPTORS: &[(&str, Call)] = calls![
     "accept4" SYS_accept4, "bpf" SYS_bpf, "epoll_create1" SYS_epoll_create1, "eventfd2" SYS_eventfd2,
     "io_uring_setup" SYS_io_uring_setup, "memfd_create" SYS_memfd_create, "perf_event_open" SYS_perf_event_open,
@@ -97,7 +97,7 @@ pub(crate) const DESCRIPTORS: &[(&str, Call)] = calls![
     "socketpair" SYS_socketpair, "timerfd_create" SYS_timerfd_create, "userfaultfd" SYS_userfaultfd,
 ];
 
-/// What a container's runtime may answer by killing, and the program can do without.
+/// The calls that a container's runtime may answer by killing, and the program can do without.
 pub(crate) const OPTIONAL: &[(&str, Call)] = calls![
     "bpf" SYS_bpf, "io_uring_setup" SYS_io_uring_setup, "landlock_create_ruleset" SYS_landlock_create_ruleset,
     "perf_event_open" SYS_perf_event_open, "unshare" SYS_unshare, "userfaultfd" SYS_userfaultfd,

@@ -12,7 +12,7 @@ pub(crate) struct Line {
     pub(crate) slow: bool,
 }
 
-/// Where it runs.
+/// The place in which it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Here,

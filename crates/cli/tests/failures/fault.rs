@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// Tells this test, started again, what to become.
 pub(crate) const VARIABLE: &str = "SOFTTIMERS_FAULTS";
 
-/// What is wrong.
+/// The fault that is injected.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) enum Fault {
     /// No more than so many open files.
@@ -41,12 +41,12 @@ pub(crate) struct Call {
     when: Option<When>,
 }
 
-/// Which argument decides, and how.
+/// The argument that decides, and its condition.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 enum When {
-    /// Of its bits in the mask, exactly these are set.
+    /// The bits of the mask that are set are exactly these.
     Has { argument: u8, mask: u64, bits: u64 },
-    /// Another value.
+    /// The argument has another value.
     IsNot { argument: u8, value: u64 },
 }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::commands::{Line, Place};
 use crate::fault::{Fault, NOT_STARTED, VARIABLE};
 
-/// What is wrong in a run.
+/// The faults of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -29,7 +29,7 @@ pub(crate) struct Case {
     pub(crate) causes: Vec<String>,
 }
 
-/// What becomes of its output.
+/// The fate of its output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Out {
     #[default]
@@ -48,7 +48,7 @@ impl Case {
     }
 }
 
-/// How a run ended, as far as the table of results is concerned.
+/// The end of a run, as far as the table of results is concerned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum End {
     Code(i32),
@@ -58,12 +58,12 @@ pub(crate) enum End {
     NeverBegan,
 }
 
-/// Where commands find what they need.
+/// The place where commands find what they need.
 #[derive(Debug)]
 pub(crate) struct Bench {
     pub(crate) program: PathBuf,
     pub(crate) directory: PathBuf,
-    /// What stands for these words of a line.
+    /// The addresses that stand for these words of a line.
     pub(crate) addresses: Vec<(&'static str, String)>,
     pub(crate) is_root: bool,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Bench {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Bench {
-    /// Runs it.
+    /// Runs the line, and returns its end.
     ///
     /// # Errors
     /// In which way it ended as it should not.
@@ -161,7 +161,7 @@ impl Bench {
 const CABLES: &str = "ip link set lo up && ip link add wa type veth peer name pa && ip link add wb type veth peer name pb \
     && for end in wa pa wb pb; do ip link set $end up || exit 99; done";
 
-/// What keeps an output as it is while the program runs.
+/// Keeps an output as it is while the program runs.
 enum Held {
     Nothing,
     Pipe { _writer: PipeWriter },
@@ -197,14 +197,14 @@ impl Out {
     }
 }
 
-/// Whether it ends in time.
+/// Says whether it ends in time.
 fn ends_within(child: &Child, time: Duration) -> io::Result<bool> {
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let time = Timespec::try_from(time).map_err(io::Error::other)?;
     Ok(poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&time))? > 0)
 }
 
-/// Whether it answered and said what it should.
+/// Checks that it answered and said what it should.
 fn judge(line: &Line, case: &Case, status: ExitStatus, said: &str, stdout: &[u8]) -> Result<End, String> {
     let wrong = |why: &str| Err(format!("{why} ({status}): {said}"));
     if said.contains("panicked at") {
@@ -251,7 +251,7 @@ fn ends_whole(text: &str) -> bool {
     text.is_empty() || text.ends_with('\n')
 }
 
-/// Whether each file that was written is.
+/// Checks that each file that was written is whole.
 fn whole(directory: &Path) -> Result<(), String> {
     for entry in fs::read_dir(directory).map_err(|error| error.to_string())?.flatten() {
         let path = entry.path();

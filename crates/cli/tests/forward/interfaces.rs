@@ -66,7 +66,7 @@ impl Forwarder {
         line.trim_end().to_owned()
     }
 
-    /// Where its metrics are, of which it has to speak next.
+    /// The address of its metrics, of which it has to speak next.
     fn metrics(&mut self) -> String {
         let said = self.says();
         let address = said.strip_prefix("metrics on http://").and_then(|rest| rest.strip_suffix("/metrics"));
@@ -84,7 +84,7 @@ impl Forwarder {
         report
     }
 
-    /// Of `--json-stream`, whose lines add up to the report.
+    /// The report of `--json-stream`, whose lines add up to it.
     fn streamed(self) -> Value {
         let (lines, report) = common::streamed(self.ended().as_bytes(), "forward", "in");
         assert!(!lines.is_empty());
@@ -571,7 +571,7 @@ fn several_pollers_have_no_rates_and_no_more_queues_than_there_are() {
     });
 }
 
-/// What each rule has matched by now, and all that was decided about; of one scrape of two pollers.
+/// The counts of each rule by now, and of all decisions; of one scrape of two pollers.
 #[derive(Default)]
 struct Scrape {
     matched: Vec<(String, u64)>,
@@ -722,10 +722,10 @@ fn metrics_tell_why_frames_went_no_further() {
     });
 }
 
-/// What nobody sends by itself: a type for experiments.
+/// A frame that nobody sends by itself: a type for experiments.
 const LAST: [u8; 16] = [0x88, 0xb5, b'l', b'a', b's', b't', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// Whether it comes; each frame until then is shown as it is on the wire.
+/// Says whether it comes; each frame until then is shown as it is on the wire.
 fn arrives_last(receiver: &FrameReceiver, mut each: impl FnMut(&[u8])) -> bool {
     let mut batch = FrameBatch::new(64);
     (0..4_000).any(|_| {

@@ -146,7 +146,7 @@ fn an_mtu_that_is_raised_holds_or_its_bound_is_said() {
     });
 }
 
-/// Who asks for the router's address is told the new station, which is where the interface listens.
+/// A host that asks for the router's address is told the new station, which is where the interface listens.
 #[test]
 fn a_station_that_changes_is_followed() {
     with_router("station", |hosts| {
@@ -173,7 +173,7 @@ fn a_station_that_changes_is_followed() {
     });
 }
 
-/// What the machine has got an address for meanwhile is its own affair, and not the next hop's.
+/// An address that the machine has got meanwhile is its own affair, and not the next hop's.
 #[test]
 fn an_address_that_the_machine_gets_is_not_forwarded_to() {
     with_router("address", |hosts| {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::common::{command, refusal, run, skipped, stderr, streamed};
 
-/// What the command says; `None`, and it is counted, where the kernel or the privileges do not allow it.
+/// Returns the command's output; `None`, and it is counted, where the kernel or the privileges do not allow it.
 fn possible(output: Output) -> Option<Output> {
     if output.status.code() == Some(77) {
         skipped(stderr(&output).trim());

@@ -23,7 +23,7 @@ fn column(rows: &[Value], key: &str) -> Vec<f64> {
     rows.iter().map(|row| row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}"))).collect()
 }
 
-/// `4022.0` as `4,022`.
+/// Writes `4022.0` as `4,022`.
 fn whole(number: f64) -> String {
     let number = number.round() as u64;
     if number < 1_000 { number.to_string() } else { format!("{},{:03}", number / 1_000, number % 1_000) }
@@ -133,7 +133,7 @@ fn the_gaps_of_paced_flows_are_what_their_commands_print() {
     }
 }
 
-/// What stands under "ours", from the rows of the command beside it.
+/// The text under "ours", from the rows of the command beside it.
 type Figure = fn(&[Value]) -> String;
 
 /// In the order of the page.

@@ -148,7 +148,7 @@ fn kernel_tcp_crosses_at_the_rate_and_no_sooner() {
     });
 }
 
-/// What waits beyond the mark has it in its header when it arrives, if its sender can be told so.
+/// A packet that waits beyond the mark has it in its header when it arrives, if its sender can be told so.
 #[test]
 fn marks_reach_the_other_host() {
     with_hosts("marks", |hosts| {

@@ -108,7 +108,7 @@ impl CallHash {
         self.len -= 1;
     }
 
-    /// What `link` names, a bucket or a callout, is followed by `slot`.
+    /// Makes `slot` follow the bucket or the callout that `link` names.
     fn point<C>(&mut self, link: u32, slot: u32, slots: &mut Slots<Callout<C>>) {
         if link & BUCKET != 0 {
             self.buckets[(link & !BUCKET) as usize] = slot;
@@ -153,7 +153,7 @@ impl CallHash {
     }
 }
 
-/// Of function and argument: 64 bits, of which the upper are to be used.
+/// Hashes function and argument to 64 bits, of which the upper are to be used.
 ///
 /// A multiplication carries what differs in low bits into the upper ones. One alone is uneven for arrays of some strides
 /// (those of 40 bytes among them), so its upper half is folded into its lower and multiplied again.

@@ -61,7 +61,7 @@ use super::callhash::{CallHash, Callout, Links};
 /// both where nothing is held.
 #[derive(Debug)]
 pub struct Callouts<C> {
-    /// Of each slot's callout, its tick, which is one slot of the wheel wide.
+    /// The tick of each slot's callout, which is one slot of the wheel wide.
     wheel: KeyedTimers,
     slots: Slots<Callout<C>>,
     hash: CallHash,
@@ -74,14 +74,14 @@ pub struct Callouts<C> {
     stats: CalloutStats,
 }
 
-/// What [`Callouts`] have done so far.
+/// Counters of [`Callouts`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CalloutStats {
     /// Number of ticks counted.
     pub ticks: u64,
     /// Number of ticks that wanted softclock.
     pub raised: u64,
-    /// Of those, the ones at which [`Callouts::hardclock`] ran it at once.
+    /// Ticks among those at which [`Callouts::hardclock`] ran it at once.
     pub inline: u64,
     /// Number of calls handed out.
     pub called: u64,
@@ -253,7 +253,7 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         self.held == 0 && self.softticks != self.ticks
     }
 
-    /// Whether something is [held](Self::hold).
+    /// Returns whether something is [held](Self::hold).
     pub fn is_held(&self) -> bool {
         self.held > 0
     }
@@ -273,12 +273,12 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         self.wheel.len() + usize::from(self.found.is_some())
     }
 
-    /// Whether no callout is set.
+    /// Returns whether no callout is set.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Of the callouts set, those in the hash table: the ones without a handle.
+    /// Returns the number of callouts in the hash table: those without a handle.
     pub fn hashed(&self) -> usize {
         self.hash.len()
     }
@@ -312,7 +312,7 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         self.slots.take(slot).map(|(_, callout)| callout.call)
     }
 
-    /// Whether something is due; then the first is out of the wheel.
+    /// Says whether something is due; then the first is out of the wheel.
     fn look(&mut self) -> bool {
         loop {
             match self.look_once() {

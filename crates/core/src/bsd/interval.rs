@@ -21,7 +21,7 @@ use crate::slots::Slots;
 use crate::time::saturating_nanos;
 use crate::{KeyedTimers, Seal, Timestamp};
 
-/// What a timer is set to: the time left, and the interval after that.
+/// The setting of a timer: the time left, and the interval after that.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Setting {
     /// Until the next expiry. Zero is no setting; a timer that has it has expired and waits to be reaped.
@@ -31,7 +31,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Once, after `value`.
+    /// Makes a setting that expires once, after `value`.
     pub const fn once(value: Duration) -> Self {
         Setting { value, interval: Duration::ZERO }
     }
@@ -82,9 +82,10 @@ pub struct IntervalTimers<L> {
 #[derive(Debug)]
 struct Timer<L> {
     label: L,
-    /// In nanoseconds.
+    /// The interval in nanoseconds.
     interval: u64,
-    /// Of a running timer the next expiry, of an expired one its last: as they were asked for, whoever looked when.
+    /// The next expiry of a running timer, or the last one of an expired timer: as they were asked for, whenever the
+    /// check was.
     expiry: Timestamp,
     /// The neighbours in the queue, and whether it is there.
     older: u32,
@@ -206,7 +207,7 @@ impl<L: Copy> IntervalTimers<L> {
         Ok(last)
     }
 
-    /// What a timer is set to. Its value is zero if it has expired and was not reaped.
+    /// Returns the setting of a timer. Its value is zero if it has expired and was not reaped.
     ///
     /// # Errors
     /// [`IntervalError::NoSuchTimer`].
@@ -270,7 +271,7 @@ impl<L: Copy> IntervalTimers<L> {
         self.running.len() + self.queued
     }
 
-    /// Whether no timer exists.
+    /// Returns whether no timer exists.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -330,7 +331,7 @@ impl<L: Copy> IntervalTimers<L> {
     }
 }
 
-/// No slot.
+/// No slot has this index.
 const NONE: u32 = u32::MAX;
 /// Half of what the wheel has room for: the rest is for slots that have retired.
 const MOST: usize = 1 << 27;

@@ -41,7 +41,7 @@ use crate::{Percent, Timestamp};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PollBudget {
     share: Percent,
-    /// Nanoseconds.
+    /// The period in nanoseconds.
     period: u64,
 }
 
@@ -93,7 +93,7 @@ impl PollBudget {
     }
 }
 
-/// What an idle policy has spent.
+/// The busy-poll time of an idle policy, and the sleeps that its budget forced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Polling {
     /// Time polled away: from a decision to poll until the next decision, or until something was
@@ -107,7 +107,7 @@ pub struct Polling {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Meter {
     budget: PollBudget,
-    /// What is in the bucket, in hundredths of nanoseconds, as of `at`.
+    /// The content of the bucket, in hundredths of nanoseconds, as of `at`.
     used: u64,
     at: Timestamp,
     /// When the poll under way began.
@@ -134,7 +134,6 @@ impl Meter {
         self.spent
     }
 
-    /// A poll begins.
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.polling = Some(now);
     }
@@ -160,7 +159,7 @@ impl Meter {
         self.spent.forced_sleeps += 1;
     }
 
-    /// Whether polling may begin at `now` or later, if nothing is polled away before.
+    /// Says whether polling may begin at `now` or later, if nothing is spent on it before.
     pub(super) fn allows(&mut self, now: Timestamp) -> bool {
         self.used.saturating_sub(self.leaked(now)) < self.budget.full()
     }

@@ -3,11 +3,11 @@
 
 use core::time::Duration;
 
-/// How a loop waits, and how it learns from its wake-ups.
+/// A loop's way to wait, and to learn from its wake-ups.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Policy {
     pub(super) name: &'static str,
-    /// For help texts.
+    /// One line for help texts.
     pub(super) about: &'static str,
     /// Polls from the start, where it may.
     pub(super) spins: bool,

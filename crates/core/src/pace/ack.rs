@@ -59,7 +59,7 @@ pub struct AckPacer {
     rate: AckRate,
     /// Released and not yet sent.
     waiting: u64,
-    /// Where the next departure belongs, when it may leave, and the last one.
+    /// The scheduled time of the next departure, the time at which it may leave, and the last one.
     place: Timestamp,
     due: Timestamp,
     last: Option<Timestamp>,

@@ -118,7 +118,7 @@ impl AckRate {
         self.gap().map(|gap| gap.max(Duration::from_nanos(1))).and_then(|gap| Rate::every(gap).ok())
     }
 
-    /// Whether it came in less than half its mean time, or in none: that of ACKs read together.
+    /// Says whether it came in less than half its mean time, or in none: that of ACKs read together.
     fn is_early(&self, ack: Sample) -> bool {
         let early = |gap: Duration| u128::from(ack.nanos) * 2 < gap.as_nanos() * u128::from(ack.packets);
         ack.nanos == 0 || self.gap().is_some_and(early)
@@ -163,7 +163,7 @@ const ENOUGH: u32 = 8;
 const LONGEST_BURST: u64 = MEMORY / 2;
 /// The packets that one sample counts for if it comes late.
 const PAUSE: u64 = 4;
-/// See [`AckRate::close`].
+/// The factor of [`AckRate::close`].
 const FACTOR: u64 = 2;
 /// Fixed point of the mean, so that small changes of a short gap are not lost.
 const ONE: u64 = 256;

@@ -57,7 +57,7 @@ pub struct Ahead {
     lead: Duration,
     /// The most packets that are held at once, at least one.
     most: u32,
-    /// What has been handed over and not left, the earliest first: when how many leave.
+    /// The packets that have been handed over and not left, the earliest first: the time, and how many leave then.
     held: VecDeque<(Timestamp, u32)>,
     packets: u32,
     /// Nothing is handed over before.
@@ -119,13 +119,13 @@ impl Ahead {
         in_time.max(in_packets).max(self.closed_until)
     }
 
-    /// How many packets were held when [`release`](Self::release) was asked last, or [`refused`](Self::refused)
-    /// told.
+    /// Returns the number of packets that were held when [`release`](Self::release) was asked last, or
+    /// [`refused`](Self::refused) told.
     pub fn held(&self) -> u32 {
         self.packets
     }
 
-    /// What is to have left by `now` is held no longer.
+    /// Holds no longer what is to have left by `now`.
     fn forget_left(&mut self, now: Timestamp) {
         while let Some(&(_, packets)) = self.held.front().filter(|&&(release, _)| release <= now) {
             self.held.pop_front();
@@ -167,8 +167,8 @@ mod tests {
         Duration::from_micros(micros)
     }
 
-    /// What a program does that wakes up late by `late`, in turn, and whose kernel never refuses: when each
-    /// packet was handed over, when it was due, and when it is to leave.
+    /// A program that wakes up late by `late`, in turn, and whose kernel never refuses: for each packet, the time when
+    /// it was handed over, when it was due, and when it is to leave.
     fn run(
         (lead, packets): (Duration, u32),
         interval: Duration,
@@ -260,8 +260,8 @@ mod tests {
         assert_eq!(empty.release(at(550), at(50)), Some(at(550)));
     }
 
-    /// What was to have left is no reason to look again: a kernel that goes on refusing is asked less often than
-    /// the clock is read.
+    /// A packet that was to have left is no reason to check again: a kernel that goes on refusing is asked less often
+    /// than the clock is read.
     #[test]
     fn each_refusal_puts_the_next_look_off() {
         let at = Timestamp::from_micros;

@@ -47,7 +47,7 @@ use crate::{Percent, Rate, RateError};
 pub struct PacketPairs {
     /// Bits a second of each pair; [`u64::MAX`] for two that came together.
     latest: [u64; KEPT],
-    /// How many were recorded, and so where the next one goes.
+    /// The number recorded, and so the place of the next one.
     recorded: u64,
 }
 
@@ -96,8 +96,8 @@ impl PacketPairs {
         self.recorded = self.recorded.saturating_add(1);
     }
 
-    /// Where the latest pairs lie most densely; where two places are equal, the slower one. `None` before
-    /// eight pairs, or if what they mostly say is that they came together.
+    /// Returns the capacity where the latest pairs lie most densely; where two places are equal, the slower one. `None`
+    /// before eight pairs, or if what they mostly say is that they came together.
     pub fn capacity(&self) -> Option<Capacity> {
         let pairs = self.recorded.min(KEPT as u64) as usize;
         if pairs < ENOUGH {

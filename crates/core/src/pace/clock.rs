@@ -33,7 +33,7 @@ pub struct RateClock {
     /// In nanoseconds, of one packet.
     burst_interval: u64,
     departures: u64,
-    /// What left last, for a change of the rate.
+    /// The packets that left last, for a change of the rate.
     latest: Batch,
     strategy: Strategy,
     counts: Counts,
@@ -44,7 +44,7 @@ pub struct RateClock {
     seldom: Seldom,
 }
 
-/// What few departures need.
+/// The state that few departures need.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Seldom {
     /// The burst interval that was asked for, which a higher rate may leave no room for.
@@ -56,7 +56,7 @@ struct Seldom {
     forfeited: u64,
 }
 
-/// What leaves at once: one packet, or several as a batch.
+/// The packets that leave at once: one, or several as a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Batch {
     at: Timestamp,
@@ -66,7 +66,7 @@ struct Batch {
 }
 
 impl RateClock {
-    /// Where in memory what few departures need begins.
+    /// The offset in memory of the state that few departures need.
     #[cfg(test)]
     pub(super) const SELDOM: usize = core::mem::offset_of!(RateClock, seldom);
 
@@ -260,19 +260,19 @@ impl RateClock {
         self.seldom.forfeited = self.seldom.forfeited.saturating_add(given_up);
     }
 
-    /// Where the next departure belongs in the schedule: the intended time, against which lateness is
-    /// measured. The time it may leave can be later, when the flow is catching up.
+    /// Returns the scheduled time of the next departure: the intended time, against which lateness is measured. The
+    /// time it may leave can be later, when the flow is catching up.
     #[inline]
     pub fn place(&self) -> Timestamp {
         self.schedule.place()
     }
 
-    /// How long the packet at that place is, if a recording says so.
+    /// Returns the length in bytes of the packet at that place, if a recording says so.
     pub fn length(&self) -> Option<u16> {
         self.schedule.length()
     }
 
-    /// Whether no place is left: a recording is over.
+    /// Returns whether no place is left: a recording is over.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.place() == Timestamp::MAX
@@ -294,7 +294,7 @@ impl RateClock {
         self.schedule.places_before(now)
     }
 
-    /// How long so many packets, of so many bytes in all, take at the rate; the mean of other patterns.
+    /// Returns the time that so many packets, of so many bytes in all, take at the rate; the mean of other patterns.
     pub fn time_of(&self, packets: u32, bytes: u64) -> Duration {
         let places = if self.counts == Counts::Bytes { bytes } else { u64::from(packets) };
         Duration::from_nanos(self.schedule.rate().span_nanos(places))

@@ -6,7 +6,7 @@ use super::error::PaceError;
 use crate::Rate;
 use crate::time::saturating_nanos;
 
-/// How departures are spread over time.
+/// The distribution of departures over time.
 ///
 /// ```text
 ///   Constant   │   │   │   │   │   │   │   │   │   │   │   │   one interval apart
@@ -95,7 +95,7 @@ impl OnOff {
         self.on + self.off
     }
 
-    /// How many k have k · T < on: at least one, at most one for each nanosecond.
+    /// The number of k for which k · T < on: at least one, at most one for each nanosecond.
     pub(super) fn train_length(self, rate: Rate) -> u64 {
         let (numerator, denominator) = rate.fraction();
         let places = (u128::from(self.on) * u128::from(denominator)).div_ceil(u128::from(numerator));

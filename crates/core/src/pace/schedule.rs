@@ -113,8 +113,8 @@ impl Schedule {
         }
     }
 
-    /// How long the gap of so many places is that leads to the current one, in nanoseconds; of a pattern, in
-    /// the mean.
+    /// The length of the gap of so many places that leads to the current one, in nanoseconds; of a pattern, in the
+    /// mean.
     pub(super) fn gap_behind(&self, places: u64) -> u64 {
         if let Kind::Recorded(recorded) = &self.0 {
             return saturating_nanos(recorded.gap_behind(places));
@@ -146,13 +146,13 @@ impl Schedule {
         }
     }
 
-    /// What a recording says of the length of the packet at the current place; `None` of a pattern, and
-    /// after the last packet.
+    /// Returns the recorded length in bytes of the packet at the current place; `None` for a pattern, and after the
+    /// last packet.
     pub fn length(&self) -> Option<u16> {
         if let Kind::Recorded(recorded) = &self.0 { recorded.length() } else { None }
     }
 
-    /// Whether all gaps are equal.
+    /// Says whether all gaps are equal.
     pub(super) fn is_even(&self) -> bool {
         matches!(self.0, Kind::Even(_))
     }

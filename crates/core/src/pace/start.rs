@@ -51,7 +51,7 @@ use crate::{Percent, Rate, RateError, Timestamp};
 pub struct StartRate {
     capacity: Rate,
     initial_fraction: Percent,
-    /// `initial_fraction` of `capacity`.
+    /// The share `initial_fraction` of `capacity`.
     first: Rate,
     memory: Duration,
     proved: Option<(Timestamp, Rate)>,

@@ -59,17 +59,17 @@ impl Trace {
         Trace { packets: Arc::clone(&self.packets), speed }
     }
 
-    /// How many packets there are: at least one.
+    /// Returns the number of packets: at least one.
     pub fn packets(&self) -> usize {
         self.packets.times.len()
     }
 
-    /// How long after the first packet the one with this index leaves; `None` beyond the last.
+    /// Returns the time after the first packet at which the one with this index leaves; `None` beyond the last.
     pub fn time(&self, index: usize) -> Option<Duration> {
         self.packets.times.get(index).map(|&nanos| Duration::from_nanos(self.speed.scale(nanos)))
     }
 
-    /// How long that packet is; `None` beyond the last.
+    /// Returns the length of that packet in bytes; `None` beyond the last.
     pub fn length(&self, index: usize) -> Option<u16> {
         self.packets.lengths.get(index).copied()
     }
@@ -110,7 +110,7 @@ impl Trace {
         most
     }
 
-    /// How many of the packets from `index` on leave earlier than `elapsed` after the first.
+    /// Returns the number of packets from `index` on that leave earlier than `elapsed` after the first.
     ///
     /// # Cost
     /// O(log n).
@@ -120,7 +120,7 @@ impl Trace {
     }
 }
 
-/// What it amounts to, not a million packets.
+/// Prints a summary, not a million packets.
 impl fmt::Debug for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Trace")
@@ -168,7 +168,7 @@ impl TraceBuilder {
     }
 }
 
-/// How fast a recording is replayed, as an exact fraction of its own speed.
+/// The speed at which a recording is replayed, as an exact fraction of its own speed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Speed {
     numerator: NonZeroU32,
@@ -192,7 +192,7 @@ impl Speed {
         f64::from(self.numerator.get()) / f64::from(self.denominator.get())
     }
 
-    /// What `nanos` take at this speed, rounded down; at most 584 years.
+    /// The time that `nanos` take at this speed, rounded down; at most 584 years.
     fn scale(self, nanos: u64) -> u64 {
         if self.numerator == self.denominator {
             return nanos;

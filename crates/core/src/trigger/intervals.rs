@@ -114,7 +114,7 @@ mod tests {
         assert!(intervals.without(SyscallExit).is_none(), "not asked for");
     }
 
-    /// The picture above.
+    /// The picture of the module, as a test.
     #[test]
     fn leaving_a_source_out_merges_the_intervals_around_it() {
         let visits =

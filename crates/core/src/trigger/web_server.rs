@@ -55,7 +55,7 @@ impl WebServer {
 impl Iterator for WebServer {
     type Item = Duration;
 
-    /// Never `None`.
+    /// Always returns an interval.
     fn next(&mut self) -> Option<Duration> {
         Some(self.gap())
     }
@@ -66,7 +66,7 @@ struct Part {
     /// The share of this part and those before it, of 2⁶⁴.
     up_to: u64,
     shape: u32,
-    /// In nanoseconds.
+    /// The mean in nanoseconds.
     mean: u64,
 }
 

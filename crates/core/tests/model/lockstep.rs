@@ -41,7 +41,7 @@ pub(crate) enum Op {
     },
 }
 
-/// What a handler does with the timers before it returns.
+/// A handler's use of the timers before it returns.
 #[derive(Clone, Debug)]
 pub(crate) enum Handler {
     Nothing,

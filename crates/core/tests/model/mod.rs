@@ -6,7 +6,7 @@ pub(crate) mod lockstep;
 use core::time::Duration;
 use softtimers_core::Timestamp;
 
-/// What a test asks for; the real `Slack` is made from it.
+/// The slack that a test asks for; the real `Slack` is made from it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ModelSlack {
     Exact,
@@ -34,7 +34,7 @@ pub(crate) struct Model {
     entries: Vec<Entry>,
 }
 
-/// What a turn may still hand out: sequence numbers below the line, due by its time.
+/// The events that a turn may still hand out: sequence numbers below the line, due by its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ModelTurn {
     now: u64,

@@ -33,7 +33,7 @@ struct Pending {
 const TICK: u64 = 1_000;
 
 impl Spans {
-    /// What is done is drawn from `choices`, and when they are used up from their number.
+    /// Draws what is done from `choices`, and when they are used up from their number.
     pub(crate) fn new(choices: &[u8], seed: u64, first_generation: u32) -> Self {
         let mut random = Random { choices: choices.iter().copied().collect(), state: seed };
         let few = [0, 16, 64][random.below(3) as usize];

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 /// Even departures, by the exact-deadline rule. Times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ModelConfig {
-    /// Of one packet, or of one byte.
+    /// The interval of one packet, or of one byte.
     pub(crate) interval: u64,
     pub(crate) by_bytes: bool,
     pub(crate) burst: Option<u64>,
@@ -29,7 +29,7 @@ pub(crate) struct ModelFlow {
     pub(crate) config: ModelConfig,
     place: u64,
     release: u64,
-    /// Of what left last: when, packets, bytes.
+    /// The packets that left last: when, how many, how many bytes.
     last: (u64, u64, u64),
     beginning: bool,
     pub(crate) waiting: VecDeque<ModelPacket>,

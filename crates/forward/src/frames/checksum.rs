@@ -14,7 +14,7 @@ pub(crate) fn changed(checksum: u16, old: u16, new: u16) -> u16 {
     !((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// Whether the checksum of an IPv4 header is that of its bytes.
+/// Says whether the checksum of an IPv4 header is that of its bytes.
 #[inline]
 pub(crate) fn is_right(header: &[u8]) -> bool {
     Sum16BitWords::new().add_slice(header).ones_complement() == 0

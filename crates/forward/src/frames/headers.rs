@@ -25,52 +25,52 @@ use crate::rules::{Entrance, EtherType, Protocol, Seen};
 /// An Ethernet station's address.
 pub type Mac = [u8; 6];
 
-/// Where things are in a frame.
+/// The offsets of a frame's headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Headers {
-    /// How many tags of virtual networks were looked behind, at most two.
+    /// The number of tags of virtual networks that were passed, at most two.
     pub(crate) tags: u8,
-    /// What the frame carries. A third tag is what it carries.
+    /// The type of the frame's content. A third tag is content.
     pub(crate) kind: EtherType,
-    /// Where that begins.
+    /// The offset of that content.
     pub(crate) packet: usize,
     /// The packet, if it is one of IP that makes sense.
     pub(crate) ip: Option<Ip>,
 }
 
-/// What the headers of an IP packet say.
+/// The fields of an IP packet's headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ip {
-    /// Of whom.
+    /// The source address.
     pub(crate) from: IpAddr,
-    /// For whom.
+    /// The destination address.
     pub(crate) to: IpAddr,
     /// Bytes of the header, without extensions of IPv6.
     pub(crate) header: usize,
     /// Bytes of the packet, which are all there. Behind them may be a trailer.
     pub(crate) length: usize,
-    /// How many routers it may still pass, and this one.
+    /// The number of routers that it may still pass, with this one.
     pub(crate) hop_limit: u8,
-    /// Whether routers may cut it in pieces; those of IPv6 never may.
+    /// Routers may cut it in pieces; those of IPv6 never may.
     pub(crate) may_fragment: bool,
-    /// Which piece it is.
+    /// The piece that it is of its packet.
     pub(crate) piece: Piece,
-    /// What it carries, if no extension hides it.
+    /// The protocol that it carries, if no extension hides it.
     pub(crate) protocol: Option<Protocol>,
-    /// Where in the frame that begins.
+    /// The offset in the frame at which that begins.
     pub(crate) transport: usize,
     /// The ports of TCP and UDP, if they are there.
     pub(crate) ports: Option<[u16; 2]>,
 }
 
-/// Which piece of a packet this is.
+/// The part of a packet that a piece is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Piece {
-    /// All of it.
+    /// The packet is not cut.
     Whole,
     /// Its beginning, with the transport's header or a part of that.
     First,
-    /// Another, without.
+    /// A piece behind the first, without those headers.
     Later,
 }
 
@@ -97,7 +97,7 @@ impl Headers {
         Some(Headers { tags, kind, packet, ip })
     }
 
-    /// What rules see of such a frame of so many bytes.
+    /// The view that rules have of a frame of so many bytes.
     pub(crate) fn seen(&self, bytes: usize, entrance: Entrance, at: Timestamp) -> Seen {
         let Headers { kind, packet, ip, .. } = *self;
         let payload = ip.and_then(|ip| ip.datagram(packet));
@@ -179,10 +179,10 @@ impl Piece {
     }
 }
 
-/// What is behind IPv6's extensions.
+/// The way past IPv6's extensions.
 struct Walk {
     protocol: Option<Protocol>,
-    /// Bytes of extensions.
+    /// Bytes of extensions passed so far.
     passed: usize,
     piece: Piece,
 }

@@ -23,7 +23,7 @@ use super::headers::{Headers, Ip, Mac, Piece};
 use crate::rules::{Limit, Protocol};
 use softtimers_measure::units::SendRate;
 
-/// What is wrong with a packet.
+/// The fault of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Complaint {
     /// It has passed as many routers as it may.
@@ -32,10 +32,10 @@ pub(crate) enum Complaint {
     TooLong(u32),
 }
 
-/// What answers on one side of a router.
+/// A router's own messages on one side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Voice {
-    /// Its station's address.
+    /// The station's address.
     pub(crate) mac: Mac,
     /// Its IPv4 address; [`DUMMY`] if it has none.
     pub v4: Ipv4Addr,
@@ -48,14 +48,13 @@ pub(crate) struct Voice {
 pub(crate) struct Complaints {
     limit: Limit,
     earned: Timestamp,
-    /// What was said.
+    /// Messages that were sent.
     pub(crate) told: u64,
-    /// What would have been said, had it not been too much.
+    /// Messages that were held back, because there would have been too many.
     pub(crate) suppressed: u64,
 }
 
 impl Complaints {
-    /// None so far.
     pub(crate) fn new() -> Self {
         let limit = Limit { rate: SendRate::PacketsPerSecond(RATE), burst: BURST };
         Complaints { limit, earned: Timestamp::ZERO, told: 0, suppressed: 0 }
@@ -146,7 +145,7 @@ fn v4_header(from: Ipv4Addr, to: Ipv4Addr) -> Ipv4Header {
     }
 }
 
-/// Whether its sender may be told about a packet. The sender is one host, as the router has seen to.
+/// Says whether a packet's sender may be told about it. The sender is one host, as the router has seen to.
 fn may_be_told(frame: &[u8], ip: &Ip) -> bool {
     let group = frame.first().is_none_or(|to| to & 1 != 0) || frame.get(6).is_none_or(|from| from & 1 != 0);
     if group || ip.piece == Piece::Later {
@@ -172,7 +171,7 @@ pub(crate) fn link_local([a, b, c, d, e, f]: Mac) -> Ipv6Addr {
 pub(crate) const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 /// Answers a second, over time.
 pub(crate) const RATE: u64 = 1_000;
-/// How far ahead of that they may be: 50 of them.
+/// The time by which messages may be ahead of that rate: 50 of them.
 pub(crate) const BURST: Duration = Duration::from_millis(49);
 /// RFC 1812, section 4.3.2.3: no more than every host receives.
 const MOST_V4: usize = 576;

@@ -21,18 +21,18 @@ use softtimers_net::packet::{Heard, LoopProbe};
 #[derive(Clone, Debug)]
 pub(crate) struct Loops {
     known: Arc<Known>,
-    /// Whether frames came since the last probe.
+    /// Frames came since the last probe.
     carried: bool,
 }
 
-/// What all of them know.
+/// The knowledge that all of them share.
 #[derive(Debug, Default)]
 struct Known {
     /// Locked for probes alone, of which there is one a second.
     probes: Mutex<Probes>,
     /// When a probe last came back, in nanoseconds; zero for never.
     heard: AtomicU64,
-    /// Whether a user has been told.
+    /// A user has been told.
     told: AtomicBool,
 }
 
@@ -50,7 +50,7 @@ impl Known {
 }
 
 impl Loops {
-    /// Between two probes.
+    /// The time between two probes.
     pub(crate) const PROBE: Duration = Duration::from_secs(1);
     /// Without a probe that comes back, until frames are forwarded again.
     pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
@@ -60,7 +60,8 @@ impl Loops {
         Loops { known: Arc::default(), carried: true }
     }
 
-    /// Whether a frame from interface 0 or 1 is to be dropped for a loop: a probe, or anything as long as there is one.
+    /// Says whether a frame from interface 0 or 1 is to be dropped for a loop: a probe, or anything as long as there is
+    /// one.
     #[inline]
     pub(crate) fn is_in_one(&mut self, frame: &[u8], side: usize, now: Timestamp) -> bool {
         self.carried = true;
@@ -91,13 +92,13 @@ impl Loops {
         self.known.heard.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether a probe is wanted.
+    /// Says whether a probe is wanted.
     pub(crate) fn wants_probe(&self) -> bool {
         self.carried || self.is_known()
     }
 
-    /// What goes out of each interface, every [`PROBE`](Self::PROBE); nothing while nothing comes, or when another
-    /// poller has sent one.
+    /// Returns the probes that go out of each interface, every [`PROBE`](Self::PROBE); nothing while nothing comes, or
+    /// when another poller has sent one.
     pub(crate) fn probe(&mut self, now: Timestamp) -> Option<[impl AsRef<[u8]> + use<>; 2]> {
         let wanted = self.wants_probe();
         self.carried = false;

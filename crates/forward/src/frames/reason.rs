@@ -13,17 +13,17 @@ pub(crate) enum Reason {
     TooLong,
     /// It came back, by a way that joins both interfaces elsewhere.
     Loop,
-    /// Of a router: it has passed as many as it may.
+    /// A router dropped it: it has passed as many routers as it may.
     HopLimit,
-    /// Of a router: it is for another station, for a group, in a virtual network, or for the router itself.
+    /// A router dropped it: it is for another station, for a group, in a virtual network, or for the router itself.
     NotForUs,
-    /// Of a router: it comes from or goes to nobody that is behind a router, or wants to choose its own way.
+    /// A router dropped it: it comes from or goes to nobody that is behind a router, or wants to choose its own way.
     Unroutable,
-    /// Of a router: it asked for an address, and was answered.
+    /// A router took it: it asked for an address, and was answered.
     Answered,
 }
 
-/// How many frames went no further, by why.
+/// Frames that went no further, counted by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Reasons {
     /// A rule rejected them.
@@ -45,7 +45,6 @@ pub struct Reasons {
 }
 
 impl Reasons {
-    /// One more.
     pub(crate) fn count(&mut self, reason: Reason) {
         *match reason {
             Reason::Rule => &mut self.rejected,
@@ -75,7 +74,6 @@ impl Reasons {
         ]
     }
 
-    /// All together.
     pub(crate) fn total(&self) -> u64 {
         self.named().iter().map(|(_, count)| count).sum()
     }

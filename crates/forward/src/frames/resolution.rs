@@ -87,7 +87,7 @@ fn discovery(
     built.icmpv6(Icmpv6Type::NeighborAdvertisement(flags)).write(answer, &payload).ok()
 }
 
-/// Whether the checksum of a message is right: it has come from a stranger and decides who is answered.
+/// Says whether the checksum of a message is right: it has come from a stranger and decides who is answered.
 fn is_right(packet: &[u8], message: &[u8], addresses: [IpAddr; 2]) -> bool {
     let [IpAddr::V6(from), IpAddr::V6(to)] = addresses else { return false };
     let mut sum = etherparse::checksum::Sum16BitWords::new().add_slice(message);
@@ -118,7 +118,7 @@ fn is_group(mac: Mac) -> bool {
 const SOLICITATION: u8 = 135;
 const SOURCE_OPTION: u8 = 1;
 const TARGET_OPTION: u8 = 2;
-/// What has passed no router (RFC 4861, section 7.1.1).
+/// The hop limit of a packet that has passed no router (RFC 4861, section 7.1.1).
 const HOPS: u8 = 255;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const ALL_NODES_MAC: Mac = [0x33, 0x33, 0, 0, 0, 1];

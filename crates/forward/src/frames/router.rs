@@ -28,20 +28,20 @@ use crate::rules::EtherType;
 /// One interface of a router.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Leg {
-    /// Its station's address.
+    /// The station's address.
     pub(crate) mac: Mac,
-    /// Where packets that leave there go.
+    /// The station that packets which leave there go to.
     pub(crate) next_hop: Mac,
     /// The longest packet there.
     pub(crate) mtu: u32,
     /// The router's own addresses there: it answers when it is asked who has them, and speaks as the first of each
     /// family.
     pub(crate) addresses: Vec<IpAddr>,
-    /// What addresses this machine has there beside: packets for them are its own affair.
+    /// This machine's other addresses there: packets for them are its own affair.
     pub(crate) machine: Vec<IpAddr>,
 }
 
-/// What a router does with a frame.
+/// A router's next step with a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// It is a packet to be forwarded, if rules and [`Router::leave`] let it.
@@ -57,12 +57,12 @@ pub(crate) enum Step {
 pub(crate) struct Router {
     legs: [Leg; 2],
     voices: [Voice; 2],
-    /// What it told senders.
+    /// Messages to senders.
     pub(crate) complaints: Complaints,
 }
 
 impl Router {
-    /// Between these two.
+    /// Routes between these two interfaces.
     pub(crate) fn new(legs: [Leg; 2]) -> Self {
         let voices = [0, 1].map(|leg| legs[leg].voice());
         Router { legs, voices, complaints: Complaints::new() }
@@ -180,7 +180,7 @@ fn decrement(packet: &mut [u8], kind: EtherType) {
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Whether a packet of IPv4 wants to choose its own way: loose or strict.
+/// Says whether a packet of IPv4 wants to choose its own way: loose or strict.
 fn has_source_route(header: &[u8], kind: EtherType) -> bool {
     let mut options = if kind == EtherType::IPV4 { header.get(20..).unwrap_or_default() } else { &[] };
     while let [option, rest @ ..] = options {
@@ -198,7 +198,7 @@ fn has_source_route(header: &[u8], kind: EtherType) -> bool {
     false
 }
 
-/// Whether packets from or to there may pass a router (RFC 1812, section 5.3.7; RFC 3927, section 2.7; RFC 4291,
+/// Says whether packets from or to there may pass a router (RFC 1812, section 5.3.7; RFC 3927, section 2.7; RFC 4291,
 /// section 2.5): not this network, loopback, the link alone, groups, what is reserved, and broadcast.
 fn passes_routers(ip: IpAddr) -> bool {
     match ip {

@@ -31,9 +31,9 @@ pub(crate) struct Carrier<D> {
     sides: [SourceId; 2],
     ledgers: [Rc<RefCell<Ledger>>; 2],
     links: LinkFollower,
-    /// What came in there and went no further.
+    /// Frames that came in there and went no further.
     refused: [Volume; 2],
-    /// What found no room there to leave.
+    /// Frames that found no room there to leave.
     unsent: [Volume; 2],
     /// When the next probe for loops goes out, if one is wanted.
     next_probe: Timestamp,
@@ -184,5 +184,5 @@ impl<D: Wire> Handler for Carrier<D> {
     }
 }
 
-/// How often is asked whether an interface is still there, where nobody is woken up for that.
+/// The period in which an interface is asked whether it is still there, where nobody is woken up for that.
 const LOOK: Duration = Duration::from_secs(1);

@@ -40,7 +40,7 @@ pub(crate) struct LinkWatch {
     prepared: Option<(Watcher, InterfaceWatch, Woken)>,
 }
 
-/// One poller's view.
+/// One poller's view of both interfaces.
 #[derive(Debug)]
 pub(crate) struct LinkFollower {
     links: Arc<Links>,
@@ -48,8 +48,9 @@ pub(crate) struct LinkFollower {
 }
 
 impl LinkWatch {
-    /// Of these two, with frames of at most `room` bytes if that is bounded. Nothing is followed before
-    /// [`begin`](Self::begin), so that there is no thread yet which would keep the rights that interfaces are opened with.
+    /// Follows these two interfaces, with frames of at most `room` bytes if that is bounded. Nothing is followed before
+    /// [`begin`](Self::begin), so that there is no thread yet which would keep the rights that interfaces are opened
+    /// with.
     ///
     /// # Errors
     /// If the system has no descriptor left.
@@ -76,7 +77,7 @@ impl LinkWatch {
         Ok(())
     }
 
-    /// What is kept.
+    /// The state of both interfaces, shared by all pollers.
     pub(crate) fn links(&self) -> &Arc<Links> {
         &self.links
     }
@@ -88,7 +89,7 @@ impl Drop for LinkWatch {
     }
 }
 
-/// What the thread has.
+/// The state of the thread that watches.
 #[derive(Debug)]
 struct Watcher {
     links: Arc<Links>,
@@ -169,7 +170,7 @@ impl Links {
 }
 
 impl LinkFollower {
-    /// How both are, if that has changed since the last call.
+    /// Returns the state of both interfaces, if it has changed since the last call.
     #[inline]
     pub(crate) fn changed(&mut self) -> Option<[Link; 2]> {
         let version = self.links.version.load(Ordering::Acquire);

@@ -18,7 +18,7 @@ use crate::engine::{Counted, Until};
 use crate::stats::{MadeStats, Stats};
 use crate::volume::Volume;
 
-/// What drives an interface.
+/// A device that drives an interface.
 pub(crate) trait Wire: Device<Address = FrameInfo> + AsFd {
     /// Frames that its output took and then dropped.
     fn lost(&mut self) -> u64;
@@ -26,7 +26,7 @@ pub(crate) trait Wire: Device<Address = FrameInfo> + AsFd {
     /// The longest frame that its rings have room for, if that is bounded.
     fn room(&self) -> Option<usize>;
 
-    /// Whether nobody may be woken up when the interface is removed, so that it must be [asked](Counted::ask) for.
+    /// Says whether nobody may be woken up when the interface is removed, so that it must be [asked](Counted::ask) for.
     fn goes_silently(&self) -> bool;
 }
 
@@ -35,7 +35,7 @@ impl Wire for PacketDevice {
         self.transmitter().dropped()
     }
 
-    /// What is too long for a slot comes by a system call.
+    /// Always `None`: a frame too long for a slot comes by a system call.
     fn room(&self) -> Option<usize> {
         None
     }
@@ -60,7 +60,7 @@ impl Wire for XdpDevice {
     }
 }
 
-/// One interface.
+/// An interface as one end of the forwarder.
 #[derive(Debug)]
 pub(crate) struct Port<D> {
     device: D,
@@ -70,14 +70,15 @@ pub(crate) struct Port<D> {
     came: u64,
     /// Those that are not counted yet.
     received: Volume,
-    /// What its output had dropped when it was asked last.
+    /// Drops of its output at the last check.
     lost: u64,
-    /// What was dropped before the ring, or in it, when that was asked for last, and how much of it is counted.
+    /// Drops before the ring, or in it, at the last check, and how many of them are counted.
     ring: u64,
     counted_ring: u64,
 }
 
-/// What waits at an output since when, and what became of it since that was last counted.
+/// The frames that wait at an output with their arrivals, and those that have left or were lost since that was last
+/// counted.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// When frames were last looked for, which stands for their arrival where no device knows that.
@@ -97,9 +98,9 @@ pub(crate) struct Ledger {
 pub(crate) enum Departure {
     /// It came in at the other interface.
     Forwarded {
-        /// Then.
+        /// The time of its arrival.
         arrived: Timestamp,
-        /// In bytes.
+        /// The length in bytes.
         length: usize,
     },
     /// It was made here.
@@ -107,7 +108,7 @@ pub(crate) enum Departure {
 }
 
 impl<D: Wire> Port<D> {
-    /// Of a device from which nothing was taken yet.
+    /// Wraps a device from which nothing was taken yet.
     pub(crate) fn new(device: D, until: Until) -> Self {
         Port {
             device,
@@ -121,12 +122,12 @@ impl<D: Wire> Port<D> {
         }
     }
 
-    /// What waits at its output.
+    /// The account of its output.
     pub(crate) fn ledger(&self) -> &Rc<RefCell<Ledger>> {
         &self.ledger
     }
 
-    /// Whether it must be asked now and then whether the interface is still there.
+    /// Says whether it must be asked now and then whether the interface is still there.
     pub(crate) fn goes_silently(&self) -> bool {
         self.device.goes_silently()
     }
@@ -234,7 +235,7 @@ impl<D: Wire> Device for Port<D> {
         self.device.watchdog()
     }
 
-    /// What is dropped here is [counted](Counted::count) with its bytes.
+    /// The frames dropped here are [counted](Counted::count) with their bytes.
     fn drops(&mut self) -> io::Result<Drops> {
         Ok(Drops { ring: self.ring, ..Drops::default() })
     }
@@ -247,7 +248,6 @@ impl<D: AsFd> AsFd for Port<D> {
 }
 
 impl Ledger {
-    /// A frame waits.
     #[inline]
     pub(crate) fn waits(&mut self, departure: Departure) {
         self.waiting.push_back(departure);

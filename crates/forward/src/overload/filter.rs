@@ -63,7 +63,7 @@ impl Filter {
         self.rules.len()
     }
 
-    /// Whether the datagram may pass: no rule says otherwise.
+    /// Returns whether the datagram may pass: no rule says otherwise.
     #[inline]
     pub fn accepts(&self, from: SocketAddr, payload: &[u8]) -> bool {
         let source = match from.ip() {

@@ -21,27 +21,27 @@ use softtimers_measure::class::Class;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units::show_duration;
 
-/// What a sender is asked to send.
+/// The traffic that a sender is asked for.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Offer {
     /// Datagrams a second; zero: none, the receiver idles.
     pub rate: f64,
     /// Datagrams back to back.
     pub burst: u32,
-    /// How long to send.
+    /// The time for which it sends.
     pub length: Duration,
 }
 
-/// What was sent.
+/// The traffic that was sent.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Offered {
     /// With the goodbyes at the end.
     pub(crate) sent: u64,
-    /// Datagrams a second.
+    /// The rate in datagrams a second.
     pub(crate) pps: f64,
 }
 
-/// What of `send`'s object is used here.
+/// The keys of `send`'s report that are used here.
 #[derive(Deserialize)]
 struct Sent {
     sent: u64,
@@ -49,7 +49,7 @@ struct Sent {
 }
 
 impl Offer {
-    /// Whether the sender came up to it.
+    /// Returns whether the sender came up to the offer.
     pub fn was_reached(&self, offered_pps: f64) -> bool {
         offered_pps >= self.rate * REACHED
     }
@@ -61,9 +61,10 @@ impl Offer {
     }
 }
 
-/// Has `program`, which is `softtimers`, send to `address` from this processor, and waits for the end.
+/// Has `program`, which is `softtimers` and says so many `goodbyes`, send to `address` from this processor, and waits for
+/// the end.
 pub(crate) fn send(
-    program: &Path,
+    (program, goodbyes): (&Path, u32),
     address: SocketAddr,
     offer: &Offer,
     processor: Option<usize>,
@@ -94,10 +95,9 @@ pub(crate) fn send(
         None => flag("--timer", "soft".to_owned()),
     }
     let sent: Sent = Process::start_program(program, "the sender".to_owned(), &words)?.finish()?;
-    Ok(Offered { sent: sent.sent + u64::from(GOODBYES), pps: sent.achieved_pps.unwrap_or(0.0) })
+    Ok(Offered { sent: sent.sent + u64::from(goodbyes), pps: sent.achieved_pps.unwrap_or(0.0) })
 }
 
-/// Sleeps.
 fn pause(time: Duration) -> io::Result<()> {
     let end = Monotonic.now() + time;
     loop {
@@ -112,9 +112,7 @@ fn pause(time: Duration) -> io::Result<()> {
     }
 }
 
-/// Datagrams by which `send` says that it has sent all; it does not count them.
-pub(crate) const GOODBYES: u32 = 3;
-/// Of the rate: rates of a trial of thousands of datagrams are not more exact.
+/// The share of the rate that counts as reached: rates of a trial of thousands of datagrams are not more exact.
 const REACHED: f64 = 0.97;
-/// What one send of the kernel can be cut into.
+/// The most datagrams that one send of the kernel can be cut into.
 const LONGEST_BURST: u32 = 64;

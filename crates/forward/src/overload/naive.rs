@@ -29,7 +29,7 @@ use super::second::{Item, SIZE, SecondStage};
 use super::stats::Stats;
 use super::window::Busy;
 
-/// What comes after receiving.
+/// The step that follows receiving.
 pub(crate) enum Next<'a> {
     /// The same thread, when nothing is at hand.
     Here(Box<SecondStage<'a>>),
@@ -90,7 +90,7 @@ pub(crate) fn run(stage: &Stage<'_>, socket: &UdpSocket, next: Next<'_>) -> io::
 struct FirstStage<'a> {
     batch: RecvBatch,
     next: Next<'a>,
-    /// Of a second stage in this thread.
+    /// The queue before a second stage in this thread.
     queue: VecDeque<Item>,
     stats: Stats,
     busy: Busy,

@@ -9,18 +9,18 @@ use softtimers_poll::FeedbackStats;
 use super::stats::Stats;
 use crate::stats::DropCounts;
 
-/// One trial.
+/// The result of one trial.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Point {
-    /// What was asked for, in capacities; `null` without a search.
+    /// The rate that was asked for, in capacities; `null` without a search.
     pub multiple: Option<f64>,
-    /// What was asked for.
+    /// The rate that was asked for, in packets a second.
     pub target_pps: f64,
-    /// What was sent a second.
+    /// The rate that was sent, in packets a second.
     pub offered_pps: f64,
     /// Datagrams back to back.
     pub burst: u32,
-    /// How long it was sent to.
+    /// The time for which was sent, in seconds.
     pub trial_s: f64,
     /// Datagrams sent, three goodbyes included: they are `received` and `dropped.ring`.
     pub sent: u64,
@@ -56,13 +56,13 @@ pub struct Point {
     pub mode_switches: u64,
     /// Periods of 10 ms in which --cpu-limit shut the input.
     pub cpu_limited: u64,
-    /// What the queue between the stages did to the input; `null` without feedback.
+    /// The effect of the queue between the stages on the input; `null` without feedback.
     pub feedback: Option<FeedbackCounts>,
-    /// Input without progress.
+    /// Livelock: input without progress.
     pub livelock: Livelock,
 }
 
-/// How often the queue shut the input, and what opened it again.
+/// Counts of how often the queue shut the input, and what opened it again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct FeedbackCounts {
     /// Times that it was three quarters full.
@@ -81,7 +81,7 @@ impl From<FeedbackStats> for FeedbackCounts {
     }
 }
 
-/// What the detector says.
+/// The findings of the livelock detector.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Livelock {
     /// Times that there was input and no progress for 10 ms.
@@ -91,7 +91,7 @@ pub struct Livelock {
 }
 
 impl Point {
-    /// What the receiver has counted in a trial of this length.
+    /// Makes a point from the receiver's counts in a trial of this length.
     pub(super) fn of(stats: &Stats, length: Duration) -> Self {
         let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
         Point {
@@ -113,7 +113,8 @@ impl Point {
         }
     }
 
-    /// What was offered and what was delivered, a second: of this the plot, the curve and the verdict are made.
+    /// Returns the offered and the delivered rate in packets a second: the plot, the curve and the verdict are made
+    /// from these.
     ///
     /// Where nothing was lost what was offered was delivered: that the last of it left when time was up is of the trial,
     /// which has an end. Else it is what left within the trial.

@@ -68,12 +68,12 @@ pub(crate) fn run(
     Ok(stats)
 }
 
-/// What the handler works on.
+/// The state that the handler works on.
 struct FirstStage<'a, 'b> {
     stage: &'a Stage<'b>,
     sink: SocketAddr,
     queue: Option<&'a Queue<Item>>,
-    /// Of this round: for the queue, or to be accounted for.
+    /// Datagrams of this round: for the queue, or to be accounted for.
     waiting: Vec<Item>,
     stats: Stats,
 }
@@ -121,7 +121,7 @@ impl FirstStage<'_, '_> {
     }
 }
 
-/// Whether something waits to leave, or for the second stage: feedback may keep input shut meanwhile.
+/// Says whether something waits to leave, or for the second stage: feedback may keep input shut meanwhile.
 fn waits(queue: Option<&Queue<Item>>, poller: &mut Poller<UdpDevice, AnyPolicy>, source: SourceId) -> bool {
     match queue {
         None => poller.device_mut(source).transmitter().waiting() > 0,

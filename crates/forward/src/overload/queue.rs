@@ -35,7 +35,7 @@ impl<T> Queue<T> {
         Ok(Queue { state, some: Condvar::new(), gauge: Gauge::new()? })
     }
 
-    /// Whether there is room for one more, which must then be [put](Self::put).
+    /// Returns whether there is room for one more, which must then be [put](Self::put).
     pub fn admits(&self) -> bool {
         let admits = self.gauge.depth() < ROOM;
         if admits {

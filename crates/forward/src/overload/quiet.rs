@@ -7,7 +7,7 @@ use softtimers::Timestamp;
 /// The end of a trial: the sender has gone, and what still waits in buffers comes out.
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {
-    /// How much had been received when it was looked at last, and since when it has been so much.
+    /// The count of received packets at the last check, and the time since which it has not changed.
     since: Option<(Timestamp, u64)>,
 }
 
@@ -17,7 +17,7 @@ impl Quiet {
         self.since = Some((now, received));
     }
 
-    /// Whether nothing has come for so long that nothing will, and nothing waits behind.
+    /// Says whether nothing has come for so long that nothing will, and nothing waits behind.
     pub(crate) fn is_over(&mut self, now: Timestamp, received: u64, waits: bool) -> bool {
         match self.since {
             Some((since, before)) if before == received && !waits => {

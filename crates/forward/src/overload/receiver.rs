@@ -11,7 +11,7 @@ use crate::mode::Looking;
 /// A receiver to be measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Receiver {
-    /// When it looks.
+    /// The policy by which it polls.
     pub looking: Looking,
     /// One thread, or two with a queue between.
     pub stages: u8,
@@ -23,11 +23,11 @@ pub struct Receiver {
     pub nice: u8,
     /// A computation with the nice value 19 wants its CPU, too.
     pub computes: bool,
-    /// What is asked for, in bytes.
+    /// The receive buffer that is asked for, in bytes.
     pub recv_buffer: usize,
 }
 
-/// What the stages of a trial share.
+/// The state that the stages of a trial share.
 pub(crate) struct Stage<'a> {
     pub(crate) plan: &'a Receiver,
     pub(crate) filter: &'a Filter,

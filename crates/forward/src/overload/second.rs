@@ -57,7 +57,7 @@ pub(crate) struct SecondStage<'a> {
 }
 
 impl<'a> SecondStage<'a> {
-    /// To `sink`.
+    /// Sends its datagrams to `sink`.
     pub(crate) fn new(filter: &'a Filter, sink: SocketAddr, window: &'a Window) -> io::Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(sink)?;
@@ -98,5 +98,5 @@ impl<'a> SecondStage<'a> {
     }
 }
 
-/// What one datagram carries: with its headers a small packet of 106 bytes.
+/// The payload of one datagram: with its headers a small packet of 106 bytes.
 pub(crate) const SIZE: usize = 64;

@@ -9,7 +9,7 @@ use softtimers_poll::FeedbackStats;
 
 use crate::stats::DropCounts;
 
-/// What a stage, the watcher or the computation beside has counted, or all of them together.
+/// The counts of a stage, the watcher or the computation beside, or of all of them together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stats {
     /// Datagrams taken from the socket.
@@ -28,7 +28,7 @@ pub(super) struct Stats {
     pub(super) mode_switches: u64,
     /// Periods in which the CPU limit shut the input.
     pub(super) cpu_limited: u64,
-    /// What the queue did to the input; `None` without feedback.
+    /// The effect of the queue on the input; `None` without feedback.
     pub(super) feedback: Option<FeedbackStats>,
     /// The share of its times that the timer of 20 ms fired.
     pub(super) timer_share: Option<f64>,

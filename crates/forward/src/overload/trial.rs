@@ -27,7 +27,7 @@ use softtimers_net::udp::UdpSocket;
 use softtimers_poll::{Progress, ProgressConfig};
 
 use super::filter::Filter;
-use super::load::{self, GOODBYES, Offer, Offered};
+use super::load::{self, Offer, Offered};
 use super::naive::{self, Next};
 use super::point::Point;
 use super::polled;
@@ -38,24 +38,27 @@ use super::stats::Stats;
 use super::window::{Busy, Window};
 use crate::mode::Mode;
 
-/// Measures a receiver.
+/// A bench that measures a receiver.
 #[derive(Debug)]
 pub struct Bench {
     plan: Receiver,
     filter: Filter,
-    /// `softtimers`, which sends.
+    /// The program `softtimers`, which sends.
     program: PathBuf,
+    /// Datagrams by which it says that it has sent all.
+    goodbyes: u32,
     /// The sender's and the receiver's, if there are two.
     processors: Option<[usize; 2]>,
-    /// What the system granted to the last trial.
+    /// The receive buffer that the system granted to the last trial, in bytes.
     recv_buffer: usize,
 }
 
 impl Bench {
-    /// Measures nothing yet. `program` is `softtimers`, whose `send` is the sender of each trial.
-    pub fn new(plan: Receiver, program: PathBuf) -> Self {
+    /// Measures nothing yet. `program` is `softtimers`, whose `send` is the sender of each trial; it says so many `goodbyes`,
+    /// which it does not count.
+    pub fn new(plan: Receiver, program: PathBuf, goodbyes: u32) -> Self {
         let filter = Filter::new(plan.rules as usize);
-        Bench { plan, filter, program, processors: Processor::two(), recv_buffer: plan.recv_buffer }
+        Bench { plan, filter, program, goodbyes, processors: Processor::two(), recv_buffer: plan.recv_buffer }
     }
 
     /// Measures what the filter costs a datagram on the receiver's CPU now.
@@ -69,7 +72,7 @@ impl Bench {
         Ok(cost)
     }
 
-    /// Whether sender and receiver have a processor each.
+    /// Returns whether sender and receiver have a CPU each.
     pub fn has_two_processors(&self) -> bool {
         self.processors.is_some()
     }
@@ -120,7 +123,7 @@ impl Bench {
             });
             let beside = beside.transpose().map_err(broke_off)?;
             let here = bench.processors.map(|[here, _]| here);
-            let offered = load::send(&bench.program, address, &offer, here, window);
+            let offered = load::send((&bench.program, bench.goodbyes), address, &offer, here, window);
             drop(over);
             // All of them, also if one has failed.
             let (stages, watcher) = (join(stages), join(watcher));
@@ -162,8 +165,9 @@ impl Bench {
         let [delivered, in_time] = [&window.delivered, &window.in_time].map(|n| n.load(Ordering::Relaxed));
         // The receiver lets a datagram wait for so long, whatever the rate.
         let waits = self.plan.looking.max_delay().unwrap_or_default();
-        let keeps_up =
-            keeps_up(offered.sent, delivered - in_time, waits.as_secs_f64() / length.as_secs_f64());
+        // The goodbyes leave the sender when the trial is over.
+        let late = (delivered - in_time).saturating_sub(self.goodbyes.into());
+        let keeps_up = keeps_up(offered.sent, late, waits.as_secs_f64() / length.as_secs_f64());
         Point {
             target_pps: offer.rate,
             offered_pps: offered.pps,
@@ -240,7 +244,7 @@ fn watch(window: &Window, stop: &UnixStream) -> io::Result<Stats> {
     Ok(stats)
 }
 
-/// Whether the other end is dropped within this time.
+/// Says whether the other end is dropped within this time.
 fn closed_within(stop: &UnixStream, time: Duration) -> io::Result<bool> {
     let time = time.try_into().map_err(io::Error::other)?;
     match poll(&mut [PollFd::new(stop, PollFlags::IN)], Some(&time)) {
@@ -250,12 +254,11 @@ fn closed_within(stop: &UnixStream, time: Duration) -> io::Result<bool> {
     }
 }
 
-/// Whether a trial of so many datagrams left no queue behind that grows: of a receiver that does `c` and is sent `r`, the
-/// share `(r - c) / r` leaves when the trial is over, however long that is and however large its buffers are. `waits` is
-/// the share of the trial that a datagram may wait at any rate.
+/// Says whether a trial of so many datagrams left no queue behind that grows: a receiver that does `c` and is sent `r`
+/// leaves the share `(r - c) / r` when the trial is over, however long that is and however large its buffers are.
+/// `waits` is the share of the trial that a datagram may wait at any rate.
 fn keeps_up(sent: u64, late: u64, waits: f64) -> bool {
-    // The goodbyes leave the sender when the trial is over.
-    late.saturating_sub(GOODBYES.into()) as f64 <= sent as f64 * LATE.max(waits)
+    late as f64 <= sent as f64 * LATE.max(waits)
 }
 
 /// Twice what the search is exact to. In a trial of half a second it is 10 ms, which a processor is taken away for at times.
@@ -267,17 +270,20 @@ const DETECTED: Duration = Duration::from_millis(10);
 mod tests {
     use super::*;
 
+    /// The goodbyes of a sender, which are late.
+    const GOODBYES: u64 = 3;
+
     /// By a receiver of 3,200 datagrams a second, whose buffer holds all that comes too fast.
     #[test]
     fn what_a_buffer_absorbs_is_not_kept_up_with() {
         for seconds in [1, 10] {
             for rate in [100, 3_000, 3_200, 3_260, 3_300, 3_495, 6_400, 15_390] {
-                let sent = rate * seconds + u64::from(GOODBYES);
-                let late = sent - sent.min(3_200 * seconds);
+                let sent = rate * seconds + GOODBYES;
+                let late = (sent - sent.min(3_200 * seconds)).saturating_sub(GOODBYES);
                 assert_eq!(keeps_up(sent, late, 0.0), rate < 3_270, "{rate}, of which {late} are late");
             }
         }
-        // The last of it, and the goodbyes, in the poll that follows the end.
-        assert!(keeps_up(43, 4 + 3, 0.1) && !keeps_up(43, 4 + 3, 0.0) && keeps_up(103, 3, 0.0));
+        // The last of it, in the poll that follows the end.
+        assert!(keeps_up(43, 4, 0.1) && !keeps_up(43, 4, 0.0) && keeps_up(103, 0, 0.0));
     }
 }

@@ -17,7 +17,7 @@ pub struct Window {
     length: u64,
     /// Datagrams taken from the socket.
     pub received: AtomicU64,
-    /// Datagrams that left.
+    /// Datagrams that left within the window.
     pub delivered: AtomicU64,
     /// Those of them within the window.
     pub in_time: AtomicU64,
@@ -50,7 +50,7 @@ impl Window {
         }
     }
 
-    /// Whether it is on at `now`; `None` before it.
+    /// Returns whether the window is open at `now`; `None` before it.
     pub fn is_on(&self, now: Timestamp) -> Option<bool> {
         let began = self.began.load(Ordering::Relaxed);
         (began != 0).then(|| now.as_nanos() < began + self.length)

@@ -28,23 +28,22 @@ use crate::volume::Volume;
 /// Decides about datagrams, and where they go.
 #[derive(Debug)]
 pub(crate) struct Screen {
-    /// The clients.
+    /// The clients, shared with both sides.
     table: Rc<RefCell<Table>>,
     /// The rules, if there are any.
     rules: Option<Filter>,
     /// The address that clients send to.
     local: SocketAddr,
-    /// Where their datagrams go.
+    /// The address that their datagrams go to.
     upstream: SocketAddr,
-    /// The two sides.
     sides: [SourceId; 2],
-    /// What came in at each and went no further.
+    /// Datagrams that came in at each side and went no further.
     refused: [Volume; 2],
-    /// What found no room to leave at each.
+    /// Datagrams that found no room to leave at each side.
     unsent: [Volume; 2],
     /// Datagrams that would have made a loop, or could not be answered.
     misdirected: u64,
-    /// What the table had counted the last time.
+    /// The counts of the table at the last check.
     known: RelayStats,
 }
 
@@ -130,7 +129,7 @@ impl Handler for Screen {
             end.dropped.rule += &take(&mut self.refused[at]);
             end.dropped.output += &take(&mut self.unsent[at]);
         }
-        let now = self.table.borrow().sessions.clients.stats();
+        let now = *self.table.borrow().sessions.stats();
         let before = replace(&mut self.known, now);
         let withheld = |stats: &RelayStats| stats.withheld_budget + stats.withheld_rate;
         *stats.clients.get_or_insert_default() += &ClientStats {

@@ -36,7 +36,7 @@ pub(crate) struct Hop {
     pub(crate) arrived: Option<Timestamp>,
 }
 
-/// Who is at that end.
+/// The other end of a datagram's way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Peer {
     /// The address of a client.
@@ -55,12 +55,12 @@ pub(crate) struct Side {
     came: u64,
     /// Those that are not counted yet.
     received: Volume,
-    /// What receive buffers had no room for, when they were asked last.
+    /// Drops of receive buffers at the last check.
     ring: u64,
     counted: Counters,
 }
 
-/// What others count, as far as it is counted here.
+/// The counts of others, as far as they are counted here.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     ring: u64,
@@ -88,11 +88,11 @@ struct Answers {
 #[derive(Debug)]
 pub(crate) struct Output {
     batch: SendBatch,
-    /// Where those of the batch go, and how long they are.
+    /// The destination and the length of each datagram in the batch.
     hops: VecDeque<(Hop, usize)>,
     /// From arrival to departure, of those that have left since they were last asked for; in nanoseconds.
     latencies: Vec<u64>,
-    /// What has left, and what was lost, and is not counted yet.
+    /// Datagrams that have left, and those that were lost, and are not counted yet.
     sent: Volume,
     failed: Volume,
 }
@@ -154,7 +154,7 @@ impl Counted for Side {
         stats.clients.get_or_insert_default().upstream_refused += new;
     }
 
-    /// What receive buffers had no room for: a system call for each socket.
+    /// Asks for the drops of receive buffers: a system call for each socket.
     fn ask(&mut self) -> io::Result<()> {
         self.ring = match &mut self.inlet {
             // A system that does not say so goes on not saying it.
@@ -211,9 +211,9 @@ impl Device for Side {
             let outcome = match (&mut self.inlet, peer) {
                 (Inlet::Clients(device), _) => device.socket().send_at_most(batch, run),
                 (Inlet::Upstream(answers), Peer::Upstream(client)) => {
-                    match answers.table.borrow_mut().sessions.clients.outlet(client) {
-                        Some(outlet) => {
-                            let outcome = outlet.socket.send_at_most(batch, run);
+                    match answers.table.borrow_mut().sessions.socket(client) {
+                        Some(socket) => {
+                            let outcome = socket.send_at_most(batch, run);
                             answers.refusals += outcome.retried as u64;
                             outcome
                         }
@@ -252,7 +252,7 @@ impl Device for Side {
         Ok(true)
     }
 
-    /// What is dropped here is [counted](Counted::count) with its bytes.
+    /// The datagrams dropped here are [counted](Counted::count) with their bytes.
     fn drops(&mut self) -> io::Result<Drops> {
         Ok(Drops { ring: self.ring, ..Drops::default() })
     }
@@ -300,8 +300,8 @@ impl Answers {
     /// Receives from the socket in a slot; `None` if nothing is there, or nobody any more.
     fn receive(&mut self, slot: u32, most: usize) -> Option<(ClientId, usize)> {
         let mut table = self.table.borrow_mut();
-        let (client, outlet) = table.sessions.clients.in_slot(slot)?;
-        match outlet.socket.recv_at_most(&mut self.batch, most) {
+        let (client, socket) = table.sessions.in_slot(slot)?;
+        match socket.recv_at_most(&mut self.batch, most) {
             Ok(received) => Some((client, received)),
             Err(error) => {
                 self.refusals += u64::from(is_about_an_earlier_datagram(&error));
@@ -322,7 +322,8 @@ impl Output {
         }
     }
 
-    /// How many of the first datagrams, at most `most`, leave by one socket, and whose it is; `None` if none may.
+    /// Returns the number of first datagrams, at most `most`, that leave by one socket, and whose it is; `None` if none
+    /// may.
     fn run(&self, most: usize) -> Option<(Peer, usize)> {
         let first = self.hops.front().filter(|_| most > 0)?.0.peer;
         let run = match first {

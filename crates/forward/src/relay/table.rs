@@ -16,14 +16,13 @@ use softtimers_net::udp::UdpSocket;
 /// The clients there are.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Who they are. Closing a socket ends its registration.
+    /// The clients and their sockets. Closing a socket ends its registration.
     pub(crate) sessions: Sessions,
-    /// Watches their sockets.
     epoll: OwnedFd,
 }
 
 impl Table {
-    /// Nobody yet.
+    /// Creates a table without clients.
     ///
     /// # Errors
     /// If the system has no descriptors left.

@@ -10,7 +10,6 @@ use softtimers_measure::units::{SendRate, show_duration};
 /// Numbers from the first to the last.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Span {
-    /// The first.
     pub(crate) first: u16,
     /// The last, not below it.
     pub(crate) last: u16,
@@ -19,13 +18,13 @@ pub(crate) struct Span {
 /// A rate, and how far ahead of it datagrams may be.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Limit {
-    /// Above zero.
+    /// The rate, above zero.
     pub(crate) rate: SendRate,
-    /// In time.
+    /// The burst that is allowed, as a time.
     pub(crate) burst: Duration,
 }
 
-/// Where a frame came in: at the first interface, or at the second. Datagrams of the relay's clients come in at the
+/// The interface at which a frame came in: the first, or the second. Datagrams of the relay's clients come in at the
 /// first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Entrance {
@@ -35,18 +34,16 @@ pub(crate) enum Entrance {
     B,
 }
 
-/// What a frame carries, by its number (IEEE 802).
+/// The type of a frame's content, by its number (IEEE 802).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct EtherType(pub(crate) u16);
 
-/// What a packet carries, by its number (IANA's protocol numbers).
+/// The protocol of a packet's content, by its number (IANA's protocol numbers).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Protocol(pub(crate) u8);
 
 impl EtherType {
-    /// IPv4.
     pub(crate) const IPV4: EtherType = EtherType(0x0800);
-    /// IPv6.
     pub(crate) const IPV6: EtherType = EtherType(0x86dd);
     const NAMES: [(&str, EtherType); 3] =
         [("arp", EtherType(0x0806)), ("ipv4", EtherType::IPV4), ("ipv6", EtherType::IPV6)];
@@ -64,13 +61,9 @@ impl EtherType {
 }
 
 impl Protocol {
-    /// UDP.
     pub(crate) const UDP: Protocol = Protocol(17);
-    /// TCP.
     pub(crate) const TCP: Protocol = Protocol(6);
-    /// ICMP.
     pub(crate) const ICMP: Protocol = Protocol(1);
-    /// ICMP for IPv6.
     pub(crate) const ICMPV6: Protocol = Protocol(58);
     const NAMES: [(&str, Protocol); 4] = [
         ("icmp", Protocol::ICMP),
@@ -88,7 +81,7 @@ impl Protocol {
 }
 
 impl Limit {
-    /// Whether one may come `now`; `earned` is the limit's memory.
+    /// Says whether a packet may come `now`; `earned` is the limit's memory.
     ///
     /// The generic cell rate algorithm (ITU-T I.371): each datagram earns the time that it takes at the rate, and who
     /// is ahead by more than the burst has to wait.
@@ -112,7 +105,7 @@ impl Span {
         (self.first..=self.last).contains(&number)
     }
 
-    /// Whether all of its numbers are among these.
+    /// Says whether all of its numbers are among these.
     pub(crate) fn covers(&self, other: &Span) -> bool {
         self.first <= other.first && other.last <= self.last
     }
@@ -155,5 +148,5 @@ impl fmt::Display for Limit {
     }
 }
 
-/// In nanoseconds.
+/// A second in nanoseconds.
 const SECOND: u128 = 1_000_000_000;

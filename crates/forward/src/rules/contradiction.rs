@@ -10,8 +10,8 @@ use super::clauses::{EtherType, Protocol, Span};
 use super::rule::Rule;
 
 impl Rule {
-    /// Which two clauses never hold together, and why. Both addresses of a packet are of `one_family`, but not those of a
-    /// relay, which may lead from one to the other.
+    /// Says which two clauses never hold together, and why. Both addresses of a packet are of `one_family`, but not
+    /// those of a relay, which may lead from one to the other.
     pub(crate) fn contradiction(&self, one_family: bool) -> Option<String> {
         self.of_ip_only()
             .or_else(|| self.of_families(one_family))
@@ -19,7 +19,7 @@ impl Rule {
             .or_else(|| self.of_length(one_family))
     }
 
-    /// What only packets of IP have, with a type that is none.
+    /// Names the clause that only packets of IP have, beside a type that is none.
     fn of_ip_only(&self) -> Option<String> {
         let kind = self.kind.filter(|kind| !matches!(*kind, EtherType::IPV4 | EtherType::IPV6))?;
         let protocol = self.protocol.map(|protocol| format!("protocol {protocol}"));
@@ -53,7 +53,7 @@ impl Rule {
         Some(never(format!("protocol {protocol}"), self.ports()?, why))
     }
 
-    /// Of what is no datagram of UDP the length is the packet's, which has a header at least.
+    /// The length of a packet that is no datagram of UDP is its own, which has a header at least.
     fn of_length(&self, one_family: bool) -> Option<String> {
         let protocol = self.protocol.filter(|protocol| *protocol != Protocol::UDP)?;
         let lengths = self.lengths?;
@@ -79,7 +79,7 @@ impl Rule {
     }
 }
 
-/// Which packets have such addresses.
+/// The type of packets that have such addresses.
 fn ethertype(net: IpNet) -> EtherType {
     if matches!(net, IpNet::V4(_)) { EtherType::IPV4 } else { EtherType::IPV6 }
 }
@@ -246,8 +246,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// What is not refused holds for a frame; what is refused does not hold for a frame that all its clauses but one
-        /// hold for.
+        /// A rule that is not refused holds for a frame; one that is refused does not hold for a frame that all its
+        /// clauses but one hold for.
         #[test]
         fn a_rule_is_refused_if_and_only_if_it_holds_for_nothing(clauses in prop::collection::vec(clause(), 0..6)) {
             let Some(whole) = rule(&clauses) else { return Ok(()) };

@@ -17,13 +17,13 @@ use super::rule::{Action, Entry, Rule};
 pub(crate) struct Coverage {
     /// Those without a range of numbers, by all of their clauses, and where each stands.
     exact: HashMap<Rule, usize>,
-    /// What those have for clauses.
+    /// The shapes of those rules.
     shapes: BTreeSet<Shape>,
     /// The others: few in most files.
     ranges: Vec<Entry>,
 }
 
-/// Which clauses a rule has, and how many bits of its networks.
+/// The clauses that a rule has, and the number of bits of its networks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Shape {
     bits: [Option<u8>; 2],
@@ -38,7 +38,6 @@ impl Coverage {
         [range, exact].into_iter().flatten().min()
     }
 
-    /// One more.
     pub(crate) fn add(&mut self, entry: Entry) {
         let Entry { line, rule } = entry;
         let is_range = |span: Option<Span>| span.is_some_and(|span| span.first < span.last);
@@ -95,7 +94,7 @@ fn wanted<T>(is_wanted: bool, clause: Option<T>) -> Option<Option<T>> {
 }
 
 impl Rule {
-    /// Whether this rule, which stands before it, decides about everything that `later` holds for.
+    /// Says whether this rule, which stands before it, decides about everything that `later` holds for.
     pub(crate) fn covers(&self, later: &Rule) -> bool {
         let Rule { entrance, kind, protocol, from, from_ports, to, to_ports, lengths, rate, action: _ } =
             self;
@@ -122,7 +121,7 @@ fn covers(network: &IpNet, later: &IpNet) -> bool {
     network.contains(later)
 }
 
-/// Whether a clause, or none, holds wherever that of a later rule does.
+/// Says whether a clause, or none, holds wherever that of a later rule does.
 fn within<T>(clause: &Option<T>, later: &Option<T>, covers: impl FnOnce(&T, &T) -> bool) -> bool {
     clause.as_ref().is_none_or(|clause| later.as_ref().is_some_and(|later| covers(clause, later)))
 }

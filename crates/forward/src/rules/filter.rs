@@ -18,28 +18,29 @@ use super::rule::{Action, Rule, Rules};
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     tally: Tally,
-    /// Of each rule with a rate: when the packets so far would have come at that.
+    /// For each rule with a rate, the time at which the packets so far would have come at it.
     earned: Vec<Timestamp>,
 }
 
-/// What a rule sees of a packet. What is not there, or cannot be seen, is `None`, and no clause about it holds.
+/// The parts of a packet that rules see. A part that is not there, or cannot be seen, is `None`, and no clause about it
+/// holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
-    /// Where it came in.
+    /// The interface at which it came in.
     pub(crate) entrance: Entrance,
-    /// What its frame carries.
+    /// The type of its frame's content.
     pub(crate) kind: EtherType,
-    /// What it carries itself.
+    /// The protocol of its own content.
     pub(crate) protocol: Option<Protocol>,
     /// Whom it comes from, and where it is to go.
     pub(crate) addresses: Option<[IpAddr; 2]>,
     /// From which port, and to which.
     pub(crate) ports: Option<[u16; 2]>,
-    /// Of UDP its payload, of all else the packet; in bytes.
+    /// The length in bytes: of UDP the payload, of all else the packet.
     pub(crate) length: usize,
     /// All of it, as it is counted.
     pub(crate) bytes: usize,
-    /// When it came.
+    /// The time of its arrival.
     pub(crate) at: Timestamp,
 }
 
@@ -94,7 +95,7 @@ impl Filter {
         Some(self.tally.revision())
     }
 
-    /// What its rules have decided about since it was taken last.
+    /// The decisions of its rules since it was taken last.
     pub(crate) fn tally(&mut self) -> &mut Tally {
         &mut self.tally
     }
@@ -107,7 +108,7 @@ impl From<Rules> for Filter {
 }
 
 impl Rule {
-    /// Whether it holds for a packet; `earned` is the memory of its rate.
+    /// Says whether it holds for a packet; `earned` is the memory of its rate.
     pub(crate) fn holds(&self, seen: &Seen, earned: &mut Timestamp) -> bool {
         let Rule { entrance, kind, protocol, from, from_ports, to, to_ports, lengths, rate, .. } = self;
         let length = u16::try_from(seen.length).unwrap_or(u16::MAX);

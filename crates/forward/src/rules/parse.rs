@@ -54,10 +54,10 @@ pub fn parse(text: &[u8]) -> Result<Rules, Problem> {
     parse_quoting(text, Quoting::Words)
 }
 
-/// Whether a [`Problem`] quotes the words that it is about.
+/// The choice whether a [`Problem`] quotes the words that it is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quoting {
-    /// As they are.
+    /// Quotes the words as they are.
     Words,
     /// `…` in their place: the file may be one that the reader of the message may not read.
     Nothing,
@@ -285,7 +285,7 @@ const MOST_RULES: usize = 16_384;
 /// Bits before an address of IPv4 where one of IPv6 is wanted (RFC 4291 §2.5.5.2).
 const MAPPED: u8 = 96;
 
-/// What a rate may be exceeded by unless it is said: a tenth of a second of it.
+/// The time by which a rate may be exceeded unless it is given: a tenth of a second.
 const DEFAULT_BURST: Duration = Duration::from_millis(100);
 
 const WORDS: &str =

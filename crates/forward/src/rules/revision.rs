@@ -40,11 +40,11 @@ pub(crate) struct Revision {
 #[derive(Debug)]
 struct Next {
     revision: Arc<Revision>,
-    /// Where each rule of the one before stands in it.
+    /// The index in it of each rule of the revision before.
     heirs: Vec<Option<usize>>,
 }
 
-/// Of each rule of a revision, how many packets it has decided about.
+/// The number of packets that each rule of a revision has decided about.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     revision: Arc<Revision>,
@@ -64,12 +64,11 @@ impl Revision {
         Arc::new(Revision { number, rules, followers: AtomicU32::new(0), next: OnceLock::new() })
     }
 
-    /// How many were before it.
+    /// The number of revisions before it.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The rules.
     pub(crate) fn rules(&self) -> &Rules {
         &self.rules
     }
@@ -91,8 +90,8 @@ impl Revision {
         self.followers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// What was kept by rule, in the order of the revision that follows; where a rule is new, its default. `None` while
-    /// none follows.
+    /// Moves what was kept by rule into the order of the revision that follows; a new rule has its default. `None`
+    /// while none follows.
     pub(crate) fn carried<T: Copy + Default>(&self, kept: &[T]) -> Option<(Arc<Revision>, Vec<T>)> {
         let Next { revision, heirs } = self.next.get()?;
         let mut carried = vec![T::default(); revision.rules.entries().len()];
@@ -175,8 +174,8 @@ impl AddAssign<&Tally> for Tally {
     }
 }
 
-/// Where each of the `old` rules stands among the `new`. One that has kept its line stays on it, so that of equal rules
-/// none gets another's count where people and scrapers see the same line; the others are taken in order.
+/// The index of each `old` rule among the `new`. One that has kept its line stays on it, so that of equal rules none
+/// gets another's count where people and scrapers see the same line; the others are taken in order.
 ///
 /// # Cost
 /// O(rules): a walk over both, whose lines ascend, and a table of those that have moved.
@@ -303,7 +302,7 @@ mod tests {
         heirs
     }
 
-    /// What happens to a file and to those who go by it.
+    /// An event in the life of a file and of those who go by it.
     #[derive(Clone, Debug)]
     enum Event {
         Change(Vec<Option<u8>>),
@@ -327,9 +326,9 @@ mod tests {
     /// Each rule lives once: from the change that brings it to the one that does not have it any more.
     struct Lives {
         latest: Arc<Revision>,
-        /// Of each revision, the life of each rule.
+        /// The life of each rule, by revision.
         of: Vec<Vec<usize>>,
-        /// Of each poller, packets by life.
+        /// Packets by life, for each poller.
         matched: [Vec<u64>; POLLERS],
     }
 

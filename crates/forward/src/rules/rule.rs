@@ -18,36 +18,36 @@ pub struct Rules {
 pub(crate) struct Entry {
     /// Its line, from 1.
     pub(crate) line: usize,
-    /// What it says.
+    /// The rule itself.
     pub(crate) rule: Rule,
 }
 
 /// One rule. `None` holds for everything.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Rule {
-    /// Where it comes in.
+    /// The interface at which the packet comes in.
     pub(crate) entrance: Option<Entrance>,
-    /// What the frame carries.
+    /// The type of the frame's content.
     pub(crate) kind: Option<EtherType>,
-    /// What the packet carries.
+    /// The protocol of the packet's content.
     pub(crate) protocol: Option<Protocol>,
     /// Whom it comes from.
     pub(crate) from: Option<IpNet>,
     /// The port it comes from.
     pub(crate) from_ports: Option<Span>,
-    /// Where it goes.
+    /// The destination.
     pub(crate) to: Option<IpNet>,
     /// The port it goes to.
     pub(crate) to_ports: Option<Span>,
-    /// How long it is.
+    /// The range of its length in bytes.
     pub(crate) lengths: Option<Span>,
-    /// How fast they come.
+    /// The rate of such packets.
     pub(crate) rate: Option<Limit>,
-    /// What is done.
+    /// The action when it holds.
     pub(crate) action: Action,
 }
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Action {
     /// The datagram is relayed.
@@ -56,7 +56,7 @@ pub(crate) enum Action {
     Reject,
 }
 
-/// What rules are for, which decides what may be in them.
+/// The purpose of rules, which decides which clauses may be in them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Purpose {
     /// Threads that go by them. Of several each has its own counts, so that a rate would be that of each: then none is

@@ -34,7 +34,7 @@ pub struct Rulebook {
 #[derive(Debug)]
 struct Open {
     latest: Arc<Revision>,
-    /// Who is to be woken up when others follow.
+    /// The pollers that are to be woken up when other rules follow.
     followers: Vec<Waker>,
 }
 

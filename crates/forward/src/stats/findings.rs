@@ -8,7 +8,7 @@ use softtimers_measure::distribution::Distribution;
 use super::{ClientStats, Counts, EndStats, InterfaceStats, RuleCounts, RuleStats, Stats, WayCounts};
 use crate::volume::Volume;
 
-/// What a line of `--json-stream` tells of an interval, and of the run so far.
+/// A line of `--json-stream`: an interval, and the run so far.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Line {
     #[serde(flatten)]

@@ -13,11 +13,11 @@ pub struct SharedStats {
     each_round: bool,
 }
 
-/// Where one poller counts. No other waits for it.
+/// The account of one poller. No other waits for it.
 #[derive(Debug)]
 pub(crate) struct Account {
     counter: Counter<Stats>,
-    /// What it has counted since it handed that over; `None` if it does so each round.
+    /// The counts since it handed them over; `None` if it does so each round.
     apart: Option<Box<Stats>>,
 }
 
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::rules::{Filter, Revision, Seen, parse};
 
-    /// What a poller counts that has sent so many packets.
+    /// Counts what a poller does that has sent so many packets.
     fn carried(stats: &mut Stats, packets: u64, rules: &Arc<Revision>) {
         for _ in 0..packets {
             stats.ends[0].received.count(100);

@@ -13,7 +13,7 @@ use softtimers_measure::usage::Usage;
 use crate::lanes::Lanes;
 use crate::{Load, task_each, timerfd_each};
 
-/// How a contender sends.
+/// The way in which a contender sends.
 #[derive(Clone, Copy)]
 pub(crate) enum How {
     /// The command with this engine.
@@ -29,7 +29,7 @@ pub(crate) const ALL: [(&str, How); 4] = [
     ("tokio task each", How::Here(task_each::run)),
 ];
 
-/// What is compared, with its decimals; what a contender does not tell is not there.
+/// The figures that are compared, with their decimals; a figure that a contender does not tell is not there.
 ///
 /// | figure | of | |
 /// |---|---|---|

@@ -37,11 +37,11 @@ use softtimers_measure::result::Table;
 
 use contender::{ALL, COST, CPU, DEVIATION};
 
-/// What is sent.
+/// The traffic that is sent.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     flows: u32,
-    /// Of each flow.
+    /// The rate of each flow.
     packets_per_second: u32,
     bytes: u32,
     time: Duration,

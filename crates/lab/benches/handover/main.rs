@@ -117,7 +117,7 @@ fn turn(way: &mut Way, at_a_time: usize) -> io::Result<f64> {
     Ok((cpu::of_process() - before).as_nanos() as f64 / TURN as f64)
 }
 
-/// What the receiver does, until its parent ends.
+/// Receives until its parent ends.
 fn receive(polls: bool) -> io::Result<()> {
     let socket = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
     eprintln!("receives at {}", socket.local_addr()?);

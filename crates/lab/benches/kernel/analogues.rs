@@ -49,7 +49,7 @@ impl Running {
         Running::start(processor, Command::new(words[0]).args(&words[1..]))
     }
 
-    /// Whether it has ended by itself, which none is to do.
+    /// Says whether it has ended by itself, which none is to do.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.0.try_wait().is_ok_and(|status| status.is_some())
     }
@@ -114,7 +114,7 @@ fn player() -> io::Result<()> {
     }
 }
 
-/// Of most blocks on average: about two microseconds of a recent processor.
+/// The steps that most blocks take on average: about two microseconds of a recent CPU.
 const DECODING: u64 = 1_500;
 
 /// An idle loop that looks each time round, as the paper's did: each look is a system call, the cheapest trigger state.
@@ -148,12 +148,12 @@ fn files(port: &str) -> io::Result<()> {
 
 const BLOCK: usize = 8 << 10;
 
-/// Where the blocks are: what is built lies on a disk, where the directory for what is temporary is often memory.
+/// The directory of the blocks: what is built lies on a disk, where the directory for temporary files is often memory.
 pub(crate) fn disk() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Whether that is memory too, where nothing waits for a disk.
+/// Says whether that is memory too, where nothing waits for a disk.
 pub(crate) fn disk_is_memory() -> bool {
     const TMPFS: u32 = 0x0102_1994;
     fs::create_dir_all(disk()).is_ok()
@@ -207,7 +207,7 @@ fn build(directory: &Path) -> io::Result<()> {
 
 const FILES: u32 = 8;
 
-/// Of any C library.
+/// Headers that any C library has.
 const HEADERS: &str = "arpa/inet ctype dirent errno fcntl grp limits locale math net/if netdb netinet/in netinet/tcp poll \
      pthread pwd setjmp signal stdio stdlib string sys/ioctl sys/mman sys/param sys/resource sys/socket \
      sys/stat sys/time sys/types sys/uio sys/wait termios time unistd";

@@ -18,7 +18,7 @@ use crate::server::Server;
 /// Seconds of a window: wrk's shortest.
 const WINDOW: u32 = 1;
 
-/// What goes on beside the server.
+/// The activity beside the server.
 #[derive(Clone, Debug)]
 pub(crate) enum Beside {
     Nothing,
@@ -30,7 +30,7 @@ pub(crate) enum Beside {
     Timer(Events),
 }
 
-/// What goes on beside the server, and its name.
+/// The name of the activity beside the server, and the activity.
 pub(crate) type Row = (String, Beside);
 
 /// The programs that are loaded, once for all windows.
@@ -91,7 +91,7 @@ pub(crate) fn contest(
 /// Events that fired, by the backup, and past their deadline; interrupts of the backup; the sum of their lateness in ns.
 type Counts = [u64; 5];
 
-/// What came of one window.
+/// The result of one window.
 #[derive(Debug)]
 struct Window {
     requests: f64,

@@ -18,7 +18,7 @@ use crate::server::Server;
 
 /// When an event is due after the one before, in microseconds; zero: at each trigger state.
 const PERIODS: [u64; 5] = [0, 10, 20, 50, 100];
-/// Table XIII's.
+/// The deadlines of Table XIII.
 const DEADLINES: [u64; 7] = [10, 20, 50, 100, 200, 500, 1_000];
 
 /// Names and places of facilities with these trigger states.

@@ -47,7 +47,7 @@ impl Intervals {
         (self.sorted.len() - most) as f64 / self.sorted.len() as f64 * 100.0
     }
 
-    /// Of the time, in percent.
+    /// The share of the time, in percent.
     fn idle(&self) -> f64 {
         let (mut idle, mut all) = (0, 0);
         for sample in &self.samples {

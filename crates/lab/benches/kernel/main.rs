@@ -29,12 +29,12 @@ use softtimers_measure::processor::{Kept, Processor};
 const SECTIONS: [Section<Bench>; 3] =
     [("workloads", workloads::run), ("costs", costs::run), ("deadlines", costs::deadlines)];
 
-/// Where things run, and how often.
+/// The CPUs of the bench, and its effort.
 #[derive(Debug)]
 struct Bench {
-    /// What is measured.
+    /// The CPU of the server that is measured.
     server: Processor,
-    /// The load.
+    /// The CPU of the load.
     client: Processor,
     pairs: usize,
     rounds: usize,

@@ -88,7 +88,7 @@ impl Drop for Server {
     }
 }
 
-/// Whether there is such a program.
+/// Says whether there is such a program.
 pub(crate) fn there(program: &str) -> bool {
     Command::new(program).arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }

@@ -31,7 +31,7 @@ use crate::analogues::{self, Running};
 use crate::intervals::{COLUMNS, Intervals};
 use crate::server::{Server, there};
 
-/// What is measured, and what its text and its figure say in the paper, in microseconds.
+/// The workloads that are measured, with the mean and the median that the paper gives, in microseconds.
 const WORKLOADS: [(&str, &str); 7] = [
     ("ST-Apache", "mean 31.6, median 18, < 6% over 100"),
     ("ST-Apache-compute", "no tangible difference; 1 ms medians 14 to 26"),
@@ -44,7 +44,7 @@ const WORKLOADS: [(&str, &str); 7] = [
 
 /// As many as in the paper, of those that were not idle.
 const SAMPLES: u32 = 2_000_000;
-/// What there is room for: idle ones lie between.
+/// The room for samples: idle ones lie between.
 const KEPT: u32 = 2 * SAMPLES;
 
 /// Table IV and figure 2, then V and 4, then 3; times in microseconds.

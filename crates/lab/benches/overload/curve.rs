@@ -22,7 +22,7 @@ const CONTENDERS: [(&str, Mode, u8, u8); 6] = [
     ("naive, one thread", Mode::NAIVE, 1, 0),
 ];
 const BURSTS: [u32; 2] = [1, 4];
-/// Of what a receiver that survives does when it is offered all that the sender has.
+/// The lower loads, as multiples of the rate of a receiver that survives when it is offered all that the sender has.
 const LOWER: [f64; 3] = [0.7, 0.9, 1.1];
 const HIGHEST: f64 = 5.0;
 
@@ -83,7 +83,7 @@ fn one(
     Ok(())
 }
 
-/// What is delivered where it is the most: around what the work alone would allow.
+/// The highest rate that is delivered: around what the work alone would allow.
 fn capacity(bench: &mut Bench, burst: u32, effort: &Effort) -> Result<f64, Box<dyn Error>> {
     let guess = 1.0 / (bench.work_cost()? + BESIDE_WORK).as_secs_f64();
     let mut most: f64 = 0.0;
@@ -123,7 +123,7 @@ const WORK_ROW: &str = "20,000 rules";
 const COST: &str = "µs each";
 const POLLED: &str = "poller kpps";
 const FIRST: &str = "naive kpps";
-/// What a packet costs beside the work, about.
+/// The cost of a packet beside the work, about.
 const BESIDE_WORK: Duration = Duration::from_micros(3);
 const PEAK: &str = "peak kpps";
 const OFFERED: &str = "offered / capacity";

@@ -28,6 +28,7 @@ use softtimers_forward::overload::{Bench, Offer, Point, Receiver};
 use softtimers_forward::{Looking, Mode};
 use softtimers_lab::bench::{self, Section};
 use softtimers_lab::command::Program;
+use softtimers_load::wire::GOODBYES;
 use softtimers_measure::paired::Paired;
 
 const SECTIONS: [Section<Effort>; 7] = [
@@ -40,7 +41,7 @@ const SECTIONS: [Section<Effort>; 7] = [
     ("relay", relay::measure),
 ];
 
-/// How thoroughly.
+/// The effort of the bench.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
     rounds: Paired,
@@ -72,12 +73,12 @@ fn looking(mode: Mode, quota: u32) -> Looking {
     Looking::new(mode, quota, mode.aggregates().then_some(5), None).expect("modes with defaults")
 }
 
-/// What is measured with `receiver`.
+/// Makes a bench that measures `receiver`.
 fn bench_of(receiver: Receiver) -> anyhow::Result<Bench> {
-    Ok(Bench::new(receiver, Program::build()?.path().to_owned()))
+    Ok(Bench::new(receiver, Program::build()?.path().to_owned(), GOODBYES))
 }
 
-/// What a receiver makes of so many packets/s; in longer bursts if the sender has to.
+/// Offers a receiver so many packets/s; in longer bursts if the sender has to.
 fn offered(bench: &mut Bench, rate: f64, burst: u32, length: Duration) -> Result<Point, Box<dyn Error>> {
     let mut offer = Offer { rate, burst, length };
     loop {

@@ -36,7 +36,7 @@ pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// What comes out behind a relay while a sender offers more than it takes.
+/// The rate behind a relay while a sender offers more than it takes.
 fn packets_per_second(relay: &str, time: Duration) -> Done<f64> {
     let program = Program::build()?;
     let [here, there] = Processor::two().ok_or("it takes two processors")?;

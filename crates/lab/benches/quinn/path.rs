@@ -26,7 +26,7 @@ pub(crate) struct Path {
     thread: JoinHandle<io::Result<Seen>>,
 }
 
-/// What it has seen of the packets upwards.
+/// The packets upwards that the path has seen.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) counters: Counters,

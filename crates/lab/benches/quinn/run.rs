@@ -23,7 +23,7 @@ use crate::path::{Line, Path, Seen};
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// Who sends.
+/// The kind of sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Stock,
@@ -56,7 +56,7 @@ impl Kind {
 
 pub(crate) const GOODPUT: &str = "goodput Mbit/s";
 pub(crate) const COST: &str = "CPU ns/kB";
-/// What is told of a run; CPU is a share of one.
+/// The figures of a run; CPU is a share of one.
 pub(crate) const COLUMNS: [(&str, usize); 7] = [
     (GOODPUT, 1),
     ("loss %", 2),

@@ -18,13 +18,13 @@ use softtimers_measure::ticks::Ticks;
 
 use super::Effort;
 
-/// Who serves.
+/// The server that is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Contender {
     Epoll,
-    /// Without ever sleeping.
+    /// Busy-polls, without ever sleeping.
     Spin,
-    /// With this quota.
+    /// Polls with this quota.
     Polled(u32),
     /// One for each connection.
     Processes,

@@ -30,7 +30,7 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::paired::Paired;
 use softtimers_measure::processor::Processor;
 
-/// How thoroughly, and where.
+/// The effort of the bench, and its CPUs.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
     rounds: Paired,

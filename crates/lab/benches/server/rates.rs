@@ -13,7 +13,7 @@ use super::contender::{BUSY, Contender, RATE};
 
 const CONTENDERS: [Contender; 4] =
     [Contender::Epoll, Contender::Polled(1), Contender::Polled(5), Contender::Spin];
-/// Requests a second.
+/// The rates in requests a second.
 const RATES: [(&str, u32); 3] = [("5,000/s", 5_000), ("20,000/s", 20_000), ("36,000/s", 36_000)];
 const CONNECTIONS: usize = 16;
 

@@ -163,7 +163,7 @@ const COLUMNS: [(&str, usize); 9] = [
     ("errors", 0),
     (OVERFLOWS, 0),
 ];
-/// Of the paper's load: clients saturate the server.
+/// The share of the CPU at which the paper's load counts: clients saturate the server.
 const BUSY_ENOUGH: f64 = 0.95;
 /// Connections, and microseconds of work. From a few times the largest quota on: with fewer, there is never so much to
 /// be found. With one processor for all clients these may be the slower side, whatever their number; then the answers are

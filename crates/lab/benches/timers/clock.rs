@@ -18,7 +18,7 @@ pub(crate) fn set(nanos: u64) {
     NANOS.store(START + nanos, Ordering::Relaxed);
 }
 
-/// What the C library's function of this name would do, from the simulated clock.
+/// Returns the simulated clock's time, in place of the C library's function of this name.
 ///
 /// # Safety
 /// As that function: `time` must point to a `timespec` that may be written.

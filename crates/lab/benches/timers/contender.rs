@@ -2,15 +2,15 @@
 
 /// A structure of timers that carry a number. Time is in ticks, and never goes backwards.
 pub(crate) trait Contender {
-    /// What names a pending timer.
+    /// A handle that names a pending timer.
     type Handle;
-    /// Whether it can say when the next is due.
+    /// It can say when the next is due.
     const TELLS_NEXT: bool = true;
 
     /// An empty one. It may take `expected` as a hint, where its interface asks for one.
     fn new(expected: usize) -> Self;
 
-    /// Sets a timer.
+    /// Sets a timer for `due`.
     fn set(&mut self, due: u64, number: u32) -> Self::Handle;
 
     /// Cancels a pending timer.

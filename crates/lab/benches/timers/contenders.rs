@@ -7,6 +7,7 @@ mod heap4;
 mod nexus;
 mod ours;
 mod sleep;
+mod slots;
 
 use softtimers_lab::bench::Done;
 

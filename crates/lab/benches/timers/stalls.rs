@@ -8,7 +8,7 @@ use crate::clock;
 use crate::contender::Contender;
 use crate::workloads::{Connections, Named};
 
-/// Where power-of-two wheels move their most: 2^24 ticks of 1 µs, 2^36 ns.
+/// The ticks at which power-of-two wheels move their most: 2^24 ticks of 1 µs, 2^36 ns.
 const BOUNDARIES: [u64; 2] = [1 << 24, (1u64 << 36) / 1_000];
 const JUMP: u64 = 1_000_000;
 

@@ -11,10 +11,10 @@ use crate::contender::Contender;
 const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
 
-/// Figures by name.
+/// Figures by name, in order.
 pub(crate) type Named = Vec<(&'static str, f64)>;
 
-/// Of three measurements the median, for each of `operations`.
+/// The median of three measurements, for each of `operations`.
 fn median_of_three(operations: usize, mut measured: impl FnMut()) -> f64 {
     let costs = (0..3).map(|_| {
         let start = clock::spent();
@@ -175,7 +175,7 @@ impl<C: Contender> Connections<C> {
         self.fired.clear();
     }
 
-    /// Which one is re-armed in this step, and for when; none in one of twenty.
+    /// Returns the timer that is re-armed in this step, with its new time; none in one of twenty.
     #[inline]
     pub(crate) fn chosen(&mut self) -> Option<(usize, u64)> {
         if self.random.below(100) >= 95 {

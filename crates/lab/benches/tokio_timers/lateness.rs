@@ -40,7 +40,7 @@ pub(crate) fn idle(rounds: &usize) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// What the tasks beside it do.
+/// The work of the tasks beside it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Wrapped,

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     bench::main("tokio_timers", &SECTIONS, |asked| Ok(asked.rounds()))
 }
 
-/// Whose timers.
+/// The timers that are measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Timers {
     Soft,

@@ -29,7 +29,7 @@ pub(super) fn c(effort: &Effort) -> Done<Vec<Table>> {
     Ok(tables)
 }
 
-/// Of a row `| what | Rust | C | more |`.
+/// Makes a bar of a row `| what | Rust | C | more |`.
 fn row_bar(cells: &[Cell]) -> Option<Bar> {
     let [Cell::Text(what), _, _, Cell::Text(more), ..] = cells else { return None };
     let more: f64 = more.split_whitespace().next()?.parse().ok()?;

@@ -13,7 +13,7 @@ use crate::figures::{self, Figure};
 
 /// In the order of `doctor`.
 const METHODS: [&str; 8] = ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
-/// Of these, while their server is saturated.
+/// The loops that never sleep while their server is saturated.
 const NEVER_SLEEP: [&str; 3] = ["soft", "loop", "spin"];
 /// As for what the host admits to.
 const MOST_TAKEN: f64 = 0.05;

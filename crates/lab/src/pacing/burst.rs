@@ -97,15 +97,15 @@ fn told(load: &str, rows: &[Reference], contest: &Contest<ROWS>) -> Table {
     table
 }
 
-/// What the rounds say of one row; times in microseconds.
+/// The figures of one row over all rounds; times in microseconds.
 struct Figures {
     mean: Option<Estimate>,
     stddev: Option<Estimate>,
     /// Between trigger states, of softtimers.
     interval: Option<Estimate>,
-    /// Of a periodic timer: the share of its ticks for which no signal came.
+    /// The share of a periodic timer's ticks for which no signal came.
     lost: Option<Estimate>,
-    /// Of each round, the mean gap as a share of what the lost ticks make of the target.
+    /// The mean gap of each round, as a share of what the lost ticks make of the target.
     explained: Option<Estimate>,
 }
 
@@ -122,7 +122,7 @@ impl Figures {
         }
     }
 
-    /// What the mean gap is if the lost ticks explain it.
+    /// The mean gap if the lost ticks explain it.
     fn by_lost_ticks(&self, target: u64) -> Option<f64> {
         self.lost.map(|lost| target as f64 / (1.0 - lost.median))
     }

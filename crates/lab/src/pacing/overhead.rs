@@ -27,7 +27,7 @@ const EVERY_TRIGGER: usize = 2;
 const SOFT: usize = 3;
 const ONE_SHOT: usize = 4;
 const PERIODIC: usize = 5;
-/// Who has events, by what name, and who is the same without.
+/// The contenders with events, by name, each with the contender that is the same without.
 const EVENTS: [(usize, &str, usize); 4] = [
     (EVERY_TRIGGER, "soft, every trigger state", 1),
     (SOFT, "soft", 1),

@@ -11,19 +11,19 @@ use serde::Deserialize;
 pub struct Reference {
     /// `soft`, or `tick` for the hardware timer.
     pub method: String,
-    /// In microseconds.
+    /// The target interval in microseconds.
     pub target: u64,
     /// In microseconds; none of a hardware timer.
     pub burst: Option<u64>,
     /// The paper's mean gap, in microseconds.
     pub paper_mean: Option<f64>,
-    /// The model's.
+    /// The mean in the model.
     pub model_mean: Option<f64>,
     /// The standard deviation of the model's gaps.
     pub model_stddev: Option<f64>,
 }
 
-/// All rows.
+/// Reads all rows.
 ///
 /// # Errors
 /// None: a test reads the table that is built in.

@@ -66,7 +66,7 @@ pub(super) fn run(quick: &Quick) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// What one contender's loops met in all rounds.
+/// The trigger states of one contender's loops in all rounds.
 fn together(rounds: &[[Share; CONTENDERS]], who: usize) -> Option<Triggers> {
     let mut seen = rounds.iter().filter_map(|round| round[who].triggers.as_deref());
     let mut all = seen.next()?.clone();
@@ -74,7 +74,7 @@ fn together(rounds: &[[Share; CONTENDERS]], who: usize) -> Option<Triggers> {
     Some(all)
 }
 
-/// What the loop is without one source.
+/// The loop without one source.
 struct Removal {
     source: TriggerState,
     share: f64,
@@ -159,7 +159,7 @@ mod tests {
     use softtimers::{Config, PerSource, SoftTimers, Timestamp};
     use softtimers_measure::bar::Verdict;
 
-    /// What a loop met with these trigger states, a microsecond apart, ten times over.
+    /// The trigger states of a loop that met these, a microsecond apart, ten times over.
     fn met(visits: &[TriggerState], disabled: Option<TriggerState>) -> Triggers {
         let config = Config::default().intervals_without_each(true);
         let mut timers = SoftTimers::<()>::new(disabled.into_iter().fold(config, Config::disable_source));

@@ -85,12 +85,12 @@ fn turn<D: Device<Address = FrameInfo> + AsFd>(way: usize, device: D, heard: &mu
     }
 }
 
-/// What a way has heard and done in its turns.
+/// The frames that a way has heard, and the work in its turns.
 #[derive(Default)]
 struct Heard {
     /// When this turn began.
     begun: Timestamp,
-    /// How long all took.
+    /// The time that all took.
     time: Duration,
     received: u64,
     latency: Recorder,
@@ -201,7 +201,7 @@ fn gone() -> io::Error {
 
 /// Packets of a turn of the device.
 const QUOTA: u32 = 64;
-/// Of frames that wait: more than rings have room for.
+/// The most turns for frames that wait: more than rings have room for.
 const MOST_TURNS: usize = 256;
 const TURN: Duration = Duration::from_millis(50);
 /// Rules: about a microsecond's worth.

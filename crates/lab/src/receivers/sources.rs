@@ -72,5 +72,5 @@ impl With for Sources<'_> {
     }
 }
 
-/// Of senders that share a processor, none is silent for longer.
+/// The silence after which senders that share a CPU have ended: none is silent for longer.
 const QUIET: Duration = Duration::from_secs(1);

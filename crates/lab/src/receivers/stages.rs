@@ -117,15 +117,15 @@ struct Item {
     arrived: Option<Timestamp>,
 }
 
-/// What a last stage has done.
+/// The work of a last stage.
 #[derive(Default)]
 struct Done {
     latency: Recorder,
-    /// Of the first packets of bursts.
+    /// The delay of the first packets of bursts.
     first: Recorder,
     rejected: u64,
     failed: u64,
-    /// Of the processor, within the window.
+    /// The CPU time used within the window.
     used: Duration,
 }
 
@@ -239,7 +239,8 @@ impl First<'_> {
         self.found(&mut poller, [from, to], received, refused).map(|found| (found, done))
     }
 
-    /// What has left since the log had `seen` events, each packet when its turn ended; returns how many it has now.
+    /// Accounts for what has left since the log had `seen` events, each packet when its turn ended; returns how many it
+    /// has now.
     fn account(
         &self,
         seen: u64,

@@ -20,7 +20,7 @@ pub(super) fn capture(rig: &Rig) -> Done<Vec<Table>> {
     Ok(vec![beside(rig, &trace)?, sizes(rig, &trace)?])
 }
 
-/// Who captures: `--max-delay`, or flags of tcpdump.
+/// The capturing program: `--max-delay`, or flags of tcpdump.
 #[derive(Clone, Copy, Debug)]
 enum Monitor {
     Ours(&'static str),
@@ -57,7 +57,7 @@ fn beside(rig: &Rig, trace: &Trace) -> Result<Table> {
     Ok(table)
 }
 
-/// What a packet costs the process, by its length, where 68 bytes of each are kept.
+/// Measures the cost of a packet to the process, by its length, where 68 bytes of each are kept.
 fn sizes(rig: &Rig, trace: &Trace) -> Result<Table> {
     let (rounds, millis) = (rig.rounds(7), rig.of(1_000, 300));
     let measured = Paired::new(rounds).contest(&[()], &mut FRAMES.clone(), |(), bytes, round| {
@@ -112,7 +112,8 @@ impl Monitor {
         }
     }
 
-    /// How long the last packets may wait for being handed over: ours for its bound, tcpdump's in the kernel for a second.
+    /// The longest that the last packets may wait for being handed over: ours for its bound, tcpdump's in the kernel
+    /// for a second.
     fn last(self) -> Duration {
         Duration::from_millis(if self.ours() { 100 } else { 1_200 })
     }
@@ -191,9 +192,9 @@ impl Drop for Trace {
 }
 
 const RATE: f64 = 400_000.0;
-/// Of Ethernet's smallest (with the sequence number and time that ours carry) to its longest.
+/// The lengths of frames, from Ethernet's smallest (with the sequence number and time that ours carry) to its longest.
 const FRAMES: [u32; 4] = [74, 256, 1_024, 1_514];
-/// Of Ethernet, IPv4 and UDP.
+/// The headers of Ethernet, IPv4 and UDP, in bytes.
 const HEADERS: u32 = 42;
 /// `udp dst port 9` in an Ethernet frame with IPv4, as `tcpdump -ddd` would write it.
 const UDP_PORT_9: &str = "11\n40 0 0 12\n21 0 8 2048\n48 0 0 23\n21 0 6 17\n40 0 0 20\n69 4 0 8191\n177 0 0 14\n72 0 0 16\n21 0 1 9\n6 0 0 262144\n6 0 0 0\n";

@@ -40,7 +40,7 @@ pub(super) fn stages(rig: &Rig) -> Done<Vec<Table>> {
     Ok(tables)
 }
 
-/// What contenders are compared under.
+/// The setting in which contenders are compared.
 struct Setting<'a> {
     rig: &'a Rig,
     driver: &'static str,
@@ -103,9 +103,10 @@ impl Setting<'_> {
         Offer { burst: self.burst, ..Offer::steady(multiple * self.capacity, self.rig.of(500, 300)) }
     }
 
-    /// What the highest rate delivers of what the best lower one does. The largest of several figures that scatter is too
-    /// large by itself; so the sweep says only which rate that was, and here both are measured anew, one right after the
-    /// other, which a machine whose speed drifts does not tell apart. Pairs beside which others ran do not count.
+    /// Measures the share that the highest rate delivers of what the best lower one does. The largest of several
+    /// figures that scatter is too large by itself; so the sweep says only which rate that was, and here both are
+    /// measured anew, one right after the other, which a machine whose speed drifts does not tell apart. Pairs beside
+    /// which others ran do not count.
     fn pairs(&self, flags: &str, best: f64, last: f64) -> Result<Measured> {
         let paired = Paired::new(self.rig.rounds(7)).repeating(3).beside_others();
         paired.rounds(|_, round| {
@@ -130,13 +131,13 @@ fn delivered(found: &Value) -> f64 {
     found["delivered_pps"].as_f64().unwrap_or(0.0)
 }
 
-/// Whether others had too much of the receiver's CPU meanwhile. Ticks are coarse.
+/// Says whether others had too much of the receiver's CPU meanwhile. Ticks are coarse.
 fn is_disturbed(found: &Value) -> bool {
     let above = |key: &str, most: f64| found[key].as_f64().is_some_and(|share| share > most);
     above("others_share", 0.08) || above("steal_share", 0.05)
 }
 
-/// What leaves while twice as much comes as ever will: the reference of the multiples.
+/// Measures the rate that leaves while twice as much comes as ever will: the reference of the multiples.
 pub(super) fn capacity(rig: &Rig, driver: &str) -> Result<f64> {
     let of = |rate| {
         Ok::<_, anyhow::Error>(delivered(&trial(rig, driver, CONTENDERS[0].1, Offer::steady(rate, 400))?))
@@ -146,7 +147,7 @@ pub(super) fn capacity(rig: &Rig, driver: &str) -> Result<f64> {
     Ok(of((2.0 * first).max(1_000.0))?.max(first).max(1_000.0))
 }
 
-/// What a receiver found, with what was offered.
+/// Runs a trial, and returns the receiver's report with the offer.
 pub(super) fn trial(rig: &Rig, driver: &str, flags: &str, offer: Offer) -> Result<Value> {
     let window = offer.length().as_micros();
     let words = format!("stages r0 out --driver {driver} --rules {RULES} {flags} --window {window}us");
@@ -195,7 +196,7 @@ fn put(round: &mut Round, row: &str, found: &Value) {
 /// Some ten microseconds' worth, so that the generator reaches five times the capacity beside the kernel's own work.
 pub(super) const RULES: usize = 12_000;
 
-/// What the column of others has in it.
+/// The note about the column of others.
 const OTHERS: &str = "Others there: the host, and what ran on that processor and was neither the receiver nor the kernel's thread \
      for packets. An interrupt that finds the processor idle is nobody's, and is among them; so it is the most that they had.";
 

@@ -37,7 +37,7 @@ pub(super) fn missing() -> Option<String> {
 }
 
 impl Hosts {
-    /// Lays the cables.
+    /// Lays the cables between the hosts.
     ///
     /// # Errors
     /// If that is not possible here; if what watches over them cannot be started.
@@ -79,7 +79,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// The namespace's name.
+    /// The name of a host's namespace.
     pub(super) fn host(&self, host: &str) -> String {
         format!("{}-{host}", self.name)
     }

@@ -42,11 +42,11 @@ impl Peer {
     }
 }
 
-/// Who forwards.
+/// The forwarder that is measured.
 enum By {
     /// The command with these flags.
     Softtimers(String),
-    /// Another program.
+    /// Another program than ours.
     Program(String),
     /// Nobody but the kernel.
     Kernel,
@@ -107,7 +107,7 @@ pub(super) fn forward(rig: &Rig) -> Done<Vec<Table>> {
 }
 
 impl By {
-    /// What was offered and delivered at each load, and what the forwarder reports; only ours does.
+    /// Measures the offered and delivered rate at each load, and returns the forwarder's report; only ours has one.
     fn loaded(&self, rig: &Rig) -> Result<(Vec<(f64, f64)>, Value)> {
         let rates: &[f64] = rig.of(&[300e3, 600e3, 1e6, 2.5e6, 4e6], &[300e3, 3e6]);
         let loads = || -> Result<Vec<(f64, f64)>> {

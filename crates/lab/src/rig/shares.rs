@@ -118,7 +118,8 @@ pub(super) fn limit(rig: &Rig) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// How long the first packet of a burst takes: receiving the others first makes it wait for all of them (livelock §4.3).
+/// Measures how long the first packet of a burst takes: receiving the others first makes it wait for all of them
+/// (livelock §4.3).
 pub(super) fn bursts(rig: &Rig) -> Done<Vec<Table>> {
     let figures = [(P50, 1, "first_ns.p50", 1e-3), (P99, 1, "first_ns.p99", 1e-3)];
     let sizes: &[u32] = rig.of(&[1, 4, 16, 64], &[1, 16]);

@@ -12,7 +12,7 @@ use super::Arguments;
 use super::hosts::{Hosts, station};
 use crate::command::{self, Killed, Program, announced, pause, start};
 
-/// What is measured, as it was built.
+/// The programs that are measured, as they were built.
 #[derive(Debug)]
 pub(super) struct Programs {
     command: Program,
@@ -40,17 +40,17 @@ pub struct Rig {
     holder: Killed,
 }
 
-/// How much is sent.
+/// The amount that is sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Amount {
     Packets(u64),
     Time(Duration),
 }
 
-/// What the generator is asked for.
+/// The traffic that the generator is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
-    /// Packets a second.
+    /// The rate in packets a second.
     pub(super) rate: f64,
     /// Packets back to back.
     pub(super) burst: u32,
@@ -59,7 +59,7 @@ pub(super) struct Offer {
     pub(super) amount: Amount,
 }
 
-/// What it did.
+/// The traffic that the generator sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offered {
     pub(super) sent: u64,
@@ -69,7 +69,7 @@ pub(super) struct Offered {
 /// Counters of the router.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Counters {
-    /// Seconds.
+    /// The time in seconds.
     at: f64,
     came: u64,
     left: u64,
@@ -103,7 +103,7 @@ impl Rig {
         if self.arguments.asked.quick { quick } else { usual }
     }
 
-    /// How many rounds, where so many are usual.
+    /// The number of rounds, where so many are usual.
     pub(super) fn rounds(&self, usual: u32) -> usize {
         self.of(self.arguments.rounds.unwrap_or(usual), 1) as usize
     }
@@ -172,7 +172,7 @@ impl Rig {
         format!("{} r0 out", self.programs.bridge.display())
     }
 
-    /// Whether there is such a program.
+    /// Says whether there is such a program.
     pub(super) fn has(&self, program: &str) -> bool {
         command::works(Command::new(program).arg("--version"))
     }
@@ -219,8 +219,8 @@ impl Rig {
     }
 }
 
-/// What the receiver's processor has done so far, and of that the receiver and the kernel's thread for packets that are too
-/// many for an interrupt, in ticks.
+/// The ticks of the receiver's CPU so far, and the parts of them that the receiver had and the kernel's thread for
+/// packets that are too many for an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Shares {
     all: Ticks,
@@ -291,12 +291,12 @@ fn finish(generator: Killed) -> Result<Offered> {
 
 /// The router's way for packets that are nobody's.
 pub(super) const DESTINATION: &str = "198.18.2.2";
-/// Discard.
+/// The discard port.
 pub(super) const DESTINATION_PORT: u16 = 9;
 const SENDER: &str = "198.18.1.2";
 /// Room for what the command's datagrams carry.
 const LEAST_PAYLOAD: u32 = 32;
-/// Of the kernel's account in a second: the same on all machines that Linux runs on today.
+/// The ticks of the kernel's account in a second: the same on all machines that Linux runs on today.
 const TICKS: f64 = 100.0;
 
 #[cfg(test)]

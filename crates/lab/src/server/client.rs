@@ -16,20 +16,20 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
 use softtimers::{Clock, Histogram, Monotonic, Timestamp};
 
-/// What is asked of servers.
+/// The load that clients put on servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Load {
-    /// Where, and how many clients there.
+    /// The servers, and the number of clients of each.
     pub clients: Vec<(SocketAddr, usize)>,
     /// All requests of a client over one connection, or a connection for each.
     pub keep_alive: bool,
     /// From one request to the next, over connections that are kept; else a client asks when it is answered.
     pub interval: Option<Duration>,
-    /// How long.
+    /// The time that it lasts.
     pub time: Duration,
 }
 
-/// What came of it.
+/// The answers that clients got.
 #[derive(Clone, Debug, Default)]
 pub struct Answered {
     /// Whole answers of status 200, by the addresses of [`Load::clients`].
@@ -38,12 +38,12 @@ pub struct Answered {
     pub errors: u64,
     /// From the time of a request, or the beginning of its connection, to the end of its answer; nanoseconds.
     pub latency: Histogram,
-    /// How long it really was.
+    /// The time that it really lasted.
     pub time: Duration,
 }
 
 impl Answered {
-    /// Answers a second.
+    /// Returns the answers of each second.
     pub fn rate(&self) -> f64 {
         self.answers.iter().sum::<u64>() as f64 / self.time.as_secs_f64().max(f64::MIN_POSITIVE)
     }
@@ -104,7 +104,7 @@ impl Load {
     }
 }
 
-/// What becomes of a client.
+/// The outcome of a client's step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Goes,
@@ -189,7 +189,7 @@ impl Client {
         }
     }
 
-    /// Whether the answer is whole with these bytes; `None` if it is none, or not the one that was asked for.
+    /// Says whether the answer is whole with these bytes; `None` if it is none, or not the one that was asked for.
     fn took(&mut self, bytes: &[u8]) -> Option<bool> {
         let left = match self.left {
             Some(left) => left.checked_sub(bytes.len())?,

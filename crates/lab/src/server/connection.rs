@@ -12,7 +12,7 @@ use std::io::{ErrorKind, Read, Write};
 
 use super::request::{Answer, LONGEST_HEAD, Request, Site};
 
-/// What a step has come to.
+/// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// A request was answered. If `more`, the next one may be there already: no readiness will tell.
@@ -24,7 +24,7 @@ pub enum Step {
     Waits,
     /// It is to be closed; `answered`: with an answer, else by the client or an error.
     Over {
-        /// Whether this step sent the end of an answer.
+        /// This step sent the end of an answer.
         answered: bool,
     },
 }
@@ -33,7 +33,7 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Connection<S> {
     stream: S,
-    /// What was read beyond the last request; never longer than a head may be.
+    /// The bytes read beyond the last request; never longer than a head may be.
     rest: Vec<u8>,
     /// An answer of which so many bytes are sent.
     unsent: Option<(Answer, usize)>,
@@ -41,16 +41,16 @@ pub struct Connection<S> {
     unread: bool,
 }
 
-/// Where requests are read to, by all connections of a thread in turn.
+/// The buffer that requests are read to, by all connections of a thread in turn.
 pub type Scratch = Box<[u8; LONGEST_HEAD]>;
 
-/// An empty one.
+/// Returns an empty buffer.
 pub fn scratch() -> Scratch {
     Box::new([0; LONGEST_HEAD])
 }
 
 impl<S: Read + Write> Connection<S> {
-    /// Of a stream that is non-blocking, or whose reader has nothing else to do.
+    /// Serves a stream that is non-blocking, or whose reader has nothing else to do.
     pub fn new(stream: S) -> Self {
         Connection { stream, rest: Vec::new(), unsent: None, unread: false }
     }
@@ -94,7 +94,7 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// The stream.
+    /// Returns the stream.
     pub fn stream(&self) -> &S {
         &self.stream
     }

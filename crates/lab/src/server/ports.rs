@@ -14,7 +14,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Of so many ports, at least one.
+    /// Divides so many ports, at least one.
     pub fn new(ports: usize) -> Self {
         Turns { queues: vec![VecDeque::new(); ports.max(1)], next: 0, waiting: 0 }
     }

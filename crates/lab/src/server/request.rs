@@ -12,24 +12,24 @@ use std::time::Duration;
 use httparse::EMPTY_HEADER;
 use softtimers::{Clock, Monotonic};
 
-/// What the bytes so far are.
+/// The bytes so far, as a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
     /// The beginning of one.
     Partial,
     /// One, whose head is so long; or no request at all, after which the connection is of no use.
     Whole {
-        /// Bytes of it.
+        /// The bytes of its head.
         length: usize,
-        /// What it gets.
+        /// The answer that it gets.
         answer: Answer,
     },
 }
 
-/// Which answer.
+/// The answer to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// The file.
+    /// The file, which is kept in memory.
     Kept,
     /// The file, and the connection ends with it.
     Closed,
@@ -90,13 +90,13 @@ impl Site {
         Site { work, ..self }
     }
 
-    /// Does that work.
+    /// Does the work of an answer.
     pub fn work(&self) {
         let end = Monotonic.now() + self.work;
         while !self.work.is_zero() && Monotonic.now() < end {}
     }
 
-    /// An answer's bytes.
+    /// Returns the bytes of an answer.
     pub fn bytes(&self, answer: Answer) -> &[u8] {
         &self.answers[answer as usize]
     }
@@ -104,7 +104,7 @@ impl Site {
 
 /// The name of the only file.
 pub const NAME: &str = "/file";
-/// What servers commonly take.
+/// The longest head that is taken, as servers commonly have it.
 pub const LONGEST_HEAD: usize = 8 << 10;
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use super::transfer::Failure;
 /// A datagram as it crosses the path.
 pub(super) type Packet = (Vec<u8>, Option<EcnCodepoint>);
 
-/// One end.
+/// One end of the connection.
 pub(super) struct Peer {
     pub(super) endpoint: Endpoint,
     pub(super) connections: HashMap<ConnectionHandle, Connection>,

@@ -29,12 +29,12 @@ pub struct Path {
     pub mbit: u64,
 }
 
-/// How the server sends.
+/// The way in which the server sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// Slow start from two packets.
     TwoPackets,
-    /// quinn's default.
+    /// Sends as quinn does by default.
     Default,
     /// At the known capacity, through the gate.
     Known {
@@ -46,7 +46,7 @@ pub enum Way {
 /// Bytes of an answer that a packet carries: the paper's 141 KB for a hundred packets.
 pub const PACKET: u64 = 1_410;
 
-/// How long a client waits for an answer of so many packets: from its request on a connection that has been
+/// Measures how long a client waits for an answer of so many packets: from its request on a connection that has been
 /// there for a while; or, with `set_up`, from its decision to connect.
 ///
 /// # Errors
@@ -156,7 +156,7 @@ impl Network {
         self.epoch + self.now.saturating_duration_since(Timestamp::ZERO)
     }
 
-    /// What has come by now, and what it means.
+    /// Takes in what has come by now.
     fn arrive(&mut self) -> Result<(), Failure> {
         let instant = self.instant();
         let Network { wan, client, server, now, connected, .. } = self;

@@ -35,7 +35,7 @@ struct Jump {
 }
 
 impl Code {
-    /// Adds an instruction.
+    /// Appends an instruction to the program.
     pub fn op(&mut self, operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> &mut Self {
         self.instructions.push(op(operation, to, from, offset, constant));
         self
@@ -58,7 +58,7 @@ impl Code {
         self
     }
 
-    /// The program.
+    /// Returns the finished program.
     ///
     /// # Panics
     /// If a jump leads nowhere.

@@ -13,7 +13,7 @@ use softtimers_core::{Clock, Timestamp};
 pub struct Sandwich<T> {
     /// Our clock just before.
     pub before: Timestamp,
-    /// The foreign clock.
+    /// The foreign clock's reading, taken between the two of this one.
     pub foreign: T,
     /// Our clock just after; not less than `before`.
     pub after: Timestamp,
@@ -50,7 +50,7 @@ impl<T> Sandwich<T> {
         Timestamp::from_nanos(self.before.as_nanos() + self.width() / 2)
     }
 
-    /// How wrong [`middle`](Self::middle) can be, in nanoseconds.
+    /// Returns the most by which [`middle`](Self::middle) can be wrong, in nanoseconds.
     pub fn error(&self) -> u64 {
         self.width().div_ceil(2)
     }

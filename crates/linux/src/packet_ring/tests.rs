@@ -26,7 +26,7 @@ struct Kernel {
 // SAFETY: the memory outlives the threads of each test, and the protocol keeps the sides apart.
 unsafe impl Send for Kernel {}
 
-/// Where frames begin, as with the kernel's reserve.
+/// The offset of frames, as with the kernel's reserve.
 const MAC: usize = FRAME - 14;
 
 fn ring(slot: usize, slots: usize) -> (RxRing<Words>, Kernel) {

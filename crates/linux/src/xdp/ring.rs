@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 
 use crate::mapping::Mapping;
 
-/// Where things are in a ring's memory, in bytes.
+/// The offsets of a ring's parts in its memory, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) producer: usize,
@@ -21,9 +21,9 @@ pub(crate) struct Layout {
     pub(crate) entries: usize,
 }
 
-/// What a ring holds: whole words.
+/// An entry of a ring: whole words.
 pub trait Entry: Copy {
-    /// How many bytes it takes.
+    /// The size of an entry in bytes.
     const SIZE: usize;
     /// Reads the entry at this offset of a ring's memory.
     fn read(memory: &Mapping, at: usize) -> Self;
@@ -34,9 +34,9 @@ pub trait Entry: Copy {
 /// A frame in the shared memory: `struct xdp_desc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptor {
-    /// Where the frame begins, counted from the begin of the memory.
+    /// The frame's offset from the beginning of the memory, in bytes.
     pub address: u64,
-    /// How long it is.
+    /// The frame's length in bytes.
     pub length: u32,
 }
 
@@ -69,7 +69,7 @@ struct Ring<E> {
 }
 
 impl<E: Entry> Producer<E> {
-    /// Of a ring of `size` entries, a power of two.
+    /// Takes over a ring of `size` entries, a power of two.
     pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
         let ring = Ring::new(memory, layout, size);
         let produced = ring.memory.load(layout.producer);
@@ -95,20 +95,20 @@ impl<E: Entry> Producer<E> {
         self.ring.memory.store(self.ring.layout.producer, self.produced);
     }
 
-    /// How many entries the other side has not consumed yet; at most the ring's size.
+    /// Returns the number of entries that the other side has not consumed yet; at most the ring's size.
     pub fn waiting(&mut self) -> u32 {
         self.consumed = self.ring.memory.load(self.ring.layout.consumer);
         between(self.consumed, self.produced).min(self.ring.size)
     }
 
-    /// Whether the other side wants to be woken to go on.
+    /// Returns whether the other side wants to be woken to go on.
     pub fn wants_wake_up(&self) -> bool {
         self.ring.memory.load(self.ring.layout.flags) & NEED_WAKEUP != 0
     }
 }
 
 impl<E: Entry> Consumer<E> {
-    /// Of a ring of `size` entries, a power of two.
+    /// Takes over a ring of `size` entries, a power of two.
     pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
         let ring = Ring::new(memory, layout, size);
         let produced = ring.memory.load(layout.producer);
@@ -126,7 +126,7 @@ impl<E: Entry> Consumer<E> {
         Some(entry)
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no entry.
     pub fn is_empty(&mut self) -> bool {
         self.produced == self.consumed && !self.look()
     }
@@ -154,17 +154,18 @@ impl<E: Entry> Ring<E> {
     }
 }
 
-/// How many entries have been produced and not consumed; more than the ring holds if a side says what cannot be.
+/// The number of entries that have been produced and not consumed; more than the ring holds if a side says what cannot
+/// be.
 const fn between(consumed: u32, produced: u32) -> u32 {
     produced.wrapping_sub(consumed)
 }
 
-/// Whether a producer may add an entry.
+/// Says whether a producer may add an entry.
 const fn has_room(consumed: u32, produced: u32, size: u32) -> bool {
     between(consumed, produced) < size
 }
 
-/// How far a consumer may read that has `seen` so far, and of a producer that has `said` so far.
+/// Returns the counter up to which a consumer may read that has `seen` so far, when the producer has `said` so far.
 const fn believed(consumed: u32, seen: u32, said: u32, size: u32) -> u32 {
     if between(consumed, said) <= size { said } else { seen }
 }
@@ -174,7 +175,7 @@ const fn index(counter: u32, size: u32) -> u32 {
     counter & (size - 1)
 }
 
-/// What holds of any counters, whatever the other side says: tests try it, and Kani proves it.
+/// The laws that hold of any counters, whatever the other side says: tests try them, and Kani proves them.
 #[cfg(any(test, kani))]
 mod laws {
     use super::*;
@@ -251,7 +252,6 @@ impl Entry for Descriptor {
         Descriptor { address: memory.word(at), length: u32::from_ne_bytes([a, b, c, d]) }
     }
 
-    /// Without options.
     fn write(self, memory: &Mapping, at: usize) {
         let [a, b, c, d] = self.length.to_ne_bytes();
         memory.set_word(at, self.address);
@@ -372,7 +372,7 @@ mod tests {
             }
         }
 
-        /// What Kani proves of all counters, of many: at random, and near each other.
+        /// The laws that Kani proves of all counters, tried with many: at random, and near each other.
         #[test]
         fn the_laws_of_counters_hold(
             bits in 0..u32::BITS,

@@ -51,9 +51,9 @@ pub struct Borrower {
 pub struct Claim {
     chunk: u32,
     brand: u32,
-    /// Where the frame begins in its chunk.
+    /// The frame's offset in its chunk, in bytes.
     pub offset: u32,
-    /// How long it is.
+    /// The frame's length in bytes.
     pub length: u32,
 }
 
@@ -78,12 +78,11 @@ impl Umem {
         })
     }
 
-    /// Where it begins, for the kernel.
+    /// The address, for the kernel.
     pub(super) fn address(&self) -> u64 {
         self.memory.address()
     }
 
-    /// How long it is.
     pub(super) fn len(&self) -> usize {
         self.memory.len()
     }
@@ -100,7 +99,7 @@ impl Umem {
         chunks.extend(free.drain(rest..));
     }
 
-    /// Gives chunks back.
+    /// Gives chunks back to the pool.
     pub fn give(&self, chunks: impl IntoIterator<Item = Chunk>) {
         self.free().extend(chunks);
     }
@@ -197,7 +196,7 @@ impl Umem {
         Ok((Chunk { index: claim.chunk, brand: self.brand }, claim.offset, claim.length))
     }
 
-    /// Where such bytes are in the memory, if they are inside of the chunk.
+    /// The offset of such bytes in the memory, if they are inside of the chunk.
     fn place(&self, chunk: &Chunk, offset: usize, length: usize) -> Option<usize> {
         assert_eq!(chunk.brand, self.brand, "a chunk of another memory");
         let inside = offset.checked_add(length).is_some_and(|end| end <= self.chunk_size);

@@ -14,7 +14,7 @@ pub(crate) trait Engine: Sync {
     /// As it is typed.
     fn name(&self) -> &'static str;
 
-    /// What it does, in a line.
+    /// A line about the engine.
     fn about(&self) -> &'static str;
 
     /// Goes on until the session is over.
@@ -31,37 +31,37 @@ pub(crate) trait Engine: Sync {
         Ok(())
     }
 
-    /// What it makes of a pace.
+    /// The pace that it keeps when it is given this one.
     fn pace(&self, pace: PaceConfig) -> PaceConfig {
         pace
     }
 
-    /// What it wants of the flow.
+    /// The handling that it wants of the flow.
     fn handling(&self) -> Handling {
         Handling::default()
     }
 
-    /// Whether it sends at all.
+    /// Says whether it sends at all.
     fn sends(&self) -> bool {
         true
     }
 
-    /// Whether it can drive several flows, or a flow of which several datagrams leave at once.
+    /// Says whether it can drive several flows, or a flow of which several datagrams leave at once.
     fn drives_several(&self) -> bool {
         true
     }
 
-    /// Whether it needs equal gaps.
+    /// Says whether it needs equal gaps.
     fn needs_even_gaps(&self) -> bool {
         false
     }
 
-    /// Whether it can read another clock than the kernel's.
+    /// Says whether it can read another clock than the kernel's.
     fn reads_any_clock(&self) -> bool {
         true
     }
 
-    /// Whether it has trigger states, and with them slack, an idle policy, and sources to do without.
+    /// Says whether it has trigger states, and with them slack, an idle policy, and sources to do without.
     fn has_trigger_states(&self) -> bool {
         false
     }
@@ -70,9 +70,7 @@ pub(crate) trait Engine: Sync {
 /// The clock that a loop reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReadBy<'a> {
-    /// The kernel's.
     Monotonic,
-    /// The cycle counter.
     Tsc(&'a Tsc),
 }
 

@@ -9,7 +9,7 @@ use super::engine::{Engine, ReadBy};
 use super::plain_loop::{self, Wait};
 use crate::session::Session;
 
-/// The five lines.
+/// The loop of five lines that programs have without a timer library.
 pub(super) struct Loop;
 
 impl Engine for Loop {

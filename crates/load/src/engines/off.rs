@@ -6,7 +6,7 @@ use super::engine::{Engine, ReadBy};
 use super::work_loop::{self, Descriptors};
 use crate::session::Session;
 
-/// No timer.
+/// Sends nothing.
 pub(super) struct Off;
 
 impl Engine for Off {

@@ -29,11 +29,11 @@ const INTERRUPT: u64 = 1;
 /// The descriptor of an engine that has one.
 pub(super) const TIMER: u64 = 2;
 
-/// How an engine waits for the next due time.
+/// An engine's way to wait for the next due time.
 pub(super) trait Wait {
-    /// Whether it reads the clock after each handler, and not only when a wait returns.
+    /// It reads the clock after each handler, and not only when a wait returns.
     const CHECKS_AFTER_HANDLERS: bool = false;
-    /// Whether a descriptor tells of the due time, and nothing else does.
+    /// A descriptor tells of the due time, and nothing else does.
     const HAS_DESCRIPTOR: bool = false;
 
     /// The longest that the wait may last that begins now, `left` before `wake`; `None` where a descriptor ends it.
@@ -72,7 +72,7 @@ struct PlainLoop<'a, W> {
     checks: ClockChecks,
 }
 
-/// What a wait found.
+/// The finds of a wait.
 #[derive(Clone, Copy)]
 struct Found {
     /// The time has come, as far as the wait can tell; `None` if it was ended by something else and

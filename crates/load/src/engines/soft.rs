@@ -38,7 +38,7 @@ impl Engine for Soft {
     }
 }
 
-/// What is scheduled.
+/// A timer's event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     /// A datagram is due.

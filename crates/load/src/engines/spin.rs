@@ -12,7 +12,7 @@ use super::engine::{Engine, ReadBy};
 use super::plain_loop::{self, Wait};
 use crate::session::Session;
 
-/// A busy loop.
+/// A busy loop that reads the clock until a datagram is due.
 pub(super) struct Spin;
 
 impl Engine for Spin {

@@ -84,7 +84,7 @@ impl Drop for ThreadLives<'_> {
     }
 }
 
-/// What the thread does; returns what it used.
+/// Runs the thread; returns its usage.
 fn pace(flow: &mut Flow, end: Timestamp, stop: &AtomicBool) -> io::Result<Usage> {
     let _slack = TimerSlack::hold(Duration::from_nanos(1))?;
     let before = Usage::now();

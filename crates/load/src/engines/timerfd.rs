@@ -14,7 +14,7 @@ use super::engine::{Engine, ReadBy};
 use super::plain_loop::{self, TIMER, Wait};
 use crate::session::Session;
 
-/// A timer descriptor.
+/// A loop that waits for a timer descriptor.
 pub(super) struct Timerfd;
 
 impl Engine for Timerfd {

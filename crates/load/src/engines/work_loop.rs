@@ -24,7 +24,7 @@ use crate::work::{VISIT, Workload};
 const ECHO: u64 = 0;
 const OTHER: u64 = 1;
 
-/// Whether a loop that computes asks its descriptors after each piece.
+/// A loop that computes may ask its descriptors after each piece, or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Descriptors {
     /// No: it makes no system call.

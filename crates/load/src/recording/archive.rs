@@ -17,7 +17,7 @@ use super::collector::{Collector, Packet, RecordingError};
 use super::fit::Fit;
 use super::lines;
 
-/// Whether this line is one of the archive's and none of a table with commas.
+/// Says whether this line is one of the archive's and none of a table with commas.
 pub(super) fn is_line(text: &str) -> bool {
     !text.contains(',') && text.split_whitespace().nth(1).is_some()
 }

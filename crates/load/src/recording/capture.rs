@@ -49,7 +49,7 @@ pub(super) fn pcapng(input: impl Read, into: &mut Collector) -> Result<u64, Reco
     walk(reader, State { sections: true, ..State::default() }, &trouble, into)
 }
 
-/// What to do about what a look at the buffer has found.
+/// The next step, after a check of the buffer.
 enum Step {
     Take(usize, Option<Packet>),
     Refill,
@@ -111,23 +111,23 @@ fn refill(reader: &mut impl PcapReaderIterator, at: u64, trouble: &Trouble) -> R
         .map_err(|_| RecordingError::at(at, trouble.said().unwrap_or_else(|| "cannot be read".into())))
 }
 
-/// What earlier records say of later ones.
+/// The parts of earlier records that later ones depend on.
 #[derive(Debug, Default)]
 struct State {
-    /// Whether it is pcapng.
+    /// It is pcapng.
     sections: bool,
     big_endian: bool,
     /// Those of the section; of pcap the one there is.
     interfaces: Vec<Interface>,
 }
 
-/// How to read the packets of an interface.
+/// The properties of an interface that its packets are read by.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: u16,
     /// Units of time in a second; at least one.
     resolution: u64,
-    /// In seconds.
+    /// The offset of its times in seconds.
     offset: i64,
 }
 
@@ -256,7 +256,7 @@ fn units_per_second(option: &[u8]) -> Result<u64, String> {
 #[derive(Clone, Copy, Debug)]
 struct Record {
     what: &'static str,
-    /// What a block says of itself.
+    /// The length that a block gives for itself.
     length: Option<u32>,
     big_endian: bool,
 }

@@ -7,7 +7,7 @@ use softtimers_core::{Timestamp, TraceBuilder};
 
 use super::fit::{Changed, Fit};
 
-/// What the readers of all formats hand their packets to.
+/// The readers of all formats hand their packets to this.
 #[derive(Debug)]
 pub(super) struct Collector {
     pub(super) fit: Fit,
@@ -21,7 +21,7 @@ pub(super) struct Packet {
     pub(super) time: Timestamp,
     /// As long as it was, not as much of it as was kept.
     pub(super) length: u64,
-    /// What its length includes before the IP packet; `None` if it is a datagram's payload.
+    /// The headers that a length includes before the IP packet; `None` if it is a datagram's payload.
     pub(super) link: Option<u16>,
 }
 
@@ -35,7 +35,7 @@ impl Collector {
     }
 }
 
-/// What is wrong with a recording, and where.
+/// A fault in a recording, and its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordingError {
     byte: u64,
@@ -58,7 +58,7 @@ impl RecordingError {
         if fit.quotes { self } else { RecordingError { problem: problem.to_owned(), ..self } }
     }
 
-    /// Where the record begins that is wrong: bytes from the beginning of the file.
+    /// Returns the offset of the record that is wrong, in bytes from the beginning of the file.
     pub fn byte(&self) -> u64 {
         self.byte
     }
@@ -86,5 +86,5 @@ pub(super) fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<
     }
 }
 
-/// What is looked at before a reader is chosen; its first buffer has room for it.
+/// Bytes that are read before a reader is chosen; its first buffer has room for them.
 pub(super) const HEAD: usize = 64 << 10;

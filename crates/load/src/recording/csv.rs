@@ -29,7 +29,7 @@ pub(super) fn read(input: impl Read, into: &mut Collector) -> Result<u64, Record
     })
 }
 
-/// Whether this is the head of the table, which must name what we take its columns for.
+/// Says whether this is the head of the table, whose names must agree with the columns that are read.
 fn is_head(text: &str, fit: &Fit) -> Result<bool, String> {
     if !text.starts_with(|first: char| first.is_alphabetic() || first == '"') {
         return Ok(false);

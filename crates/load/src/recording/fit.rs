@@ -27,7 +27,7 @@ pub struct Changed {
     pub out_of_order: u64,
 }
 
-/// How recorded lengths become those of datagrams.
+/// The rules by which recorded lengths become those of datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fit {
     /// Bytes of each recorded length that are headers; `None` for those of the capture's link, of IP and
@@ -35,11 +35,11 @@ pub struct Fit {
     pub headers: Option<u32>,
     /// Bytes of the IP and UDP headers that a datagram gets.
     pub added: u32,
-    /// Whether what is too long for a datagram is cut, and not refused.
+    /// Cuts packets that are too long for a datagram, instead of refusing them.
     pub clamp: bool,
     /// Shorter ones are made as long.
     pub least: u16,
-    /// Whether messages quote from the file. Not in a process that may read more than whoever reads them.
+    /// Lets messages quote from the file. Not in a process that may read more than the readers of its messages.
     pub quotes: bool,
 }
 

@@ -30,13 +30,13 @@ pub(super) struct Agreements {
     consent: Consent,
     bound: Vec<Bound>,
     most: usize,
-    /// Whose traffic the run counts, if it is to count one host's.
+    /// The host whose traffic the run counts, if it is to count one host's.
     host: Option<IpAddr>,
     /// The sender of the last datagram: mostly that of the next one, too.
     latest: usize,
 }
 
-/// One sender.
+/// A sender with an agreement.
 #[derive(Debug)]
 struct Bound {
     peer: SocketAddr,
@@ -47,20 +47,20 @@ struct Bound {
     /// The same of traffic.
     traffic: Timestamp,
     renewed: Timestamp,
-    /// How many of its flows have ended.
+    /// The number of its flows that have ended.
     ended: u32,
 }
 
-/// What is known of a sender that is believed.
+/// A sender that is believed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Believed {
     /// The flow's place among those of its sender.
     pub(super) place: u32,
     /// The interval that it stated.
     pub(super) interval: Duration,
-    /// When it agreed.
+    /// The time of its agreement.
     pub(super) since: Timestamp,
-    /// What is to be answered.
+    /// The answer to send.
     pub(super) answer: Option<Datagram>,
 }
 
@@ -127,7 +127,7 @@ impl Agreements {
         Some(Believed { place, interval, since: bound.begun, answer })
     }
 
-    /// Whether there has been an agreement.
+    /// Says whether there has been an agreement.
     pub(super) fn any(&self) -> bool {
         !self.bound.is_empty()
     }
@@ -141,7 +141,7 @@ impl Agreements {
 }
 
 impl Bound {
-    /// Whether somebody else may take its place.
+    /// Says whether somebody else may take its place.
     fn is_free(&self, now: Timestamp) -> bool {
         let interval = Duration::from_nanos(self.hello.interval_ns.into());
         self.ended >= self.hello.flows
@@ -168,7 +168,7 @@ impl Consent {
         Datagram::Welcome { nonce: hello.nonce, token: self.token(peer, hello) }
     }
 
-    /// Whether the token of `hello` is the one that `peer` was given for what it says.
+    /// Says whether the token of `hello` is the one that `peer` was given for it.
     pub(crate) fn gave(&self, peer: SocketAddr, hello: &Hello) -> bool {
         hello.token == Some(self.token(peer, hello))
     }

@@ -118,7 +118,7 @@ impl Flow {
     }
 }
 
-/// How many more are lost; fewer, if one came after all.
+/// The change in the number lost; negative if a datagram came after all.
 fn more(before: u64, now: u64) -> i64 {
     let more = i128::from(now) - i128::from(before);
     more.clamp(i64::MIN.into(), i64::MAX.into()) as i64

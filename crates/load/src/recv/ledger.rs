@@ -46,14 +46,14 @@ pub(crate) struct Ledger {
     variation: Histogram,
     together: Together,
     agreements: Agreements,
-    /// Whether traffic without an agreement is believed.
+    /// Traffic without an agreement is believed.
     any: bool,
     /// When anything came first.
     begun: Option<Timestamp>,
     /// Another version of the format that somebody spoke.
     other_version: Option<u8>,
     strip: Option<Strip>,
-    /// How many of the flows have ended.
+    /// The number of flows that have ended.
     ended: usize,
 }
 
@@ -181,12 +181,12 @@ impl Ledger {
         self.received
     }
 
-    /// Whether there were flows, and all of them have ended.
+    /// Says whether there were flows, and all of them have ended.
     pub(crate) fn all_ended(&self) -> bool {
         !self.flows.is_empty() && self.ended == self.flows.len()
     }
 
-    /// What has been seen so far.
+    /// Returns the findings so far.
     pub(crate) fn report(&self) -> RecvReport {
         let stats = self.counter.total();
         let span = stats.span.map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first));
@@ -239,7 +239,7 @@ impl Ledger {
         flows.into_iter().take(WORST_SHOWN)
     }
 
-    /// What all flows have in common and where they differ, however many there are.
+    /// Reports on all flows together and the differences between them, however many there are.
     fn over_flows(&self) -> FlowsReport {
         let over = |value: &dyn Fn(&Flow) -> Option<u64>| {
             let mut values = Recorder::new();
@@ -372,15 +372,15 @@ struct Came {
     bytes: u64,
 }
 
-/// What a goodbye says, when, and when anything came first.
+/// A goodbye's content and time, and the time at which anything came first.
 struct Said {
     sent: u64,
     time: Timestamp,
     begun: Timestamp,
 }
 
-/// How many datagrams a flow with this interval can have sent at the most within `time`: four times what fits, for it may
-/// have caught up or followed a recording, and as many as a loop may send at once. Without an interval, as many as any
+/// The most datagrams that a flow with this interval can have sent within `time`: four times what fits, for it may have
+/// caught up or followed a recording, and as many as a loop may send at once. Without an interval, as many as any
 /// machine sends.
 fn most_sent(time: Duration, interval: Duration) -> u64 {
     let interval = if interval.is_zero() { ANY_INTERVAL } else { interval };

@@ -42,11 +42,11 @@ pub struct RecvReport {
     /// In this format or another version of it, and not of a sender that is believed; and what claims more than can have been
     /// sent, by its number or as a goodbye. In no other count.
     pub strangers: u64,
-    /// Of flows beyond the 16,384 that are told apart; in no other count.
+    /// Datagrams of flows beyond the 16,384 that are told apart; in no other count.
     pub unsorted: u64,
     /// Questions for consent that were answered.
     pub hellos: u64,
-    /// How gaps are distributed, point by point.
+    /// The distribution of gaps, point by point.
     pub gap_cdf: Vec<Quantile>,
     /// Consecutive gaps from the middle of the run, if they were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -55,7 +55,7 @@ pub struct RecvReport {
     pub over_flows: FlowsReport,
     /// The first 64 flows.
     pub per_flow: Vec<FlowReport>,
-    /// Of several flows the five that lost most, and of those that lost equally much the ones whose delay varied
+    /// The five of several flows that lost most, and among those that lost equally much the ones whose delay varied
     /// most.
     pub worst_flows: Vec<FlowReport>,
 }
@@ -67,7 +67,7 @@ pub struct FlowReport {
     pub peer: String,
     /// The flow's number there; of a sender that agreed, its place among that sender's flows.
     pub flow: u32,
-    /// Traffic that came.
+    /// Datagrams that came, duplicates included.
     pub received: u64,
     /// Not come in time.
     pub lost: u64,
@@ -77,7 +77,7 @@ pub struct FlowReport {
     pub duplicated: u64,
     /// The mean of its gaps; `null` without any.
     pub gap_mean_ns: Option<f64>,
-    /// Their standard deviation.
+    /// The standard deviation of the gaps.
     pub gap_stddev_ns: Option<f64>,
     /// Its one-way delays, less the least of them; without percentiles beyond the first 64 flows.
     pub one_way_variation_ns: Distribution,
@@ -88,9 +88,9 @@ pub struct FlowReport {
 /// Each flow is one value of these distributions, which tell the worst of them without naming any.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct FlowsReport {
-    /// How many there are.
+    /// The number of flows.
     pub count: u64,
-    /// How many have said goodbye.
+    /// The number of flows that have said goodbye.
     pub ended: u64,
     /// Datagrams that came of a flow.
     pub received: Distribution,
@@ -110,9 +110,9 @@ pub struct FlowsReport {
 /// The slowest and the fastest flow.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct RateReport {
-    /// Of the slowest; `null` if no flow has two datagrams.
+    /// The rate of the slowest flow; `null` if no flow has two datagrams.
     pub min: Option<f64>,
-    /// Of the fastest.
+    /// The rate of the fastest flow.
     pub max: Option<f64>,
 }
 
@@ -139,5 +139,5 @@ impl RecvReport {
 /// A report stays readable; the totals cover all.
 pub(super) const MOST_FLOWS_SHOWN: usize = 64;
 
-/// Of the others, those that one would ask for.
+/// The number of flows that are shown of many: those that one would ask for.
 pub(super) const WORST_SHOWN: usize = 5;

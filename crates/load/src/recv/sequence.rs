@@ -24,14 +24,14 @@ pub(crate) struct Sequence {
     begun: bool,
 }
 
-/// What one datagram is in its flow.
+/// The place of one datagram in its flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
     /// The next one, or one after it.
     InOrder,
     /// Overtaken by a later one.
     Reordered,
-    /// Come before.
+    /// It has come before.
     Duplicate,
     /// So late that it cannot be told whether it came before.
     TooLate,

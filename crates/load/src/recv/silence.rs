@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How long a flow with this interval may be silent without having ended.
+/// The longest time for which a flow with this interval may be silent without having ended.
 pub(super) fn silence(interval: Option<Duration>) -> Duration {
     interval.unwrap_or_default().saturating_mul(SILENT_INTERVALS).max(SILENCE)
 }

@@ -19,14 +19,13 @@ use super::sequence::Arrival;
 pub struct RecvStats {
     /// Datagrams by what became of them.
     pub counts: Counts,
-    /// Of flows beyond those that are told apart.
+    /// Datagrams of flows beyond those that are told apart.
     pub unsorted: u64,
     /// Questions for consent that were answered.
     pub hellos: u64,
     /// When the first and the last datagram of traffic came.
     pub span: Option<(Timestamp, Timestamp)>,
-    /// Gaps within flows.
-    pub gaps: Gaps,
+    pub(crate) gaps: Gaps,
     /// Delays less the least of their flow until then.
     pub variation: Recorder,
 }
@@ -34,9 +33,9 @@ pub struct RecvStats {
 /// Datagrams by what became of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Counts {
-    /// Traffic, duplicates included.
+    /// Datagrams that came, duplicates included.
     pub received: u64,
-    /// Its payload.
+    /// Bytes of their payload.
     pub received_bytes: u64,
     /// Below zero in an interval in which more came late than were missed.
     pub lost: i64,

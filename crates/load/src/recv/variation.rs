@@ -41,13 +41,13 @@ pub(crate) struct Variation {
     count: u64,
     least: i64,
     greatest: i64,
-    /// Of the distances from the first delay.
+    /// Moments of the distances from the first delay.
     moments: Moments,
     spread: Option<Box<Spread>>,
 }
 
 impl Default for Variation {
-    /// With percentiles.
+    /// Keeps percentiles, too.
     fn default() -> Self {
         Variation { spread: Some(Box::default()), ..Variation::without_percentiles() }
     }
@@ -108,7 +108,7 @@ impl Variation {
         self.variation().mean()
     }
 
-    /// What has been recorded so far; without percentiles where they are not kept.
+    /// Returns the findings so far; without percentiles where they are not kept.
     pub(crate) fn report(&self) -> Distribution {
         let exact = exact(self.count, self.greatest.abs_diff(self.least), &self.variation());
         if self.spread.is_some() { with_percentiles(&self.counted(), exact) } else { exact }

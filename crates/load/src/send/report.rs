@@ -28,7 +28,7 @@ pub struct SendReport {
     pub forfeited: u64,
     /// Departure time less place in the schedule, catching up and trying again included.
     pub late_ns: Distribution,
-    /// How that is distributed, point by point.
+    /// The distribution of lateness, point by point.
     pub late_cdf: Vec<Quantile>,
     /// Gaps between departures of a flow and what stuck together, by the sender's clock.
     #[serde(flatten)]
@@ -36,8 +36,8 @@ pub struct SendReport {
     /// The longest burst of all flows together: gaps between their departures, judged by half the interval
     /// that they have together. Of one flow the same as `longest_burst`.
     pub longest_train: Option<u64>,
-    /// Of each of several flows, what it sent as a share of what its rate asks for until the last departure
-    /// of all: 1 for every flow that keeps an even schedule.
+    /// The share that each of several flows sent of what its rate asks for until the last departure of all: 1 for every
+    /// flow that keeps an even schedule.
     pub flow_share: ShareReport,
     /// The mean number of datagrams that left when something was found due; `null` if none did.
     pub packets_per_turn: Option<f64>,
@@ -50,7 +50,7 @@ pub struct SendReport {
     /// CPU time of the loop's thread, and of the pacing thread if there is one, as a share of one
     /// processor.
     pub cpu_share: f64,
-    /// What of that went into polling with nothing to do.
+    /// The part of that which went into polling with nothing to do.
     pub polled: PolledReport,
     /// CPU time of the whole run for each datagram, other work included.
     pub cpu_ns_per_packet: Option<f64>,
@@ -75,7 +75,7 @@ pub struct SendReport {
     /// they might and owe their delay to an earlier pause or to a socket without room. `--timer signal`, `tick` and
     /// `kernel` tell only these: what held a signal or the kernel up shows in no account of the thread.
     pub late: BTreeMap<&'static str, LateReport>,
-    /// What the sockets refused for a while.
+    /// The sockets' temporary refusals.
     pub socket: SocketReport,
     /// Requests answered or pieces computed, per second; `null` without work.
     pub work_rate: Option<f64>,
@@ -100,8 +100,8 @@ pub struct PolledReport {
     /// Time polled away with nothing due, as a share of one processor; `null` for timers without an idle
     /// policy.
     pub share: Option<f64>,
-    /// What was allowed; `null` for those timers. A loop that has not polled may poll without a pause at first:
-    /// the share of a run can be greater by that of 10 ms.
+    /// The share that was allowed; `null` for those timers. A loop that has not polled may poll without a pause at
+    /// first: the share of a run can be greater by that of 10 ms.
     pub budget_share: Option<f64>,
     /// Sleeps that would have been shorter, or none, with a larger budget.
     pub forced_sleeps: u64,

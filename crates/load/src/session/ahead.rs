@@ -15,7 +15,7 @@ use softtimers::{Clock, Monotonic};
 use softtimers_core::Timestamp;
 use softtimers_core::pace::Ahead;
 
-/// What has been handed over ahead of its time.
+/// A datagram that was handed over ahead of its time.
 #[derive(Debug)]
 pub(super) struct HandOver {
     ahead: Ahead,

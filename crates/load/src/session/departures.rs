@@ -11,7 +11,7 @@ use crate::gaps::Train;
 
 use super::stats::{Calls, SendStats};
 
-/// Where departures are counted, on the thread whose accounts tell why one was late.
+/// Counts departures, on the thread whose accounts tell why one was late.
 #[derive(Debug)]
 pub(super) struct Departures {
     counter: Counter<SendStats>,
@@ -25,14 +25,13 @@ pub(super) struct Departures {
 /// Something due was found, and leaves.
 pub(super) struct Turn<'a> {
     stats: &'a mut SendStats,
-    /// Whose accounts tell of causes; `None` if nobody's do.
+    /// The accounts that tell of causes; `None` if nobody's do.
     causes: &'a mut LateLog,
     knows_pauses: bool,
     source: TriggerState,
 }
 
 impl Departures {
-    /// Nothing has left.
     pub(super) fn new(counter: Counter<SendStats>, now: Timestamp) -> Self {
         Departures { counter, causes: LateLog::new(LATE_FROM, now), foretold: false, forfeited: 0 }
     }
@@ -95,7 +94,7 @@ impl Departures {
         });
     }
 
-    /// What has been counted since the run began.
+    /// The counts since the run began.
     pub(super) fn total(&self) -> SendStats {
         self.counter.total()
     }

@@ -43,7 +43,7 @@ pub(crate) struct Flow {
     schedule: Schedule,
 }
 
-/// How datagrams leave.
+/// The schedule by which datagrams leave.
 #[derive(Debug)]
 enum Schedule {
     One(One),
@@ -53,10 +53,10 @@ enum Schedule {
     Ahead(Several, HandOver),
 }
 
-/// What an engine wants of a flow.
+/// The handling that an engine wants of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Handling {
-    /// Which of several flows is next is decided by softtimers' departure queue, not by a heap.
+    /// softtimers' departure queue decides which of several flows is next, instead of a heap.
     pub(crate) queued: bool,
     /// Datagrams are handed over ahead of their times.
     pub(crate) ahead: bool,
@@ -114,7 +114,7 @@ impl Flow {
         }
     }
 
-    /// How much later than [`due`](Flow::due) the next datagram may leave, if each may be late by `slack`.
+    /// The time after [`due`](Flow::due) by which the next datagram may leave, if each may be late by `slack`.
     pub(crate) fn slack(&self, slack: Duration) -> Duration {
         match &self.schedule {
             Schedule::One(_) => slack,
@@ -123,7 +123,7 @@ impl Flow {
         }
     }
 
-    /// Whether all that was asked for has left, or was given up.
+    /// Says whether all that was asked for has left, or was skipped.
     pub(crate) fn finished(&self) -> bool {
         let over = match &self.schedule {
             Schedule::One(one) => one.is_over(),
@@ -221,12 +221,12 @@ impl Flow {
         self.departures.tell(self.sender.take_calls(), forfeited);
     }
 
-    /// What has been counted so far.
+    /// Returns the counts so far.
     pub(crate) fn stats(&self) -> SendStats {
         self.departures.total()
     }
 
-    /// What each of several flows had of its rate.
+    /// Returns the share that each of several flows had of its rate.
     pub(crate) fn shares(&self) -> ShareReport {
         match &self.schedule {
             Schedule::Several(flows, _) | Schedule::Ahead(flows, _) if flows.count() > 1 => flows.shares(),
@@ -239,7 +239,7 @@ impl Flow {
         if let Schedule::One(one) = &self.schedule { one.overruns() } else { None }
     }
 
-    /// What did not work as asked, and what was done instead.
+    /// Says what did not work as asked, and what was done instead.
     pub(crate) fn fallback(&self) -> Option<String> {
         let why = self.sender.uncut()?;
         Some(format!(

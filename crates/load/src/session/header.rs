@@ -27,7 +27,7 @@ impl Header {
         Datagram::Data { flow: self.number(flow), sequence, scheduled, interval: self.interval, token }
     }
 
-    /// What a flow says at its end.
+    /// The goodbye of a flow.
     pub(super) fn bye(&self, flow: u32, sent: u64) -> Datagram {
         let token = self.agreement.map(|agreement| agreement.token());
         Datagram::Bye { flow: self.number(flow), sent, token }

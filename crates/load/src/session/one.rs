@@ -87,7 +87,7 @@ impl One {
         self.overruns
     }
 
-    /// Whether a recording is over.
+    /// Says whether a recording is over.
     pub(super) fn is_over(&self) -> bool {
         self.clock.is_over()
     }

@@ -19,7 +19,7 @@ pub(super) struct Due {
     pub(super) place: Timestamp,
     /// When it might have left at the earliest.
     pub(super) due: Timestamp,
-    /// How long it is, if a recording says so.
+    /// The length, if a recording says so.
     pub(super) length: Option<u16>,
     /// Places that the flow has given up so far.
     pub(super) forfeited: u64,
@@ -181,7 +181,8 @@ mod tests {
         }
     }
 
-    /// What a turn, or the end of the run, has no room for leaves in the next one, after the gap of what left.
+    /// A quantum that a turn, or the end of the run, cuts short leaves its rest in the next one, after the gap of what
+    /// left.
     #[test]
     fn a_quantum_that_is_cut_short_counts_as_what_left() {
         let at = Timestamp::from_micros;

@@ -11,7 +11,7 @@ use softtimers_net::udp::{
     PushError, Retries, Segmentation, SendBatch, Stopped, is_about_an_earlier_datagram,
 };
 
-use crate::wire::Datagram;
+use crate::wire::{Datagram, GOODBYES};
 
 use super::stats::Calls;
 
@@ -72,7 +72,7 @@ impl Sender {
         if self.keeps_times { batch.push_at(packet, None, time) } else { batch.push(packet, None) }
     }
 
-    /// Whether the kernel took the packet; `false` if it has no room for it now.
+    /// Returns whether the kernel took the packet; `false` if it has no room for it now.
     pub(super) fn transmit(&mut self, packet: &[u8], now: Timestamp) -> io::Result<bool> {
         let mut outcome = self.attempt(packet);
         for _ in 1..Retries::ATTEMPTS {
@@ -185,8 +185,7 @@ fn pause() {
     let _ = poll(&mut [], Some(&gap));
 }
 
-const GOODBYES: u32 = 3;
-/// What any receive buffer has room for.
+/// The number that any receive buffer has room for.
 const GOODBYES_AT_ONCE: u32 = 64;
 /// Apart, so that one full queue does not swallow them all.
 const GOODBYE_GAP: Duration = Duration::from_millis(1);

@@ -44,7 +44,7 @@ use super::sender::Sender;
 pub(super) struct Several {
     order: Order,
     lanes: Vec<Lane>,
-    /// What leaves next, or could not leave yet; `staged` says the same of it, and when it is to leave.
+    /// The datagram that leaves next, or could not leave yet; `staged` has the same with its time.
     batch: SendBatch,
     staged: VecDeque<(Due, Timestamp)>,
     packet: Vec<u8>,
@@ -61,7 +61,7 @@ pub(super) struct Several {
     latest: Timestamp,
 }
 
-/// One flow's account.
+/// The account of one flow.
 #[derive(Debug)]
 struct Lane {
     start: Timestamp,
@@ -72,12 +72,12 @@ struct Lane {
     train: Train,
 }
 
-/// How the datagrams that belong to each flow compare with those that it sent.
+/// The datagrams of each flow, as a share of those that its rate asks for.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct ShareReport {
-    /// Of the flow that had the least; `null` for one flow.
+    /// The share of the flow that had the least; `null` for one flow.
     pub min: Option<f64>,
-    /// Of the flow that had the most; `null` for one flow.
+    /// The share of the flow that had the most; `null` for one flow.
     pub max: Option<f64>,
 }
 
@@ -121,7 +121,6 @@ impl Several {
         })
     }
 
-    /// How many there are.
     pub(super) fn count(&self) -> u32 {
         self.lanes.len() as u32
     }
@@ -158,8 +157,8 @@ impl Several {
         Ok(again)
     }
 
-    /// How much later than `due`, when the next may leave, it may be if it is to be no later than that
-    /// after it is ready: what waits behind a full train has waited already.
+    /// The time after `due`, when the next may leave, by which it may be late if it is to be no later than that after
+    /// it is ready: what waits behind a full train has waited already.
     pub(super) fn slack_left(&self, due: Timestamp, slack: Duration) -> Duration {
         slack.saturating_sub(due.saturating_duration_since(self.ready))
     }
@@ -194,7 +193,7 @@ impl Several {
         Ok(())
     }
 
-    /// Whether a recording is over, and all of it has left.
+    /// Says whether a recording is over, and all of it has left.
     pub(super) fn is_over(&self) -> bool {
         self.staged.is_empty() && self.next_due() == Timestamp::MAX
     }
@@ -214,7 +213,7 @@ impl Several {
         self.order.forfeited()
     }
 
-    /// What each flow sent, of what it should have by the time that the last datagram of all left.
+    /// Returns the share that each flow sent of what it should have by the time that the last datagram of all left.
     pub(super) fn shares(&self) -> ShareReport {
         let per_second = self.pace.mean_rate().packets_per_second();
         let shares = self.lanes.iter().filter(|lane| lane.start <= self.latest).map(|lane| {

@@ -33,10 +33,10 @@ pub struct SendStats {
     /// Late departures by cause.
     pub causes: [LateCounts; LateCause::ALL.len()],
     /// Gaps between departures of a flow.
-    pub gaps: Gaps,
-    /// Of several flows, the gaps between departures of any of them.
-    pub together: Option<Gaps>,
-    /// How late the last datagram was.
+    pub(crate) gaps: Gaps,
+    /// The gaps between departures of any of several flows.
+    pub(crate) together: Option<Gaps>,
+    /// The lateness of the last datagram.
     pub skew: Option<Duration>,
 }
 
@@ -182,7 +182,7 @@ pub struct SendFigures {
 /// Late departures of one cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LateReport {
-    /// How many.
+    /// The number of late datagrams.
     pub count: u64,
     /// The longest pause, or for `catch_up` the greatest lateness.
     pub longest_ns: u64,

@@ -3,19 +3,19 @@
 
 use softtimers::{Histogram, PerSource, SoftTimers, TriggerState};
 
-/// What became of the trigger states in a run.
+/// The trigger states of a run.
 #[derive(Clone, Debug)]
 pub struct Triggers {
-    /// How many, by source; none of one that is disabled.
+    /// The number passed, by source; none of a source that is disabled.
     pub passed: PerSource<u64>,
     /// The times between them, in nanoseconds.
     pub intervals: Histogram,
-    /// What those would be without each source, by calculation; `None` if not asked for.
+    /// The intervals that would be left without each source, by calculation; `None` if not asked for.
     pub without: Option<PerSource<Box<Histogram>>>,
 }
 
 impl Triggers {
-    /// Of timers that keep intervals; `None` if they do not.
+    /// Takes them from timers that keep intervals; `None` if they do not.
     pub(crate) fn of<E>(timers: &SoftTimers<E>) -> Option<Self> {
         let intervals = timers.intervals()?;
         let without =

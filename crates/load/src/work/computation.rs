@@ -16,7 +16,7 @@ pub(crate) struct Computation {
     web: Option<Web>,
 }
 
-/// Where the pieces end.
+/// Pieces whose lengths are the intervals of a web server.
 #[derive(Debug)]
 struct Web {
     intervals: WebServer,
@@ -69,7 +69,7 @@ impl Computation {
         self.steps += u64::from(steps);
     }
 
-    /// How much has been computed, in pieces of the even kind.
+    /// The amount computed so far, in pieces of the even kind.
     pub(super) fn pieces(&self) -> u64 {
         self.steps / u64::from(PIECE)
     }

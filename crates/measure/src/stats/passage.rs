@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::Stats;
 use crate::distribution::{Distribution, Recorder};
 
-/// What is counted of packets, and how a line tells it.
+/// The counts of packets in an interval, and their form in a line.
 pub trait Counted: Copy + Default + PartialEq + for<'a> AddAssign<&'a Self> + Send + 'static {
     /// The keys of `interval` and of `total`.
     type Figures: Serialize;
@@ -17,12 +17,12 @@ pub trait Counted: Copy + Default + PartialEq + for<'a> AddAssign<&'a Self> + Se
     fn figures(self, interval: Interval) -> Self::Figures;
 }
 
-/// What is told of an interval besides the counts.
+/// The properties of an interval besides the counts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Interval {
-    /// How long it was.
+    /// The length of the interval.
     pub time: Duration,
-    /// How long packets were here, in nanoseconds.
+    /// The time that packets were here, in nanoseconds.
     pub stay_ns: Distribution,
     /// The share of a CPU that was used.
     pub cpu_share: Option<f64>,
@@ -31,11 +31,11 @@ pub struct Interval {
 /// An interval, or the whole run.
 #[derive(Clone, Debug, Default)]
 pub struct Passage<C> {
-    /// Packets.
+    /// The packets counted.
     pub counts: C,
     /// From arrival to departure.
     pub stay: Recorder,
-    /// CPU time.
+    /// The CPU time used.
     pub cpu: Duration,
 }
 

@@ -11,7 +11,7 @@ use softtimers_net::udp::{SendBatch, UdpSocket};
 /// Between two of the timer's.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
 
-/// The timer.
+/// A timer of the flood.
 pub(crate) struct Ticks(SoftTimers<()>);
 
 impl Ticks {

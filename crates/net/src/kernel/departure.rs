@@ -67,8 +67,8 @@ fn held_by_release_time() -> Result<Duration, String> {
     })
 }
 
-/// How long a packet was under way that `send` sends: the shortest of a few times, because a probe that
-/// loses its processor in between makes it long, too.
+/// The time that a packet which `send` sends is under way: the shortest of a few, because a probe that loses its CPU in
+/// between makes it longer.
 fn held(send: impl Fn(&Pair) -> Result<(), String>) -> Result<Duration, String> {
     let mut shortest = Duration::MAX;
     for _ in 0..TIMES {

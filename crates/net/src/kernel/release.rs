@@ -159,7 +159,7 @@ struct Departure {
 }
 
 impl Departure {
-    /// How long before its time it left.
+    /// The time by which it left early.
     fn early(&self) -> Duration {
         self.release.saturating_duration_since(self.left)
     }
@@ -171,7 +171,7 @@ struct Trial {
     departure: Departure,
 }
 
-/// Whether packets leave on time: none before it, and most of them no later than a wake-up takes.
+/// Judges whether packets leave on time: none before it, and most of them no later than a wake-up takes.
 fn judge(departures: &[Departure]) -> Outcome {
     if let Some(departure) = departures.iter().find(|departure| departure.early() > EARLY) {
         return Err(format!(

@@ -12,19 +12,19 @@ use super::Interface;
 pub enum ClaimError {
     /// It does not exist, is not Ethernet's, or is switched off.
     Interface {
-        /// Its name.
+        /// The interface's name.
         name: String,
-        /// What is wrong with it.
+        /// The contradiction.
         what: String,
     },
     /// This machine uses it itself; taking it must be asked for.
     InUse {
-        /// Its name.
+        /// The interface's name.
         name: String,
-        /// For what.
+        /// The program that holds it.
         what: String,
     },
-    /// What else the system says.
+    /// Another error of the system.
     System(io::Error),
 }
 
@@ -48,7 +48,7 @@ pub fn claim(name: &str, take: bool) -> Result<Interface, ClaimError> {
     }
 }
 
-/// What this machine itself does with an interface.
+/// Names the use that this machine itself makes of an interface, if it makes any.
 fn in_use(interface: &Interface) -> io::Result<Option<String>> {
     let link_local = |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
     if let Some(address) = interface.addresses()?.iter().find(|&address| !link_local(address)) {

@@ -24,7 +24,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Of instructions: operation, how many to skip if a jump's comparison holds and if not, constant.
+    /// Makes a filter of instructions: operation, how many to skip if a jump's comparison holds and if not, constant.
     ///
     /// # Errors
     /// `InvalidInput` for none, or more than the 4,096 that the kernel takes.
@@ -53,7 +53,7 @@ impl Filter {
         self
     }
 
-    /// How many instructions it has.
+    /// Returns the number of instructions.
     pub fn len(&self) -> usize {
         self.program.len()
     }

@@ -52,7 +52,7 @@ pub struct Generator {
     begin: Option<Timestamp>,
 }
 
-/// What a [`Generator`] has done.
+/// Counts of a [`Generator`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Generated {
     /// Frames that the cable took.
@@ -63,11 +63,11 @@ pub struct Generated {
     pub forfeited: u64,
     /// From the first burst to the last one.
     pub span: Duration,
-    /// Bursts that left.
+    /// Bursts that have left.
     pub bursts: u64,
-    /// How late they were in all, against their places.
+    /// The sum of all bursts' lateness, against their scheduled times.
     pub late: Duration,
-    /// How late the latest of them was.
+    /// The lateness of the latest burst.
     pub latest: Duration,
 }
 
@@ -138,7 +138,7 @@ impl Generator {
         }
     }
 
-    /// Whether all are sent.
+    /// Returns whether all frames are sent.
     pub fn is_done(&self) -> bool {
         let ended = self.words.get(Word::NEXT) >= self.words.get(Word::END);
         let between = self.words.get(Word::IN_BURST) >= u64::from(self.config.burst);
@@ -146,7 +146,7 @@ impl Generator {
         self.begin.is_some() && (all || ended && between)
     }
 
-    /// What it has done so far.
+    /// Returns the counts so far.
     ///
     /// # Errors
     /// If the system does not say how many the cable refused.
@@ -185,7 +185,7 @@ impl Generator {
         begin
     }
 
-    /// How long it will take.
+    /// The time that it will take.
     fn expected(&self) -> Duration {
         let by_count = self.config.count.map(|count| {
             let bursts = count.div_ceil(self.config.burst.into());
@@ -221,14 +221,14 @@ impl Generator {
     }
 }
 
-/// To begin running.
+/// The time allowed for the beginning.
 const HEAD_START: Duration = Duration::from_millis(1);
-/// What a run of the program waits at least if nothing is due.
+/// The least time that a run of the program waits if nothing is due.
 const SHORTEST_WAIT: Duration = Duration::from_micros(10);
-/// How much later than planned the last frame may leave within the first call: to be interrupted before it has, and to
-/// begin another call, would make a hole in the schedule.
+/// The time by which the last frame within the first call may leave later than planned: to be interrupted before it
+/// has, and to begin another call, would make a hole in the schedule.
 const SLACK: Duration = Duration::from_millis(20);
-/// What a call costs is little against it, on a machine that is not loaded.
+/// A generator may be this late. A call costs little against it, on a machine that is not loaded.
 const BEHIND: Duration = Duration::from_millis(5);
 
 #[cfg(test)]

@@ -63,12 +63,12 @@ impl Interface {
         self.link.mtu
     }
 
-    /// Whether it was switched on.
+    /// Returns whether the interface was switched on.
     pub fn is_up(&self) -> bool {
         self.link.is_up
     }
 
-    /// Whether something is at the other end of its cable, as far as its driver knows.
+    /// Returns whether something is at the other end of the cable, as far as the driver knows.
     pub fn has_carrier(&self) -> bool {
         self.link.has_carrier
     }
@@ -77,7 +77,7 @@ impl Interface {
     ///
     /// # Errors
     /// `ENODEV` if it was removed; what else the system says.
-    pub fn looked_up_again(&self) -> io::Result<Self> {
+    pub(super) fn looked_up_again(&self) -> io::Result<Self> {
         Ok(Interface { link: rtnetlink::link(self.index)?, ..self.clone() })
     }
 
@@ -85,13 +85,14 @@ impl Interface {
         Interface { link, ..self.clone() }
     }
 
-    /// Whether it is the loopback interface.
+    /// Returns whether it is the loopback interface.
     pub fn is_loopback(&self) -> bool {
         self.link.kind == libc::ARPHRD_LOOPBACK
     }
 
-    /// Whether it is an end of a virtual cable.
-    pub fn is_veth(&self) -> bool {
+    /// Says whether it is an end of a virtual cable.
+    #[cfg(feature = "xdp")]
+    pub(super) fn is_veth(&self) -> bool {
         self.link.is_veth
     }
 
@@ -100,8 +101,8 @@ impl Interface {
         self.link.address
     }
 
-    /// Whether it is part of a bridge, a bond or the like.
-    pub fn is_enslaved(&self) -> bool {
+    /// Says whether it is part of a bridge, a bond or the like.
+    pub(super) fn is_enslaved(&self) -> bool {
         self.link.master.is_some()
     }
 
@@ -110,7 +111,7 @@ impl Interface {
     ///
     /// # Errors
     /// What the system says.
-    pub fn upper_interfaces(&self) -> io::Result<Vec<String>> {
+    pub(super) fn upper_interfaces(&self) -> io::Result<Vec<String>> {
         Ok(rtnetlink::upon(self.index)?)
     }
 
@@ -123,11 +124,11 @@ impl Interface {
         Ok(rtnetlink::addresses(self.index)?)
     }
 
-    /// Whether this machine's default route, of either family, leaves there now.
+    /// Says whether this machine's default route, of either family, leaves there now.
     ///
     /// # Errors
     /// What the system says.
-    pub fn has_default_route(&self) -> io::Result<bool> {
+    pub(super) fn has_default_route(&self) -> io::Result<bool> {
         Ok(rtnetlink::has_default_route(self.index)?)
     }
 }

@@ -22,16 +22,16 @@ pub struct LoopProbe {
     /// But for the number.
     frame: [u8; LENGTH],
     secret: RandomState,
-    /// The latest first.
+    /// The rounds that are remembered, the latest first.
     rounds: [Option<Round>; REMEMBERED],
     next: u64,
 }
 
-/// What went out at once.
+/// The probes that went out at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Round {
     at: Timestamp,
-    /// By interface.
+    /// The numbers of the two probes, by interface.
     numbers: [u64; 2],
 }
 
@@ -45,7 +45,7 @@ pub enum Heard {
 }
 
 impl LoopProbe {
-    /// How long one may be under way.
+    /// The longest time that a probe may be under way.
     pub const VALID: Duration = Duration::from_secs(3);
 
     /// One that differs from those of other bridges, of this and of other machines.
@@ -61,7 +61,7 @@ impl LoopProbe {
         LoopProbe { frame, secret, rounds: [None; REMEMBERED], next: 0 }
     }
 
-    /// What is to be sent now, out of each interface.
+    /// Returns the probes to send now, one for each interface.
     pub fn send(&mut self, now: Timestamp) -> [[u8; LENGTH]; 2] {
         let numbers = [0u64, 1].map(|side| self.secret.hash_one((self.next, side)));
         self.next += 1;
@@ -74,13 +74,13 @@ impl LoopProbe {
         })
     }
 
-    /// Whether a frame may be a probe, of this or another bridge. Costs no more than a look at its head.
+    /// Returns whether a frame may be a probe, of this or another bridge. Costs no more than a check of its head.
     #[inline]
     pub fn may_be(frame: &[u8]) -> bool {
         frame.get(12..14) == Some(&ETHERTYPE) && frame.get(14..14 + WORDS.len()) == Some(WORDS)
     }
 
-    /// Whether a frame that came in at interface 0 or 1 is one of these.
+    /// Returns what it means that this frame came in at interface 0 or 1, if it is one of these probes.
     #[inline]
     pub fn hear(&self, frame: &[u8], side: usize, now: Timestamp) -> Option<Heard> {
         let number = frame.strip_prefix(&self.frame[..NUMBER])?.first_chunk()?;
@@ -105,7 +105,7 @@ const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 const WORDS: &[u8] = b"softtimers-wan loop?";
 /// The shortest that Ethernet carries.
 const LENGTH: usize = 60;
-/// Where the number stands, the last of the frame.
+/// The offset of the number, the last field of the frame.
 const NUMBER: usize = LENGTH - size_of::<u64>();
 /// As many as go out while one is valid.
 const REMEMBERED: usize = 3;

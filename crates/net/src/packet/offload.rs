@@ -10,17 +10,17 @@ use softtimers_linux::packet::OFFLOAD_HEADER;
 
 use super::wire::{self, Headers, TAG, Transport, Unsplit};
 
-/// What was left for the interface to do to a frame.
+/// The work that was left for the interface to do to a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Offload {
-    /// Where the sum begins that is missing, and how many bytes behind that its place is, which has the
-    /// pseudo-header's part.
+    /// The missing checksum: the offset at which the sum begins, and the number of bytes behind that of its field,
+    /// which has the pseudo-header's part.
     pub checksum: Option<[u16; 2]>,
-    /// How it is to be cut.
+    /// The way in which the frame is to be cut.
     pub segments: Option<Segments>,
 }
 
-/// How a frame is to be cut.
+/// The way in which a frame is to be cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Segments {
     /// Into segments of TCP with so many bytes of payload.
@@ -71,8 +71,8 @@ impl Offload {
         Ok(())
     }
 
-    /// What is missing in a frame of which nothing is known: the checksum, if in its place there is the
-    /// pseudo-header's part alone, as senders leave it that have their interface fill it in.
+    /// Finds what is missing in a frame that nothing is known about: the checksum, if its field has the pseudo-header's
+    /// part alone, as senders leave it that have their interface fill it in.
     ///
     /// One in 65,536 frames has that by chance. To fill it in then changes nothing but a wrong checksum.
     #[cfg(feature = "xdp")]

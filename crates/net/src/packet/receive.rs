@@ -74,7 +74,8 @@ impl FrameBatch {
         FrameBatch { buffers, realtime: None, drops: 0 }
     }
 
-    /// How many frames the socket had dropped for want of room, modulo 2³², as far as the newest frame knows.
+    /// Returns the number of frames that the socket had dropped for want of room, modulo 2³², as far as the newest
+    /// frame knows.
     pub fn drops(&self) -> u32 {
         self.drops
     }
@@ -137,7 +138,7 @@ impl<'a> IntoIterator for &'a FrameBatch {
 pub struct Frame<'a> {
     /// Its bytes as the kernel has them: from the destination's address on, and without the check sequence.
     pub bytes: &'a [u8],
-    /// What was left for the interface to do.
+    /// The work that was left for the interface to do.
     pub offload: Offload,
     /// The tag that was taken out of it: the ethertype, and the tag's value.
     pub tag: Option<[u16; 2]>,
@@ -185,7 +186,7 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// What Linux joins, with Ethernet's header, a tag and the word on offloads.
+/// The longest frame that Linux joins, with Ethernet's header, a tag and the word on offloads.
 const LONGEST: usize = 65_536 + 64;
 /// Some sixty joined frames, or 2,000 plain ones with what the kernel counts on top.
 const RECV_BUFFER: usize = 4 << 20;

@@ -30,7 +30,7 @@ pub struct InterfaceWatch {
     interfaces: Vec<Interface>,
 }
 
-/// What has changed. `place` is where the interface stands among those that are watched.
+/// A change of an interface. `place` is its index among those that are watched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InterfaceChange {
     /// The interface is so now.
@@ -61,8 +61,8 @@ impl InterfaceWatch {
         Ok(InterfaceWatch { notices: Notices::new()?, interfaces })
     }
 
-    /// Where all of them stand now, in order: for the beginning, and after the kernel had more to tell than there was
-    /// room for.
+    /// Returns the present state of all of them, in order: for the beginning, and after the kernel had more to tell
+    /// than there was room for.
     pub fn all(&mut self) -> Vec<InterfaceChange> {
         let mut changes = Vec::new();
         for (place, interface) in self.interfaces.iter_mut().enumerate() {
@@ -78,8 +78,8 @@ impl InterfaceWatch {
         changes
     }
 
-    /// What has changed since the last call, in order, and nothing if nothing has: it never waits. If the kernel had more to
-    /// tell than there was room for, [all](Self::all) that is.
+    /// Returns the changes since the last call, in order, and nothing if there are none: it never waits. If the kernel
+    /// had more to tell than there was room for, it returns [all](Self::all).
     ///
     /// # Cost
     /// A system call for each message of the kernel, at most 256; what is left is there the next time.

@@ -25,14 +25,14 @@ pub(super) fn tagged(frame: &[u8], tag: [u16; 2]) -> Option<Vec<u8>> {
     Some([addresses, &kind, &value, rest].concat())
 }
 
-/// What a frame is cut into segments of.
+/// The protocol of the segments that a frame is cut into.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transport {
     Tcp,
     Udp,
 }
 
-/// Where the headers of a frame are.
+/// The offsets of a frame's headers.
 struct Layout {
     network: usize,
     is_v4: bool,
@@ -88,10 +88,10 @@ impl Layout {
     }
 }
 
-/// What is to be told of a frame that another will cut.
+/// The description of a frame that another will cut.
 pub(super) struct Headers {
     pub(super) is_v4: bool,
-    /// All of them.
+    /// The length of all headers together.
     pub(super) length: u16,
     /// Segments of TCP that carry a congestion mark (CWR).
     pub(super) is_marked: bool,
@@ -164,8 +164,8 @@ pub(super) fn cut(frame: &[u8], kind: Transport, size: usize, each: &mut impl Fn
     Some(())
 }
 
-/// Where the sum begins that a frame is to have and has not, and its place behind that: there is only the
-/// pseudo-header's part. `None` of a frame that is more or less than one whole packet.
+/// Finds the checksum that a frame is to have and has not: the offset at which the sum begins, and that of its field
+/// behind it, which has the pseudo-header's part alone. `None` for a frame that is more or less than one whole packet.
 #[cfg(any(test, feature = "xdp"))]
 pub(super) fn unfinished(frame: &[u8]) -> Option<[u16; 2]> {
     let Network { at, is_v4, protocol, transport } = Network::of(frame)?;

@@ -13,7 +13,7 @@ use super::host::Host;
 pub(super) struct Cpu {
     limit: CpuLimit,
     pub(super) gate: GateId,
-    /// Of the count, where the turn under way began, and what all turns so far have used.
+    /// The counter's value when the turn under way began, and the sum that all turns so far have used.
     began: Duration,
     used: Duration,
     asked: Timestamp,
@@ -25,13 +25,11 @@ impl Cpu {
         Cpu { limit, gate, began: Duration::ZERO, used: Duration::ZERO, asked: Timestamp::ZERO }
     }
 
-    /// A turn begins.
     pub(super) fn begin<D: Device>(&mut self, host: &impl Host<D>) {
         self.began = host.cpu_time();
         self.limit.begin(self.began);
     }
 
-    /// It is over.
     pub(super) fn end<D: Device, P: Policy>(&mut self, rounds: &mut Rounds<P>, host: &impl Host<D>) {
         let (now, cpu) = (host.now(), host.cpu_time());
         self.used += cpu.saturating_sub(self.began);
@@ -64,7 +62,7 @@ impl Cpu {
         }
     }
 
-    /// What all turns have used.
+    /// The CPU time that all turns have used.
     pub(super) fn used(&self) -> Duration {
         self.used
     }

@@ -18,7 +18,7 @@ pub struct Packet<'a, A> {
     pub truncated: bool,
 }
 
-/// What a turn of receiving did.
+/// The result of a turn of receiving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Received {
     /// Packets that were received in this turn.
@@ -27,16 +27,16 @@ pub struct Received {
     pub more: bool,
 }
 
-/// What a turn of transmitting did.
+/// The result of a turn of transmitting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
     /// Packets that left in this turn.
     pub done: usize,
-    /// What is left to be done.
+    /// The packets left in the queue.
     pub left: Left,
 }
 
-/// What a turn of transmitting left.
+/// The state in which a turn of transmitting left the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Left {
     /// The queue is empty.
@@ -47,8 +47,8 @@ pub enum Left {
     Blocked,
 }
 
-/// Where packets were dropped, as running totals, from the cheapest place to the dearest: the further a packet
-/// has come, the more was done for it in vain.
+/// Dropped packets by stage, as running totals, from the cheapest stage to the most expensive: the further a packet has
+/// come, the more was done for it in vain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Drops {
     /// At the interface, before the kernel or the device's ring saw them.
@@ -82,10 +82,10 @@ impl Drops {
     }
 }
 
-/// Where packets go out. A bounded queue lies between: the output may be busy, and then the packet is dropped
-/// here and counted, rather than waited for (livelock §6.4 keeps this queue, and no other).
+/// An output for packets. A bounded queue lies between: the output may be busy, and then the packet is dropped here and
+/// counted, rather than waited for (livelock §6.4 keeps this queue, and no other).
 pub trait Transmit {
-    /// Where a packet can go.
+    /// The destination of a packet.
     type Address;
 
     /// Queues a copy of `bytes`, to `to` or where the device sends to; `false`: it was dropped for want of room.
@@ -104,9 +104,9 @@ pub trait Transmit {
 /// None of them may block. An error ends the poller's round and is handed to its caller; what concerns one packet
 /// only, such as an ICMP answer, is for the device to count.
 pub trait Device {
-    /// Where packets come from and go to.
+    /// The source or the destination of a packet.
     type Address: Copy;
-    /// Its output.
+    /// The device's output.
     type Transmitter: Transmit<Address = Self::Address>;
 
     /// Takes at most `quota` packets and gives each to `sink`, with this device's own output: each is processed as
@@ -126,7 +126,7 @@ pub trait Device {
     /// What makes the device unusable.
     fn poll_tx(&mut self, quota: usize) -> io::Result<Sent>;
 
-    /// Its output.
+    /// Returns the device's output.
     fn transmitter(&mut self) -> &mut Self::Transmitter;
 
     /// Called after the wake-up was enabled ("enable interrupts"): whether the ring is still empty. A packet that
@@ -143,8 +143,8 @@ pub trait Device {
         let _ = shut;
     }
 
-    /// How often [`watchdog`](Device::watchdog) wants to be called, for a device whose ring can stop, or end, without a
-    /// wake-up. `None`: its wake-ups always come.
+    /// The period in which [`watchdog`](Device::watchdog) wants to be called, for a device whose ring can stop, or end,
+    /// without a wake-up. `None`: its wake-ups always come.
     fn watchdog_period(&self) -> Option<Duration> {
         None
     }
@@ -158,7 +158,7 @@ pub trait Device {
         Ok(())
     }
 
-    /// What it has dropped so far.
+    /// Returns the device's drops so far.
     ///
     /// # Errors
     /// If the system does not say.

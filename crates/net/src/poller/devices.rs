@@ -16,11 +16,11 @@ pub(super) struct Place<D> {
     pub(super) id: SourceId,
     pub(super) device: D,
     pub(super) tally: Tally,
-    /// Whether its input was open when it was told last.
+    /// Its input was open when it was told last.
     pub(super) open: bool,
 }
 
-/// What handlers did with a device's packets, and to its output.
+/// The handlers' use of a device's packets and of its output.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     /// Something waits to be sent.

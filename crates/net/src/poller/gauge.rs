@@ -47,7 +47,7 @@ struct Shared {
 }
 
 impl Gauge {
-    /// Of an empty queue.
+    /// Creates the gauge of an empty queue.
     ///
     /// # Errors
     /// If the kernel refuses another descriptor.

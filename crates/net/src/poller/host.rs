@@ -21,7 +21,7 @@ use super::gauge::Gauge;
 
 /// The machine that a [`Poller`](super::Poller) runs on: Linux, or a [simulated](super::simulated) one.
 pub trait Host<D: Device> {
-    /// The time.
+    /// Returns the present time.
     fn now(&self) -> Timestamp;
 
     /// A count of processor time that grows while this thread works.
@@ -49,7 +49,7 @@ pub trait Host<D: Device> {
         Ok(())
     }
 
-    /// Disables it.
+    /// Disables a device's wake-up.
     ///
     /// # Errors
     /// What the system says.
@@ -67,13 +67,13 @@ pub trait Host<D: Device> {
         Ok(())
     }
 
-    /// It was detached.
+    /// A queue was detached.
     fn remove_queue(&mut self, gauge: &Gauge) {
         let _ = gauge;
     }
 
-    /// Whether nothing else wants a processor, so that a share left to others would be nobody's. `false` if that is not
-    /// known.
+    /// Returns whether nothing else wants a CPU, so that a share left to others would be nobody's. `false` if that is
+    /// not known.
     fn is_idle(&mut self) -> bool {
         false
     }
@@ -91,7 +91,7 @@ pub trait Host<D: Device> {
     ) -> io::Result<()>;
 }
 
-/// What a wait has found.
+/// The events that woke a wait.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Woken {
     /// Devices whose wake-up came.

@@ -83,9 +83,9 @@ pub struct PacketDevice {
     long: Vec<u8>,
     realtime: RealtimeOffset,
     interface: u32,
-    /// Whether frames that this machine sends are wanted.
+    /// Frames that this machine sends are wanted, too.
     outgoing: bool,
-    /// Whether frames came since the wake-up was enabled last.
+    /// Frames came since the wake-up was enabled last.
     busy: bool,
     condition: Condition,
     outages: u64,
@@ -96,7 +96,7 @@ pub struct PacketDevice {
     looked: u64,
     looked_before: u64,
     renewals: u64,
-    /// What the interface had dropped before, if that is for us to tell.
+    /// The interface's drops before, if that is for us to tell.
     dropped_before: Option<u64>,
 }
 
@@ -196,31 +196,32 @@ impl PacketDevice {
         Ok(devices)
     }
 
-    /// How many times the interface was found switched off.
+    /// Returns the number of times that the interface was found switched off.
     pub fn outages(&self) -> u64 {
         self.outages
     }
 
-    /// Whether the interface was removed: the device is of no more use.
+    /// Returns whether the interface was removed: the device is of no more use.
     pub fn is_gone(&self) -> bool {
         self.condition != Condition::There
     }
 
-    /// How many frames the ring has room for.
+    /// Returns the number of frames that the ring has room for.
     pub fn slots(&self) -> usize {
         self.ring.slots()
     }
 
-    /// How many times the ring was made anew. A frame that Linux cannot describe, cut up in a way of other protocols, stops
-    /// a ring of this kind: all that come after it are dropped, and counted ([`Drops::ring`]), and the slot that it was to
-    /// have is never given out again (seen with Linux 6.18; `tpacket_rcv` keeps the slot's owner bit). Virtual machines can send
-    /// such frames. Nothing wakes up for it; a [`Poller`](super::Poller) finds it within two seconds of the first frame that is
-    /// lost after it ([`Device::watchdog`]), [`Device::drops`] sooner, the second time at the latest.
+    /// Returns the number of times that the ring was made anew. A frame that Linux cannot describe, cut up in a way of
+    /// other protocols, stops a ring of this kind: all that come after it are dropped, and counted ([`Drops::ring`]),
+    /// and the slot that it was to have is never given out again (seen with Linux 6.18; `tpacket_rcv` keeps the slot's
+    /// owner bit). Virtual machines can send such frames. Nothing wakes up for it; a [`Poller`](super::Poller) finds it
+    /// within two seconds of the first frame that is lost after it ([`Device::watchdog`]), [`Device::drops`] sooner,
+    /// the second time at the latest.
     pub fn renewals(&self) -> u64 {
         self.renewals
     }
 
-    /// What does not wake anybody: that the interface was removed, or the ring has stopped.
+    /// Looks for what wakes nobody: the interface was removed, or the ring has stopped.
     fn look_for_silence(&mut self) -> io::Result<()> {
         self.look_for_removal();
         // A send may have found it out, of which a turn that waits for its wake-up does not know.
@@ -271,7 +272,7 @@ impl PacketDevice {
     }
 }
 
-/// What is set before the first frame can come, beside the ring.
+/// Sets the socket up before the first frame can come, but for the ring.
 fn prepare(socket: BorrowedFd<'_>, config: &PacketConfig) -> io::Result<()> {
     if !config.outgoing {
         // Where it is not known, they are passed over.
@@ -427,7 +428,7 @@ fn packet<'a>(
     Some(Packet { bytes, from, arrived, truncated })
 }
 
-/// What the socket's queue had for a slot.
+/// A copy that the socket's queue had for a slot.
 struct Copy {
     is_whole: bool,
     is_link_down: bool,
@@ -450,15 +451,15 @@ fn fetch(socket: BorrowedFd<'_>, long: &mut Vec<u8>, slot: &Slot<'_>) -> Copy {
     Copy { is_whole: false, is_link_down }
 }
 
-/// Whether it says that the interface is switched off, or no more.
+/// Says whether the error means that the interface is switched off, or no more.
 fn is_link_error(error: &io::Error) -> bool {
     let error = Errno::from_io_error(error);
     matches!(error, Some(Errno::NETDOWN | Errno::NODEV | Errno::NXIO))
 }
 
-/// What Linux joins, with Ethernet's header and tags.
+/// The longest frame that Linux joins, with Ethernet's header and tags.
 const LONGEST: usize = 65_536 + 64;
-/// Of those, some sixty.
+/// Room for some sixty of the longest.
 const LONG_FRAMES: usize = 4 << 20;
 /// Both addresses of Ethernet's header; a tag is behind them.
 const ADDRESSES: usize = 12;

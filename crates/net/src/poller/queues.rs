@@ -12,7 +12,7 @@ pub(super) struct Queue {
     feedback: Feedback,
     low: Option<u32>,
     pub(super) gate: GateId,
-    /// What had been offered when it was looked at last.
+    /// Packets that had been offered at the last look.
     offered: u64,
 }
 

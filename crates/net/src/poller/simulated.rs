@@ -23,7 +23,7 @@ use super::device::{Device, Drops, Left, Packet, Received, Sent, Transmit};
 use super::devices::Devices;
 use super::host::{Host, Woken};
 
-/// What things cost: by so much they move the clock.
+/// The costs of a poller's steps: the time by which each moves the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Costs {
     /// A turn of receiving, whatever it finds; at least a nanosecond.
@@ -151,12 +151,12 @@ impl SimulatedDevice {
         self.output.queue.len()
     }
 
-    /// Whether its wake-up is enabled.
+    /// Returns whether the device's wake-up is enabled.
     pub fn is_armed(&self) -> bool {
         self.armed
     }
 
-    /// Whether its input was shut by the poller.
+    /// Returns whether the device's input was shut by the poller.
     pub fn is_inhibited(&self) -> bool {
         self.inhibited
     }
@@ -176,7 +176,7 @@ impl SimulatedDevice {
         self.next
     }
 
-    /// What has arrived by now falls into the ring.
+    /// Puts the packets that have arrived by now into the ring.
     fn catch_up(&mut self) {
         while let Some(at) = self.next.filter(|&at| at <= self.clock.now()) {
             self.next = self.arrivals.next();
@@ -337,7 +337,7 @@ impl Machine {
         Machine { is_alone: true, ..self }
     }
 
-    /// How long the poller has slept: what was left to the other program.
+    /// Returns the time that the poller has slept: what was left to the other program.
     pub fn slept(&self) -> Duration {
         self.slept
     }

@@ -24,7 +24,7 @@ pub struct UdpDevice {
     output: UdpOutput,
     drops: Unwrapped,
     refusals: u64,
-    /// What ended a turn that had taken datagrams already; the next one tells.
+    /// The error that ended a turn which had taken datagrams already; the next turn returns it.
     failure: Option<io::Error>,
 }
 
@@ -173,7 +173,7 @@ impl AsFd for UdpDevice {
 }
 
 impl UdpOutput {
-    /// How many datagrams wait to be sent.
+    /// Returns the number of datagrams that wait to be sent.
     pub fn waiting(&self) -> usize {
         self.batch.len()
     }

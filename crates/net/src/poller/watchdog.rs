@@ -55,7 +55,7 @@ impl Watchdog {
     }
 }
 
-/// What devices of interfaces want: what comes within one or two of these may be lost, and a wake-up in each costs nothing that
-/// can be measured.
+/// The period that devices of interfaces want: packets that come within one or two of these may be lost, and a wake-up
+/// in each costs nothing that can be measured.
 #[cfg(feature = "packet")]
 pub(super) const PERIOD: Duration = Duration::from_secs(1);

@@ -90,21 +90,21 @@ pub struct XdpDevice {
     invalid: u64,
     gone: bool,
     interface: u32,
-    /// What the interface had dropped before, if that is for us to tell.
+    /// The interface's drops before, if that is for us to tell.
     dropped_before: Option<u64>,
-    /// Of several queues, one descriptor for all.
+    /// One descriptor for all of several queues.
     together: Option<Epoll>,
     _promiscuous: Option<OwnedFd>,
 }
 
-/// How an [`XdpDevice`] is made.
+/// The settings of an [`XdpDevice`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct XdpConfig {
     /// Frames in each ring, a power of two from 64 to 32,768: the longest burst that is not lost. The memory of each
     /// device is twice as many chunks of 2 KiB and 128 more, pinned; by default 2,048 in a ring, so 8.25 MiB.
     pub entries: u32,
-    /// Whether frames are dropped by the program while a poller has shut the input. It is the cheapest place, but
-    /// then no burst that comes meanwhile waits in the ring: by default they are not.
+    /// Has the program drop frames while a poller has shut the input. It is the cheapest place, but then no burst that
+    /// comes meanwhile waits in the ring: by default it is `false`.
     pub drop_while_shut: bool,
 }
 
@@ -236,13 +236,7 @@ impl XdpDevice {
         dealt.into_iter().zip(outputs).enumerate().map(device).collect()
     }
 
-    /// Whether the interface's driver runs the program; else the kernel does for it, when it has made a packet of
-    /// the frame already, which costs about as much as a packet socket.
-    pub fn is_in_driver(&self) -> bool {
-        self.redirect.is_in_driver()
-    }
-
-    /// How many queues of the interface it receives by.
+    /// Returns the number of the interface's queues that the device receives by.
     pub fn queues(&self) -> usize {
         self.queues.len()
     }
@@ -252,7 +246,7 @@ impl XdpDevice {
         self.umem.chunk_size() - HEADROOM
     }
 
-    /// Whether the interface was removed: the device is of no more use.
+    /// Returns whether the interface was removed: the device is of no more use.
     pub fn is_gone(&self) -> bool {
         self.gone
     }
@@ -420,7 +414,7 @@ fn together(queues: &[Queue]) -> io::Result<Option<Epoll>> {
     Ok(Some(together))
 }
 
-/// What is opened by and by, on one memory.
+/// The sockets that are opened by and by, on one memory.
 struct Sockets {
     umem: Arc<Umem>,
     /// The socket that the memory was registered with.
@@ -474,12 +468,12 @@ impl Sockets {
     }
 }
 
-/// What is to be known of an interface.
+/// The properties of an interface that matter here.
 pub(crate) struct Port<'a> {
     pub(crate) name: &'a str,
     pub(crate) index: u32,
     pub(crate) mtu: u32,
-    /// It receives by.
+    /// The number of queues that it receives by.
     pub(crate) queues: u32,
     pub(crate) send_queues: u32,
 }
@@ -510,8 +504,8 @@ impl<'a> Port<'a> {
     }
 }
 
-/// What the interface lost before the program saw it. A driver that runs the program counts among its drops what the
-/// program and the sockets dropped (veth, virtio_net), which they count themselves.
+/// The interface's losses before the program saw the frames. A driver that runs the program counts among its drops what
+/// the program and the sockets dropped (veth, virtio_net), which they count themselves.
 fn lost_before(interface: u32, redirect: &Redirect) -> io::Result<u64> {
     let lost = if redirect.is_in_driver() { rtnetlink::missed } else { rtnetlink::dropped };
     Ok(lost(interface)?)

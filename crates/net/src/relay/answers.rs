@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use softtimers_core::{Rate, Timestamp};
 
-/// What a client has sent, and what it was sent.
+/// The traffic of a client in both directions.
 ///
 /// After each answer that was [spent](Self::spend), at most `ratio` times as much has gone out as came in, of each of these:
 ///
@@ -29,20 +29,8 @@ use softtimers_core::{Rate, Timestamp};
 /// - bytes of payload where those of less than 18 count as 18: Ethernet fills frames up to that behind IPv4 and UDP.
 ///
 /// So it holds for the bytes of packets and of frames too, whatever headers each has, of IPv4 or of IPv6.
-///
-/// ```
-/// use softtimers_net::relay::Budget;
-///
-/// let mut budget = Budget::default();
-/// budget.receive(32);
-/// assert!(budget.allows(96, 3) && !budget.allows(97, 3));
-/// budget.spend(96);
-/// assert!(!budget.allows(1, 3));
-/// budget.receive(32);
-/// assert!(budget.allows(3, 3));
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Budget {
+pub(crate) struct Budget {
     received: Traffic,
     sent: Traffic,
 }
@@ -56,12 +44,13 @@ struct Traffic {
 
 impl Budget {
     /// A datagram with so much payload has come from the client.
-    pub fn receive(&mut self, bytes: usize) {
+    pub(crate) fn receive(&mut self, bytes: usize) {
         self.received.add(bytes);
     }
 
-    /// Whether an answer of `bytes` may be sent: with it, the client has got no more than `ratio` times what it sent.
-    pub fn allows(&self, bytes: usize, ratio: u32) -> bool {
+    /// Says whether an answer of `bytes` may be sent: with it, the client has got no more than `ratio` times what it
+    /// sent.
+    pub(crate) fn allows(&self, bytes: usize, ratio: u32) -> bool {
         let (mut sent, received, ratio) = (self.sent, self.received, u64::from(ratio));
         sent.add(bytes);
         sent.datagrams <= received.datagrams.saturating_mul(ratio)
@@ -70,12 +59,12 @@ impl Budget {
     }
 
     /// An answer with so much payload is sent, whether that was allowed or not.
-    pub fn spend(&mut self, bytes: usize) {
+    pub(crate) fn spend(&mut self, bytes: usize) {
         self.sent.add(bytes);
     }
 
     /// Bytes of payload, both ways.
-    pub fn exchanged(&self) -> u64 {
+    pub(crate) fn exchanged(&self) -> u64 {
         self.received.payload.saturating_add(self.sent.payload)
     }
 }
@@ -96,22 +85,10 @@ impl Traffic {
 /// is ever given to somebody else: prefixes that fall into one place share its rate. Which do is a keyed hash's secret, so
 /// that nobody can choose whose answers to use up, but by his address.
 ///
-/// ```
-/// use softtimers_core::{Rate, Timestamp};
-/// use softtimers_net::relay::PrefixRates;
-///
-/// let mut rates = PrefixRates::new(Rate::per_second(10).unwrap());
-/// let second = |tenths: u64| Timestamp::from_micros(tenths * 100_000);
-/// let (one, neighbour) = ("192.0.2.1".parse().unwrap(), "192.0.2.77".parse().unwrap());
-/// let answered: Vec<bool> = [0, 0, 0, 1].map(|tenths| rates.take(second(tenths), one)).into();
-/// assert_eq!(answered, [true, true, false, true]);
-/// assert!(!rates.take(second(1), neighbour));
-/// ```
-///
 /// # Cost
 /// A hash; half a mebibyte of address space, used as far as there are prefixes.
 #[derive(Clone, Debug)]
-pub struct PrefixRates {
+pub(crate) struct PrefixRates {
     interval: u64,
     keys: RandomState,
     /// When the answers so far would have been sent at the rate.
@@ -120,7 +97,7 @@ pub struct PrefixRates {
 
 impl PrefixRates {
     /// At this rate, and nobody has had any yet.
-    pub fn new(rate: Rate) -> Self {
+    pub(crate) fn new(rate: Rate) -> Self {
         // Zeroed memory takes no pages until it is written to.
         PrefixRates {
             interval: rate.interval().as_nanos() as u64,
@@ -129,8 +106,8 @@ impl PrefixRates {
         }
     }
 
-    /// Whether an answer may go to this address now; if so, it is counted.
-    pub fn take(&mut self, now: Timestamp, to: IpAddr) -> bool {
+    /// Says whether an answer may go to this address now; if so, it is counted.
+    pub(crate) fn take(&mut self, now: Timestamp, to: IpAddr) -> bool {
         let prefix = match to.to_canonical() {
             IpAddr::V4(ip) => u128::from(u32::from(ip) >> 8),
             // No address of IPv4 is that long.
@@ -148,8 +125,8 @@ impl PrefixRates {
 
 /// The payload of the shortest frame of Ethernet, whose 46 bytes IPv4 and UDP take 28 of. IPv6's headers alone are longer.
 const FILLED: u64 = 18;
-/// How far ahead of its rate a prefix may be.
-pub const BURST: Duration = Duration::from_millis(100);
+/// The time by which a prefix may be ahead of its rate.
+pub(crate) const BURST: Duration = Duration::from_millis(100);
 /// A power of two, so that hashes spread evenly. To use up all of them at the default rate takes 65 million answers a second.
 const PLACES: usize = 1 << 16;
 

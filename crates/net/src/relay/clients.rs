@@ -38,46 +38,28 @@ pub struct ClientId {
 
 /// The clients there are, each with an outlet of its own: a socket, or in a test a number.
 ///
-/// ```
-/// use std::net::SocketAddr;
-/// use softtimers_core::Timestamp;
-/// use softtimers_net::relay::{ClientLimits, Clients, NotSent};
-///
-/// let (now, source) = (Timestamp::ZERO, SocketAddr::from(([192, 0, 2, 1], 9)));
-/// let mut clients = Clients::new(ClientLimits::default());
-/// assert_eq!(clients.heard(now, source, 100), None);
-/// assert_eq!(clients.make_room(now), None);
-/// let client = clients.insert(now, source, 100, "its socket");
-/// // Three times what it sent, whenever it sends.
-/// assert_eq!(clients.answer(now, client, 300), Ok(source));
-/// assert_eq!(clients.answer(now, client, 1), Err(NotSent::Budget(source)));
-/// assert_eq!(clients.heard(now, source, 1), Some(client));
-/// assert_eq!(clients.answer(now, client, 4), Err(NotSent::Budget(source)));
-/// assert_eq!(clients.answer(now, client, 3), Ok(source));
-/// ```
-///
 /// # Cost
 /// Each operation looks at no more than 64 clients, and hashes two addresses.
 #[derive(Debug)]
-pub struct Clients<O> {
+pub(crate) struct Clients<O> {
     limits: ClientLimits,
     by_source: HashMap<SocketAddr, u32>,
     slots: Vec<Option<Client<O>>>,
     free: Vec<u32>,
     /// The slots with a client, in no order: those that may go are drawn of them.
     taken: Vec<u32>,
-    /// Of the system's making: by them those are drawn that are compared.
+    /// Secret keys, by which the clients are drawn that are compared.
     keys: RandomState,
     serial: u64,
     rates: PrefixRates,
-    /// What was done so far; a relay adds what it counts itself.
-    pub stats: RelayStats,
+    /// The counters so far; a relay adds what it counts itself.
+    pub(crate) stats: RelayStats,
 }
 
 #[derive(Debug)]
 struct Client<O> {
     outlet: O,
-    /// Where its slot is in `taken`.
+    /// The index of its slot in `taken`.
     taken_at: usize,
     source: SocketAddr,
     serial: u64,
@@ -94,7 +76,7 @@ struct Client<O> {
 }
 
 impl ClientId {
-    /// Where it stands in the table: a small number, another client's when it is gone.
+    /// Returns the client's index in the table: a small number, another client's when it is gone.
     pub fn slot(self) -> u32 {
         self.slot
     }
@@ -102,7 +84,7 @@ impl ClientId {
 
 impl<O> Clients<O> {
     /// An empty table under these limits.
-    pub fn new(limits: ClientLimits) -> Self {
+    pub(crate) fn new(limits: ClientLimits) -> Self {
         Clients {
             by_source: HashMap::new(),
             slots: Vec::new(),
@@ -117,7 +99,7 @@ impl<O> Clients<O> {
     }
 
     /// A packet of `bytes` from `source`: its client, if it is one.
-    pub fn heard(&mut self, now: Timestamp, source: SocketAddr, bytes: usize) -> Option<ClientId> {
+    pub(crate) fn heard(&mut self, now: Timestamp, source: SocketAddr, bytes: usize) -> Option<ClientId> {
         let slot = *self.by_source.get(&source)?;
         let client = self.slots[slot as usize].as_mut()?;
         client.seen = client.seen.max(now);
@@ -130,19 +112,19 @@ impl<O> Clients<O> {
     }
 
     /// Makes room for one client more: who had to go for it, if somebody had to.
-    pub fn make_room(&mut self, now: Timestamp) -> Option<O> {
+    pub(crate) fn make_room(&mut self, now: Timestamp) -> Option<O> {
         if self.by_source.len() < self.limits.most.max(1) as usize { None } else { self.evict(now) }
     }
 
     /// Forgets a client that makes little use of the relay; `None` if there is no client.
-    pub fn evict(&mut self, now: Timestamp) -> Option<O> {
+    pub(crate) fn evict(&mut self, now: Timestamp) -> Option<O> {
         let slot = self.least_used(now)?;
         self.stats.evicted += 1;
         self.remove(slot)
     }
 
     /// Takes up a client, whose first packet has so many bytes. There must be room.
-    pub fn insert(&mut self, now: Timestamp, source: SocketAddr, bytes: usize, outlet: O) -> ClientId {
+    pub(crate) fn insert(&mut self, now: Timestamp, source: SocketAddr, bytes: usize, outlet: O) -> ClientId {
         self.serial += 1;
         self.stats.opened += 1;
         self.stats.clients += 1;
@@ -175,7 +157,12 @@ impl<O> Clients<O> {
     ///
     /// # Errors
     /// [`NotSent`]: it must not be sent; that is counted.
-    pub fn answer(&mut self, now: Timestamp, id: ClientId, bytes: usize) -> Result<SocketAddr, NotSent> {
+    pub(crate) fn answer(
+        &mut self,
+        now: Timestamp,
+        id: ClientId,
+        bytes: usize,
+    ) -> Result<SocketAddr, NotSent> {
         let ratio = self.limits.answer_ratio;
         let Some(client) = find(&mut self.slots, id) else {
             self.stats.stray += 1;
@@ -201,29 +188,24 @@ impl<O> Clients<O> {
         Ok(client.source)
     }
 
-    /// What was done so far.
-    pub fn stats(&self) -> RelayStats {
-        self.stats
-    }
-
     /// The outlet of a client, if it is still there.
-    pub fn outlet(&mut self, id: ClientId) -> Option<&mut O> {
+    pub(crate) fn outlet(&mut self, id: ClientId) -> Option<&mut O> {
         find(&mut self.slots, id).map(|client| &mut client.outlet)
     }
 
     /// The client in a slot, if there is one.
-    pub fn in_slot(&mut self, slot: u32) -> Option<(ClientId, &mut O)> {
+    pub(crate) fn in_slot(&mut self, slot: u32) -> Option<(ClientId, &mut O)> {
         let client = self.slots.get_mut(slot as usize)?.as_mut()?;
         Some((ClientId { slot, serial: client.serial }, &mut client.outlet))
     }
 
     /// The outlets of all.
-    pub fn outlets(&self) -> impl Iterator<Item = &O> {
+    pub(crate) fn outlets(&self) -> impl Iterator<Item = &O> {
         self.slots.iter().flatten().map(|client| &client.outlet)
     }
 
     /// Forgets a client that has been silent for its time.
-    pub fn expire(&mut self, now: Timestamp, id: ClientId) -> Expiry<O> {
+    pub(crate) fn expire(&mut self, now: Timestamp, id: ClientId) -> Expiry<O> {
         let Some(client) = find(&mut self.slots, id) else { return Expiry::None };
         let until = client.seen + self.limits.idle;
         if until > now {
@@ -234,12 +216,12 @@ impl<O> Clients<O> {
     }
 
     /// The system gave no socket for a client that is not there yet.
-    pub fn no_socket(&mut self) {
+    pub(crate) fn no_socket(&mut self) {
         self.stats.no_socket += 1;
     }
 
     /// Forgets a client for which the system has no place. It was none.
-    pub fn abandon(&mut self, id: ClientId) -> Option<O> {
+    pub(crate) fn abandon(&mut self, id: ClientId) -> Option<O> {
         find(&mut self.slots, id)?;
         self.stats.opened -= 1;
         self.stats.no_socket += 1;
@@ -258,7 +240,7 @@ impl<O> Clients<O> {
         Some(client.outlet)
     }
 
-    /// Of some that are drawn, or of all if they are as few, who makes the least use of the relay.
+    /// Finds the client that makes the least use of the relay, among some that are drawn, or all if they are as few.
     fn least_used(&mut self, now: Timestamp) -> Option<u32> {
         let (clients, mut least) = (self.taken.len(), None);
         let mut random = Random::stream(self.keys.hash_one((self.serial, self.stats.evicted)), 0);
@@ -285,9 +267,9 @@ fn find<O>(slots: &mut [Option<Client<O>>], id: ClientId) -> Option<&mut Client<
     slots.get_mut(id.slot as usize)?.as_mut().filter(|client| client.serial == id.serial)
 }
 
-/// What became of a client that may have been silent for its time.
+/// The verdict on a client that may have been silent for its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Expiry<O> {
+pub(crate) enum Expiry<O> {
     /// It is to be asked again then.
     Later(Timestamp),
     /// It is forgotten, and this was its outlet.

@@ -8,30 +8,29 @@ use rustix::io::Errno;
 use softtimers::{Config, Slack, SoftTimers, TimerId, Timestamp, TriggerState};
 
 use super::clients::{ClientId, Clients, Expiry};
-use super::config::{NotSent, RelayConfig};
+use super::config::{NotSent, RelayConfig, RelayStats};
 use crate::udp::UdpSocket;
 
 /// The clients there are, and when each may be forgotten.
 #[derive(Debug)]
 pub struct Sessions {
-    /// The table of clients.
-    pub clients: Clients<Outlet>,
+    clients: Clients<Outlet>,
     timers: SoftTimers<ClientId>,
     config: RelayConfig,
-    /// What the receive buffers of sockets that were closed had no room for.
+    /// The drops of sockets that were closed, whose receive buffers had no room.
     dropped: u64,
 }
 
-/// What a client's packets leave by.
+/// A client's own socket towards the upstream, and the timer that forgets the client.
 #[derive(Debug)]
-pub struct Outlet {
-    /// Its other end is the upstream. To close it must end what its readiness was registered for, as epoll does.
-    pub socket: UdpSocket,
+struct Outlet {
+    /// Closing it must end what its readiness was registered for, as epoll does.
+    socket: UdpSocket,
     expiry: Option<TimerId>,
 }
 
 impl Sessions {
-    /// No clients yet.
+    /// Creates a relay's table without clients.
     pub fn new(config: RelayConfig) -> Self {
         let (clients, timers) = (Clients::new(config.clients.clone()), SoftTimers::new(Config::default()));
         Sessions { clients, timers, config, dropped: 0 }
@@ -74,10 +73,31 @@ impl Sessions {
         Some(client)
     }
 
-    /// As [`Clients::answer`], and tells of the first one that is withheld.
+    /// Returns the client's own socket, whose other end is the upstream; `None` when the client is gone.
+    pub fn socket(&mut self, client: ClientId) -> Option<&UdpSocket> {
+        self.clients.outlet(client).map(|outlet| &outlet.socket)
+    }
+
+    /// Returns the client in a slot, and its socket, if there is one.
+    pub fn in_slot(&mut self, slot: u32) -> Option<(ClientId, &UdpSocket)> {
+        self.clients.in_slot(slot).map(|(client, outlet)| (client, &outlet.socket))
+    }
+
+    /// Returns the counters so far.
+    pub fn stats(&self) -> &RelayStats {
+        &self.clients.stats
+    }
+
+    /// Returns the counters, for a relay to add what it counts itself.
+    pub fn stats_mut(&mut self) -> &mut RelayStats {
+        &mut self.clients.stats
+    }
+
+    /// Says where an answer of `bytes` to a client goes, if it may be sent, and counts it as sent whatever becomes of it: each
+    /// copy needs a verdict of its own. The first answer that is withheld is told to [`RelayConfig::on_first_withheld`].
     ///
     /// # Errors
-    /// As [`Clients::answer`].
+    /// [`NotSent`]: it must not be sent; that is counted.
     pub fn answer(&mut self, now: Timestamp, client: ClientId, bytes: usize) -> Result<SocketAddr, NotSent> {
         let verdict = self.clients.answer(now, client, bytes);
         if let Err(why @ (NotSent::Budget(_) | NotSent::Rate(_))) = verdict {
@@ -104,7 +124,8 @@ impl Sessions {
         self.timers.poll_at()
     }
 
-    /// What the receive buffers of the clients' sockets had no room for. Of a socket it is counted modulo 2³².
+    /// Returns the number of packets that the receive buffers of the clients' sockets had no room for. It is counted
+    /// modulo 2³² for each socket.
     ///
     /// # Cost
     /// A system call for each client.

@@ -18,12 +18,12 @@ pub(crate) struct Notices {
     buffer: Vec<u8>,
 }
 
-/// What was told.
+/// A change that the kernel told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Notice {
     /// The interface of this number is so now.
     Link(u32, Link),
-    /// It was removed.
+    /// The interface of this index was removed.
     Removed(u32),
     /// It has another address, or one less.
     Addresses(u32),
@@ -32,14 +32,14 @@ pub(crate) enum Notice {
 }
 
 impl Notices {
-    /// From now on.
+    /// Listens from now on.
     pub(crate) fn new() -> Result<Self, Errno> {
         let socket = socket()?;
         bind(&socket, &SocketAddrNetlink::new(0, GROUPS))?;
         Ok(Notices { socket, buffer: vec![0; LONGEST] })
     }
 
-    /// What has come, of one message of the kernel; `false` when nothing is there.
+    /// Reads the changes of one message of the kernel; `false` when nothing is there.
     pub(crate) fn next(&mut self, mut each: impl FnMut(Notice)) -> Result<bool, Errno> {
         let (length, whole, from) = match recvfrom(&self.socket, &mut self.buffer[..], FLAGS) {
             Err(Errno::AGAIN) => return Ok(false),

@@ -38,22 +38,22 @@ impl RecvBatch {
         Self { buffers: RecvBuffers::new(capacity, max_datagram), realtime: None, drops: 0 }
     }
 
-    /// How many datagrams the last receive brought.
+    /// Returns the number of datagrams that the last receive brought.
     pub fn len(&self) -> usize {
         self.buffers.len()
     }
 
-    /// Whether it brought none.
+    /// Returns whether the last receive brought none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many datagrams one receive can bring.
+    /// Returns the number of datagrams that one receive can bring.
     pub fn capacity(&self) -> usize {
         self.buffers.capacity()
     }
 
-    /// How many bytes of a datagram are kept.
+    /// Returns the number of bytes of a datagram that are kept.
     pub fn max_datagram(&self) -> usize {
         self.buffers.max_datagram()
     }
@@ -63,7 +63,7 @@ impl RecvBatch {
         Datagrams { batch: self, next: 0 }
     }
 
-    /// How many datagrams the socket had dropped, modulo 2³², when the newest datagram that says so
+    /// Returns the number of datagrams that the socket had dropped, modulo 2³², when the newest datagram that says so
     /// arrived.
     ///
     /// A running total of the socket's life, zero until it first drops one. Needs
@@ -124,9 +124,9 @@ impl fmt::Debug for RecvBatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Datagram<'a> {
-    /// What was sent, or as much of it as the batch had room for.
+    /// The datagram, or as much of it as the batch had room for.
     pub payload: &'a [u8],
-    /// Who sent it; `0.0.0.0:0` if the system named no internet address.
+    /// The sender's address; `0.0.0.0:0` if the system named no internet address.
     pub from: SocketAddr,
     /// When the kernel received it, on the clock of [`Monotonic`](softtimers::clock::Monotonic); `None`
     /// unless [`set_timestamps`](super::UdpSocket::set_timestamps) is on.

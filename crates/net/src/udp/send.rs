@@ -54,7 +54,7 @@ pub struct SendBatch {
     known: bool,
 }
 
-/// Whether a [`SendBatch`] has the kernel cut sends into datagrams.
+/// The state of a [`SendBatch`]'s segmentation: whether it has the kernel cut sends into datagrams.
 #[derive(Debug, Default)]
 pub enum Segmentation {
     /// No: each datagram is a send of its own.
@@ -116,7 +116,7 @@ impl SendBatch {
         self.segmentation = if on { Segmentation::On } else { Segmentation::Off };
     }
 
-    /// Whether neighbours leave as one send, and if they do not although it was asked for, why.
+    /// Returns whether neighbours leave as one send, and if they do not although it was asked for, the reason.
     pub fn segmentation(&self) -> &Segmentation {
         &self.segmentation
     }
@@ -172,32 +172,32 @@ impl SendBatch {
         any
     }
 
-    /// Forgets all datagrams.
+    /// Discards all waiting datagrams.
     pub fn clear(&mut self) {
         self.buffers.discard(self.len());
     }
 
-    /// How many datagrams wait.
+    /// Returns the number of datagrams that wait.
     pub fn len(&self) -> usize {
         self.buffers.len()
     }
 
-    /// Whether none waits.
+    /// Returns whether no datagram waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether there is no room for another one.
+    /// Returns whether there is no room for another datagram.
     pub fn is_full(&self) -> bool {
         self.len() == self.capacity()
     }
 
-    /// How many datagrams can wait.
+    /// Returns the number of datagrams that can wait.
     pub fn capacity(&self) -> usize {
         self.buffers.capacity()
     }
 
-    /// How long a datagram can be.
+    /// Returns the length that a datagram can have, in bytes.
     pub fn max_datagram(&self) -> usize {
         self.buffers.max_datagram()
     }
@@ -243,7 +243,7 @@ impl SendBatch {
         outcome
     }
 
-    /// Whether datagrams may leave as one send; an older kernel is not asked to cut what it would not.
+    /// Says whether datagrams may leave as one send; an older kernel is not asked to cut what it would not.
     fn may_join(&mut self, socket: BorrowedFd<'_>) -> bool {
         if matches!(self.segmentation, Segmentation::On) && !self.known {
             match sockopt::knows_segments(socket) {
@@ -266,15 +266,15 @@ impl fmt::Debug for SendBatch {
     }
 }
 
-/// What became of a batch: see [`UdpSocket::send_batch`](super::UdpSocket::send_batch).
+/// The result of sending a batch: see [`UdpSocket::send_batch`](super::UdpSocket::send_batch).
 #[derive(Debug)]
 #[must_use = "what was not sent is still in the batch"]
 #[non_exhaustive]
 pub struct SendOutcome {
-    /// How many datagrams the kernel took. They have left the batch.
+    /// Datagrams that the kernel took. They have left the batch.
     pub sent: usize,
-    /// How many of those met an error at first, and were taken when tried again at once. **They are
-    /// not lost.**
+    /// Datagrams among those that met an error at first, and were taken when tried again at once. **They are not
+    /// lost.**
     ///
     /// On a connected socket this is nearly always the ICMP answer to an *earlier* datagram
     /// (`ECONNREFUSED`: nobody listens there): the kernel reports it to whichever call comes next,
@@ -284,13 +284,13 @@ pub struct SendOutcome {
     pub retried: usize,
     /// System calls that it took.
     pub calls: usize,
-    /// How many of `sent` left as segments of a longer send: see [`SendBatch::set_segmentation`].
+    /// Datagrams among `sent` that left as segments of a longer send: see [`SendBatch::set_segmentation`].
     pub segments: usize,
-    /// What stopped it; `None` if the batch is empty now, or the most that was to be sent has been.
+    /// The reason for which it stopped; `None` if the batch is empty now, or the most that was to be sent has been.
     pub stopped: Option<Stopped>,
 }
 
-/// What kept a batch from being sent whole. The datagram it happened to is the first in the batch.
+/// The reason for which a batch was not sent whole. The datagram it happened to is the first in the batch.
 #[derive(Debug)]
 pub enum Stopped {
     /// The socket's send buffer is full (`EAGAIN`); wait until the socket is writable.
@@ -330,7 +330,7 @@ impl fmt::Display for Stopped {
 pub enum PushError {
     /// As many datagrams wait as there is room for.
     Full {
-        /// How many datagrams the batch has room for.
+        /// The number of datagrams that the batch has room for.
         capacity: usize,
     },
     /// The datagram is longer than the batch was made for.
@@ -357,7 +357,7 @@ impl fmt::Display for PushError {
 
 impl Error for PushError {}
 
-/// Whether the kernel may have refused to cut a send. A datagram that is alone meets some of these, too.
+/// Says whether the kernel may have refused to cut a send. A datagram that is alone meets some of these, too.
 fn may_be_about_segments(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::IO | Errno::MSGSIZE | Errno::OPNOTSUPP))
 }

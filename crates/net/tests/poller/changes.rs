@@ -14,15 +14,15 @@ use softtimers_poll::{
 
 use super::{Simulated, at, flood, micros, policies, simulated};
 
-/// What is known of a device from outside.
+/// The counts of a device, taken from outside.
 #[derive(Default)]
 struct Known {
     /// The number of its next packet is this or more: its ring may have run over.
     next: u64,
     received: u64,
-    /// What its output was given.
+    /// Packets that its output was given.
     sent: u64,
-    /// What was sent to one that is gone, or to an output without room.
+    /// Packets sent to a device that is gone, or to an output without room.
     refused: u64,
 }
 

@@ -23,7 +23,7 @@ use super::{interfaces, network, xdp};
 struct Ends {
     near: FrameSender,
     far: FrameSender,
-    /// What is heard at near's.
+    /// The receiver at near's interface.
     heard: FrameReceiver,
 }
 
@@ -40,7 +40,7 @@ fn number(bytes: &[u8]) -> Option<u32> {
     (bytes[12..14] == KIND).then(|| u32::from_be_bytes(*number))
 }
 
-/// Where frames of the first device have gone.
+/// The destinations of the first device's frames.
 #[derive(Default)]
 struct Account {
     queue: VecDeque<u32>,
@@ -181,7 +181,7 @@ fn on_xdp_rings() {
     }
 }
 
-/// Of ethertypes, one for experiments.
+/// The ethertype for experiments.
 const KIND: [u8; 2] = [0x88, 0xb5];
 /// Frames that the queue has room for, and of a turn.
 const ROOM: u32 = 32;

@@ -74,7 +74,7 @@ fn take(
     }
 }
 
-/// What arrives at an interface.
+/// The frames that arrive at an interface.
 struct Listener(FrameReceiver, FrameBatch);
 
 impl Listener {

@@ -22,7 +22,7 @@ pub(crate) fn ip(words: &str) -> Result<(), String> {
 pub(crate) struct Network(pub(crate) String);
 
 impl Network {
-    /// With both cables.
+    /// Lays both cables.
     pub(crate) fn lay() -> Result<Self, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -103,7 +103,7 @@ fn an_echo_server_answers_under_every_kind_of_policy() {
     }
 }
 
-/// What the kernel dropped, and what was received, is what was sent.
+/// The kernel's drops and the received datagrams add up to those sent.
 #[test]
 fn the_kernels_drops_are_counted() {
     let (server, client) = pair();
@@ -341,8 +341,8 @@ fn what_concerns_one_datagram_does_not_stop_the_device() {
     assert_eq!(poller.device_mut(source).transmitter().waiting(), 0);
 }
 
-/// What the kernel says that this thread has used so far, user and system: `getrusage` has the same figures. In ticks of
-/// 10 ms.
+/// The CPU time that the kernel has charged to this thread so far, user and system: `getrusage` has the same figures.
+/// In ticks of 10 ms.
 fn charged() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     let words: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();

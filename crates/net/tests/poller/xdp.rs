@@ -68,8 +68,8 @@ fn with_queues(test: &str, queues: u32, body: impl FnOnce(&Cables) + Send) {
     inside(&cables, || body(&cables));
 }
 
-/// Whether there can be AF_XDP here, tried on cables of its own: where other tests start programs at this moment, an
-/// interface stays occupied for a while after its device was closed.
+/// Says whether there can be AF_XDP here, tried on cables of its own: where other tests start programs at this moment,
+/// an interface stays occupied for a while after its device was closed.
 fn possible() -> Result<(), String> {
     static POSSIBLE: OnceLock<Result<(), String>> = OnceLock::new();
     let try_it = || {
@@ -149,7 +149,7 @@ fn across(
     outputs.pass(other, packet.bytes, Some(packet.from))
 }
 
-/// What arrives at one end until nothing more is expected, while the poller forwards.
+/// The frames that arrive at one end until nothing more is expected, while the poller forwards.
 fn arrivals(
     poller: &mut Poller<XdpDevice, Interrupts>,
     receiver: &FrameReceiver,
@@ -196,7 +196,7 @@ fn frames_cross_unchanged() {
     });
 }
 
-/// What is sent as a copy may be changed afterwards; several outputs get a frame each.
+/// A frame that is sent as a copy may be changed afterwards; several outputs get a frame each.
 #[test]
 fn copies_are_copies() {
     with_cables("copies", |_| {
@@ -436,7 +436,7 @@ fn hostile_frames_are_passed_on_or_counted() {
     });
 }
 
-/// What the kernel says by a number, in words.
+/// The reasons that the kernel gives by a number are put into words.
 #[test]
 fn cables_that_cannot_have_a_program_say_why() {
     with_cables("why", |cables| {
@@ -686,7 +686,7 @@ fn the_generator_refuses_what_is_no_cable() {
     });
 }
 
-/// What an output keeps by it for later is nobody else's, and the smallest ring still has its chunks.
+/// An output keeps chunks for itself, and the smallest ring still has its own.
 #[test]
 fn a_small_ring_does_not_run_dry() {
     with_cables("dry", |_| {

@@ -86,7 +86,7 @@ impl Drop for Network {
     }
 }
 
-/// How many packets have left the slow device, in this thread's network.
+/// The number of packets that have left the slow device, in this thread's network.
 pub(crate) fn departed() -> u64 {
     let devices = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
     let counters = devices.lines().find_map(|line| line.trim().strip_prefix("slow:")).unwrap();

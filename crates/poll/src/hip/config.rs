@@ -30,19 +30,19 @@ pub struct HipConfig {
     pub polling_only: bool,
     /// When a new period begins to hold.
     pub reading: Reading,
-    /// How a period becomes a multiple of the shortest.
+    /// Rounds a period to a multiple of the shortest.
     pub rounding: Rounding,
     /// When eq. 4 is acted on.
     pub decides: Decides,
     /// From where periods are counted.
     pub grid: Grid,
-    /// Which mean eq. 2 compares with.
+    /// The mean that eq. 2 compares with.
     pub mean: Mean,
-    /// How the spread is measured.
+    /// The measure of the spread.
     pub deviation: Deviation,
     /// The mean after a reset.
     pub first_mean: FirstMean,
-    /// Whether the gap that a reset ends up in, from the last packet before it to the first one after, counts.
+    /// Counts the gap that a reset ends up in, from the last packet before it to the first one after.
     pub idle_gap_counts: bool,
 }
 
@@ -126,10 +126,10 @@ pub enum Reading {
     Event,
 }
 
-/// How I + φσ becomes a multiple of the shortest period.
+/// The rounding of I + φσ to a multiple of the shortest period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rounding {
-    /// The nearest multiple.
+    /// Rounds to the nearest multiple.
     Nearest,
     /// The next multiple above.
     Up,
@@ -157,7 +157,7 @@ pub enum Grid {
     Relative,
 }
 
-/// Which mean eq. 2 compares a gap with.
+/// The mean that eq. 2 compares a gap with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mean {
     /// The one that eq. 1 has just made of it.
@@ -166,7 +166,7 @@ pub enum Mean {
     Previous,
 }
 
-/// How the spread is measured.
+/// The measure of the spread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deviation {
     /// By the variance, eq. 2.
@@ -186,7 +186,7 @@ pub enum FirstMean {
     Kept,
 }
 
-/// What interrupts and polls cost, as the papers count it.
+/// The costs of interrupts and polls, as the papers count them.
 ///
 /// ```
 /// use core::time::Duration;

@@ -14,27 +14,14 @@ use softtimers_core::Timestamp;
 use super::super::Factor;
 use super::{Deviation, HipConfig, Mean};
 
-/// What HIP knows of a stream of packets.
-///
-/// ```
-/// use softtimers_core::Timestamp;
-/// use softtimers_poll::hip::{HipConfig, Interarrival};
-/// use softtimers_poll::Preset;
-///
-/// // A mean of 10 ms and a gap of 2 ms: 0.3 · 10 + 0.7 · 2, and √(0.7 · (4.4 − 2)²).
-/// let mut gaps = Interarrival::new(&HipConfig::preset(Preset::Paper));
-/// gaps.arrived(Timestamp::from_micros(0));
-/// gaps.arrived(Timestamp::from_micros(2_000));
-/// assert_eq!(gaps.mean_nanos(), 4_400_000);
-/// assert_eq!(gaps.deviation_nanos() / 1_000, 2_007); // 2.0079 ms
-/// ```
+/// HIP's estimate of a stream of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Interarrival {
+pub(super) struct Interarrival {
     alpha: Factor,
     beta: Factor,
     kind: Deviation,
     against: Mean,
-    /// What the mean is after a reset.
+    /// The mean after a reset.
     first: u64,
     mean: u64,
     spread: Spread,
@@ -43,7 +30,7 @@ pub struct Interarrival {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Spread {
-    /// σ².
+    /// σ², in square nanoseconds.
     Variance(u128),
     /// The mean of |I − D|.
     Error(u64),
@@ -51,7 +38,7 @@ enum Spread {
 
 impl Interarrival {
     /// Makes an estimate that has seen no packet yet.
-    pub fn new(config: &HipConfig) -> Self {
+    pub(super) fn new(config: &HipConfig) -> Self {
         let first = config.first_mean_nanos();
         Interarrival {
             alpha: config.alpha,
@@ -66,7 +53,7 @@ impl Interarrival {
     }
 
     /// A packet arrived. One that came before its predecessor counts as coming with it.
-    pub fn arrived(&mut self, at: Timestamp) {
+    pub(super) fn arrived(&mut self, at: Timestamp) {
         let Some(last) = self.last.replace(self.last.map_or(at, |last| last.max(at))) else { return };
         let gap = at.nanos_since(last).min(LONGEST_GAP);
         let before = self.mean;
@@ -85,7 +72,7 @@ impl Interarrival {
     }
 
     /// Back to the beginning; the last packet is remembered only if the gap after it `counts`.
-    pub fn reset(&mut self, counts: bool) {
+    pub(super) fn reset(&mut self, counts: bool) {
         self.mean = self.first;
         self.spread = Spread::none(self.kind);
         self.last = self.last.filter(|_| counts);
@@ -97,7 +84,7 @@ impl Interarrival {
     }
 
     /// Returns I, the mean gap, in nanoseconds.
-    pub fn mean_nanos(&self) -> u64 {
+    pub(super) fn mean_nanos(&self) -> u64 {
         self.mean
     }
 
@@ -105,7 +92,7 @@ impl Interarrival {
     ///
     /// # Cost
     /// A square root of up to 128 bits, or none if the mean error stands for it.
-    pub fn deviation_nanos(&self) -> u64 {
+    pub(super) fn deviation_nanos(&self) -> u64 {
         match self.spread {
             // A variance is at most the square of the longest gap.
             Spread::Variance(variance) => match u64::try_from(variance) {
@@ -117,7 +104,7 @@ impl Interarrival {
     }
 
     /// σ/I < γ, without a square root or a division. A mean of zero counts as a nanosecond.
-    pub fn is_regular(&self, gamma: Factor) -> bool {
+    pub(super) fn is_regular(&self, gamma: Factor) -> bool {
         let mean = u128::from(self.mean.max(1));
         let limit = u128::from(gamma.get()) * mean;
         match self.spread {
@@ -145,7 +132,7 @@ const fn as_deviation(mean_error: u64) -> u64 {
     mean_error + mean_error / 4
 }
 
-/// Eighteen minutes.
+/// Eighteen minutes, in nanoseconds.
 const LONGEST_GAP: u64 = 1 << 40;
 
 #[cfg(test)]
@@ -155,6 +142,16 @@ mod tests {
 
     fn gaps(config: HipConfig) -> Interarrival {
         Interarrival::new(&config)
+    }
+
+    /// A mean of 10 ms and a gap of 2 ms: 0.3 · 10 + 0.7 · 2, and √(0.7 · (4.4 − 2)²).
+    #[test]
+    fn one_gap_moves_the_mean_and_the_deviation_by_the_papers_weights() {
+        let mut gaps = Interarrival::new(&HipConfig::preset(Preset::Paper));
+        gaps.arrived(Timestamp::from_micros(0));
+        gaps.arrived(Timestamp::from_micros(2_000));
+        assert_eq!(gaps.mean_nanos(), 4_400_000);
+        assert_eq!(gaps.deviation_nanos() / 1_000, 2_007); // 2.0079 ms
     }
 
     #[test]

@@ -8,12 +8,12 @@ use crate::nanos::Nanos;
 use crate::slots::Slots;
 use softtimers_core::Timestamp;
 
-/// How a source takes part.
+/// The policy and the quota of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SourceConfig<P> {
     /// Decides when the source is polled.
     pub policy: P,
-    /// How many packets a turn.
+    /// The most packets of a turn.
     pub quota: Quota,
 }
 
@@ -23,7 +23,7 @@ impl<P> SourceConfig<P> {
         SourceConfig { policy, quota: Quota::default() }
     }
 
-    /// Replaces the quota.
+    /// Replaces the default quota.
     #[must_use]
     pub fn with_quota(self, quota: Quota) -> Self {
         SourceConfig { quota, ..self }
@@ -42,7 +42,7 @@ pub(super) struct Source<P> {
     pub(super) arming: Arming,
     /// When the look under way began.
     pub(super) began: Option<Timestamp>,
-    /// What that has found so far.
+    /// The number of packets that the look has found so far.
     pub(super) found: u32,
     /// Packets of this turn that came with their time of arrival.
     pub(super) stamped: u32,
@@ -56,7 +56,7 @@ pub(super) struct Source<P> {
     pub(super) stats: SourceStats,
 }
 
-/// Its wake-up.
+/// The state of a source's wake-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arming {
     Off,
@@ -64,7 +64,7 @@ pub(super) enum Arming {
     Armed,
 }
 
-/// What a source has done.
+/// Counters of one source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SourceStats {
     /// Number of packets received.
@@ -77,9 +77,9 @@ pub struct SourceStats {
     pub empty_looks: u64,
     /// Number of wake-ups that were enabled.
     pub armed: u64,
-    /// Of those, the ones that found packets which had come in between.
+    /// Enabled wake-ups after which packets were found that had come in between.
     pub raced: u64,
-    /// Of those, the ones that came.
+    /// Enabled wake-ups that came.
     pub woken: u64,
     /// Times that its input was shut.
     pub shut: u64,
@@ -132,7 +132,7 @@ impl<P: Policy> Source<P> {
         core::mem::replace(&mut self.arming, Arming::Off) == Arming::Armed
     }
 
-    /// Whether it is to be looked at.
+    /// Says whether the source is to be looked at.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         self.arming == Arming::Off && (self.watched || self.due <= now)
     }
@@ -142,7 +142,6 @@ impl<P: Policy> Source<P> {
         self.arming = Arming::Off;
     }
 
-    /// A receive begins.
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.began.get_or_insert(now);
         self.stamped = 0;

@@ -91,7 +91,6 @@ constants! {
             Fitted(&[Captures], "some 11,000 packets/s do not quite saturate it"), moves &[Captures];
     }
 
-    /// HIP's machine.
     hip: Hip {
         interrupt: Duration = Costs::HIP.interrupt, "µs", Paper("HIP Table 2: V_I"), flag "hip" "interrupt", moves HIP_1;
         poll: Duration = Costs::HIP.poll, "µs", Paper("HIP Table 2: V_P"), flag "hip" "poll", moves HIP_2;
@@ -142,7 +141,6 @@ constants! {
             Fitted(&[Deadlines], "the 3.6% that 26.3% of expiries add"), flag "deadline" "interrupt-cost", moves &[Deadlines];
     }
 
-    /// The saturated server.
     polling: Polling {
         interrupt: Duration = Duration::from_nanos(4_450), "µs", Paper("soft timers §5.1"), flag "polling" "interrupt", moves &[Figure::Polling];
         poll: Duration = Duration::from_nanos(500), "µs", Guess("reading the status of the interfaces"), flag "polling" "poll", moves &[Figure::Polling];
@@ -194,7 +192,6 @@ constants! {
         wheel_traversed: u64 = 12, "instructions a timer", Paper("callouts Table II"), moves CALLOUTS_1;
     }
 
-    /// The film.
     framerate: Framerate {
         work: Duration = Duration::from_millis(1), "µs a frame", Guess("to decode and show it"), flag "framerate" "work", moves &[];
     }

@@ -27,7 +27,7 @@ impl Quantity for f64 {
     }
 }
 
-/// In microseconds.
+/// Stated in microseconds.
 impl Quantity for Duration {
     fn shown(self) -> String {
         (self.as_nanos() as f64 / 1e3).to_string()

@@ -42,7 +42,7 @@ impl<P> Ring<P> {
         room
     }
 
-    /// Takes the oldest.
+    /// Takes the oldest packet.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<P> {
         self.packets.pop_front()
@@ -54,7 +54,7 @@ impl<P> Ring<P> {
         self.packets.len() as u32
     }
 
-    /// Whether none does.
+    /// Says whether no packet waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.packets.is_empty()

@@ -76,7 +76,6 @@ pub(crate) enum Hardware {
 /// The program, its timers, and the hardware.
 #[derive(Debug)]
 pub(crate) struct Host<E> {
-    /// The timers.
     pub(crate) timers: SoftTimers<E>,
     states: States,
     hardware: Hardware,
@@ -98,7 +97,7 @@ pub(crate) struct Counts {
 }
 
 impl<E> Host<E> {
-    /// At time zero.
+    /// A host at time zero.
     pub(crate) fn new(timers: SoftTimers<E>, states: States, hardware: Hardware) -> Self {
         Host { timers, states, hardware, clock: ManualClock::default(), counts: Counts::default() }
     }

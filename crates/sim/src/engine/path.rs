@@ -47,7 +47,7 @@ pub(crate) struct Path {
     pub(crate) access_link: Duration,
     /// The time a packet takes on the slow link.
     pub(crate) link: Duration,
-    /// Each way.
+    /// The delay each way.
     pub(crate) delay: Duration,
     /// The host that acknowledges.
     pub(crate) receiver: AckReceiver,
@@ -56,11 +56,10 @@ pub(crate) struct Path {
 /// Counts of a run over a path.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct PathStats {
-    /// Packets acknowledged.
     pub(crate) acknowledged: u64,
     /// The most packets that waited for the slow link.
     pub(crate) longest_queue: u64,
-    /// ACKs that came.
+    /// Acknowledgements that came.
     pub(crate) acks: u64,
     /// ACKs for more than three packets.
     pub(crate) big_acks: u64,

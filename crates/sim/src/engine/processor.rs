@@ -30,24 +30,21 @@ pub(crate) struct TaskId(u32);
 /// The costs and the level of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TaskConfig {
-    /// Its level.
     pub(crate) level: Level,
     /// The cost of beginning after it had nothing to do, if another thread or nobody ran since; zero for an interrupt,
     /// whose entry is part of its work.
     pub(crate) switch: Duration,
     /// The cost of going on after it was preempted: the caches are no longer its own.
     pub(crate) pollution: Duration,
-    /// Whether it is a thread, that has others to switch from; an interrupt leaves the thread it interrupts current.
+    /// It is a thread, that has others to switch from; an interrupt leaves the thread it interrupts current.
     pub(crate) thread: bool,
 }
 
 impl TaskConfig {
-    /// An interrupt handler.
     pub(crate) const fn interrupt(level: Level) -> Self {
         TaskConfig { level, switch: Duration::ZERO, pollution: Duration::ZERO, thread: false }
     }
 
-    /// A thread.
     pub(crate) const fn thread(level: Level, switch: Duration, pollution: Duration) -> Self {
         TaskConfig { level, switch, pollution, thread: true }
     }
@@ -99,7 +96,6 @@ struct Task {
 }
 
 impl Processor {
-    /// Without tasks.
     pub(crate) fn new() -> Self {
         Processor::default()
     }
@@ -122,13 +118,12 @@ impl Processor {
         *left = Some(u64::try_from(work.as_nanos()).unwrap_or(ENDLESS));
     }
 
-    /// Whether a task has nothing to do.
+    /// Says whether a task has nothing to do.
     #[inline]
     pub(crate) fn is_idle(&self, task: TaskId) -> bool {
         self.tasks[task.0 as usize].left.is_none()
     }
 
-    /// Whether the running task is this one.
     #[cfg(test)]
     pub(crate) fn is_running(&self, task: TaskId) -> bool {
         self.running == Some(task.0 as usize)

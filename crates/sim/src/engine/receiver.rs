@@ -112,7 +112,7 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
         }
     }
 
-    /// Whether this is a trigger state at which the poll that is wanted is not due yet.
+    /// Says whether this is a trigger state at which the poll that is wanted is not due yet.
     fn passes_by(&mut self, time: Timestamp) -> bool {
         matches!(self.policy.next(), Next::At(_)) && !self.timing.is_look(time)
     }

@@ -31,7 +31,7 @@ impl Streams {
         Random::stream(self.seed, digest(name.as_bytes()))
     }
 
-    /// Returns the seed.
+    /// Returns the seed of the stream.
     pub const fn seed(self) -> u64 {
         self.seed
     }

@@ -39,7 +39,7 @@ impl Watch {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// For one point.
+    /// The steps of one point.
     pub(crate) fn steps(&self) -> Steps<'_> {
         Steps { watch: self, told: Cell::new(0), given_up: Cell::new(false) }
     }

@@ -112,7 +112,7 @@ fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, R
 struct Player {
     rate: Rate,
     work: Duration,
-    /// The next frame.
+    /// The number of the next frame.
     next: u64,
     /// The frames of the film.
     frames: u64,

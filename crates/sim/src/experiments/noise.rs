@@ -131,7 +131,7 @@ fn model(parameters: &Parameters) -> Phases {
     Phases::new(lengths).expect("shares add up to one")
 }
 
-/// A minute's work.
+/// The number of draws in a minute's work.
 const MOST_DRAWN: u64 = 10_000_000_000;
 
 #[cfg(test)]

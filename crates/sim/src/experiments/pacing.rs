@@ -142,7 +142,7 @@ fn check(parameters: &Parameters) -> Result<(), RunError> {
     targets(parameters).try_for_each(|target| clock(parameters, target).map(drop))
 }
 
-/// A flow's.
+/// The clock of one flow.
 fn clock(parameters: &Parameters, target: Duration) -> Result<RateClock, RunError> {
     let strategy = match parameters.choice("strategy") {
         "exact-deadline" => Strategy::ExactDeadline,
@@ -243,7 +243,7 @@ impl Flow {
     }
 }
 
-/// In microseconds.
+/// Gaps in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Gaps {
     mean: Option<f64>,

@@ -13,7 +13,7 @@ pub(super) const MEANS: RangeInclusive<Duration> = Duration::from_nanos(100)..=D
 pub(super) const RECORDING: Parameter =
     Parameter::trace("states", "A recording whose times are trigger states, instead of the model");
 
-/// Whether the states are the model's.
+/// Says whether the states are the model's.
 pub(super) fn are_modelled(parameters: &Parameters) -> bool {
     !parameters.is_on("idle") && parameters.trace("states").is_none()
 }

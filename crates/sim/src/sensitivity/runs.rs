@@ -12,7 +12,6 @@ type Set = (&'static str, Setting);
 /// One experiment, a few times.
 pub(super) struct Runs {
     of: Figure,
-    /// Its name.
     pub(super) experiment: &'static str,
     pub(super) sets: &'static [&'static [Set]],
 }

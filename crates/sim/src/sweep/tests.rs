@@ -30,7 +30,7 @@ fn square(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Ro
     Ok(vec![vec![(x * x + y).into(), streams.of("drawn").below(1_000).into()]])
 }
 
-/// Seen without running.
+/// An experiment whose settings are read without running it.
 fn lucky(parameters: &Parameters) -> Result<(), RunError> {
     if parameters.count("x") == 17 { Err(RunError::new("x 17: a bad number")) } else { Ok(()) }
 }
@@ -109,7 +109,7 @@ fn another_sweep_has_another_fingerprint() {
     assert_ne!(one.fingerprint(), other_seed.fingerprint());
 }
 
-/// Of the same length, in packets and in time, and not the same.
+/// Recordings of the same length, in packets and in time, are told apart by their packets.
 #[test]
 fn recordings_are_told_apart_by_their_packets() {
     let of = |micros: [u64; 3], last: u16| {

@@ -27,7 +27,7 @@ pub struct ItimerVal {
     pub value: TimeVal,
 }
 
-/// What `errno` says after these calls. Nothing has changed then, the arguments neither.
+/// The `errno` of these calls. Nothing has changed then, the arguments neither.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SetItimerError {
     /// `EAGAIN`: no timer has expired, or there are as many as are allowed.

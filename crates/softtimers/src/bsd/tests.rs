@@ -51,7 +51,7 @@ fn fill(timers: &mut MultiTimers<u32>, labels: std::ops::RangeInclusive<u32>, se
     }
 }
 
-/// What holds on either interface of the kernel, by looking again and again.
+/// The laws of either interface of the kernel, checked at every step.
 fn suite(mut timers: MultiTimers<u32>) {
     let start = Monotonic.now();
     let again = |error: io::Error| assert_eq!(error.kind(), io::ErrorKind::WouldBlock);

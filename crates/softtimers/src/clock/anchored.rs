@@ -33,12 +33,12 @@ pub(super) trait Counter {
     fn read_in_order(&self) -> u64;
 }
 
-/// What keeping a counter straight has taken so far.
+/// The corrections that kept a counter straight, and their cost so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AnchorStats {
     /// Comparisons with the kernel's clock.
     pub checks: u64,
-    /// Of those, the ones that moved the clock.
+    /// Checks among those that moved the clock.
     pub corrections: u64,
     /// The furthest that one has moved it.
     pub longest_correction: Duration,

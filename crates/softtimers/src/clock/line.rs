@@ -123,10 +123,10 @@ impl Line {
     }
 }
 
-/// How a counter and the kernel's clock came to disagree.
+/// A disagreement between a counter and the kernel's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Disagreement {
-    /// How far apart they were found, at the least.
+    /// The least that they are known to have been apart.
     pub by: Duration,
     /// Whether the counter was ahead of the kernel's clock.
     pub ahead: bool,
@@ -143,8 +143,8 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// How far a line is read without a check: what a reading can be wrong by at the worst. A check takes
-/// 75 ns where five or six readings save as much; every 100 µs that is less than a thousandth of the time.
+/// The time that a line is read for without a check, and so the error that a reading can have at the worst. A check
+/// takes 75 ns where five or six readings save as much; every 100 µs that is less than a thousandth of the time.
 pub(super) const HORIZON: Duration = Duration::from_micros(100);
 
 /// Picoseconds of disagreement that a nanosecond may bring: drift is what stays below a thousandth,

@@ -11,8 +11,7 @@ use softtimers_core::Timestamp;
 
 use softtimers_linux::clock::{Monotonic, SAMPLES, Sandwich, nanos};
 
-/// How far the realtime clock is from [`Monotonic`]: turns the kernel's packet times into
-/// [`Timestamp`]s.
+/// The distance of the realtime clock from [`Monotonic`]: turns the kernel's packet times into [`Timestamp`]s.
 ///
 /// The kernel slews both clocks alike, so their distance is one constant until somebody *steps* the
 /// realtime clock (`date -s`, NTP's first correction, a leap second). It is measured once, and kept
@@ -38,7 +37,7 @@ use softtimers_linux::clock::{Monotonic, SAMPLES, Sandwich, nanos};
 pub struct RealtimeOffset {
     /// Realtime minus monotonic, in nanoseconds.
     offset: i64,
-    /// How far `offset` may be from the truth.
+    /// The most by which `offset` may be wrong.
     error: i64,
 }
 
@@ -70,7 +69,7 @@ impl RealtimeOffset {
         Timestamp::from_nanos(u64::try_from(realtime.saturating_sub(self.offset)).unwrap_or(0))
     }
 
-    /// Whether `sandwich` can have happened under this offset.
+    /// Says whether `sandwich` can have happened under this offset.
     fn agrees_with(&self, sandwich: &Sandwich<u64>) -> bool {
         let least = offset_from(sandwich.foreign, sandwich.after).saturating_sub(self.error);
         let most = offset_from(sandwich.foreign, sandwich.before).saturating_add(self.error);

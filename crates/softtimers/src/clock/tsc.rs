@@ -165,7 +165,7 @@ pub enum TscError {
     Unknown {
         /// The question that the kernel did not answer.
         question: &'static str,
-        /// What it said instead.
+        /// The error that it returned instead.
         error: io::Error,
     },
     /// The rate could not be measured to 50 ppm: the counter has none, or the machine is overrun.
@@ -204,7 +204,7 @@ impl std::error::Error for TscError {
     }
 }
 
-/// `Unsupported`.
+/// Becomes an error of the kind `Unsupported`.
 impl From<TscError> for io::Error {
     fn from(error: TscError) -> Self {
         io::Error::new(io::ErrorKind::Unsupported, error)
@@ -234,7 +234,7 @@ fn trusted_counter() -> Result<TimeStampCounter, TscError> {
     Err(TscError::Architecture)
 }
 
-/// There is none.
+/// There is no counter on this architecture.
 #[cfg(not(target_arch = "x86_64"))]
 #[derive(Debug)]
 enum TimeStampCounter {}

@@ -179,7 +179,7 @@ impl<E> Timers<E> {
     }
 }
 
-/// How a sleep ended.
+/// The end of a sleep.
 enum Slept {
     Source,
     /// Or a signal; or there was no sleep.

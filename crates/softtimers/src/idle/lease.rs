@@ -25,7 +25,7 @@ pub(super) static SPINNER: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(super) struct Lease {
     word: &'static AtomicU64,
-    /// What this thread wrote last; zero if it has nothing.
+    /// The value that this thread wrote last; zero if it has nothing.
     mine: u64,
 }
 
@@ -34,7 +34,7 @@ impl Lease {
         Lease { word, mine: 0 }
     }
 
-    /// Whether this thread holds the lease at `now`, taking or prolonging it if it can.
+    /// Says whether this thread holds the lease at `now`, taking or prolonging it if it can.
     ///
     /// # Cost
     /// One load; twice in a lease, one exchange.

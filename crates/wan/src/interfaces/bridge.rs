@@ -13,7 +13,7 @@ use super::problem::Problem;
 use crate::live::{Ended, Live, Next, controls};
 use crate::{PathConfig, PathError, WanBuilder, Way};
 
-/// How a bridge is set up.
+/// The settings of a bridge.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BridgeConfig {
     /// The names of both interfaces. From the first to the second is [`Way::Up`].
@@ -22,7 +22,7 @@ pub struct BridgeConfig {
     pub take: bool,
 }
 
-/// What a bridge has done beside what its path counts.
+/// Counters of a bridge, beside those of its path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct BridgeStats {
@@ -76,7 +76,7 @@ struct Side {
     interface: Interface,
     receiver: FrameReceiver,
     sender: FrameSender,
-    /// What the receiver had dropped when it last said so, modulo 2³².
+    /// The receiver's drops when it last said so, modulo 2³².
     drops_seen: u32,
 }
 
@@ -143,7 +143,7 @@ impl Bridge {
         self.live.wan.set(self.live.now(), way, path)
     }
 
-    /// What was done beside.
+    /// Returns the counters beside those of the path.
     pub fn stats(&self) -> BridgeStats {
         self.stats
     }

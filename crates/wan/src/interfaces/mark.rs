@@ -24,7 +24,7 @@ pub(super) fn mark(frame: &mut [u8]) -> bool {
     true
 }
 
-/// Where the packet of a frame begins, and whether it is one of IPv4.
+/// The offset of the packet in a frame, and whether it is one of IPv4.
 fn network(frame: &[u8]) -> Option<(usize, bool)> {
     let mut at = 12;
     for _ in 0..3 {

@@ -14,13 +14,13 @@ pub enum Problem {
     /// An interface does not exist, is not Ethernet's, or there is only one; or this machine uses it itself, which must be
     /// asked for, as by [`BridgeConfig::take`](super::BridgeConfig::take).
     Interface(ClaimError),
-    /// What one interface sends comes back to the other, or to itself.
+    /// A frame that one interface sends comes back to the other, or to itself.
     Loop,
     /// The privilege is missing.
     Privilege(io::Error),
     /// The path is none.
     Path(PathError),
-    /// What else the system says.
+    /// Another error of the system.
     System(io::Error),
 }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use softtimers::LoopConfig;
 
-/// How a [`Relay`](super::Relay) is set up.
+/// The settings of a [`Relay`](super::Relay).
 #[derive(Clone, Copy, Debug)]
 pub struct StreamConfig {
-    /// Where clients connect to; port 0 is any that is free.
+    /// The address that clients connect to; port 0 is any that is free.
     pub listen: SocketAddr,
-    /// Where their streams go.
+    /// The address that their streams go to.
     pub upstream: SocketAddr,
-    /// How many, how long and how much.
+    /// The limits on number, time and bytes.
     pub limits: StreamLimits,
     /// The loop that waits.
     pub events: LoopConfig,
@@ -30,7 +30,7 @@ impl StreamConfig {
     }
 }
 
-/// What connections may take.
+/// The limits on connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamLimits {
     /// The most connections at once. Each takes two descriptors.
@@ -50,7 +50,7 @@ impl Default for StreamLimits {
     }
 }
 
-/// What a relay has done beside what its path counts.
+/// Counters of a relay, beside those of its path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct StreamStats {

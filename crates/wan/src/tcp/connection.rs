@@ -23,7 +23,7 @@ pub(super) struct Connection {
     pub(super) serial: u64,
     pub(super) flows: [Flow; 2],
     sides: [Side; 2],
-    /// Whether each direction stands in line for the path.
+    /// Each direction stands in line for the path, or does not.
     pub(super) in_line: [bool; 2],
     /// When a byte last came or went.
     pub(super) moved: Timestamp,
@@ -40,7 +40,7 @@ struct Side {
     watched: Option<Interest>,
 }
 
-/// How a connection stands.
+/// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Standing {
     /// The connection goes on.
@@ -83,7 +83,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the upstream has taken the connection, of which its socket has just spoken.
+    /// Asks whether the upstream has taken the connection, of which its socket has just spoken.
     pub(super) fn connected(&mut self, side: usize) -> io::Result<()> {
         let Side { socket: Some(socket), connecting: connecting @ true, .. } = &mut self.sides[side] else {
             return Ok(());
@@ -213,7 +213,7 @@ pub(super) fn reset(socket: TcpStream) {
     drop(socket);
 }
 
-/// Which flow goes in a direction; it reads from the side of the same number and writes to the other.
+/// The index of the flow in a direction; it reads from the side of the same number and writes to the other.
 pub(super) fn flow(way: Way) -> usize {
     if way == Way::Up { 0 } else { 1 }
 }

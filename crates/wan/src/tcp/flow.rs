@@ -18,7 +18,7 @@ pub(super) struct Flow {
     /// Read, and not on the path yet: from `begun` on.
     taken: Vec<u8>,
     begun: usize,
-    /// How it ends, once it does.
+    /// The end of the stream, once it has come.
     end: Option<End>,
     end_is_sent: bool,
     /// Bytes taken, on the path and in the backlog.
@@ -32,7 +32,7 @@ pub(super) struct Flow {
     pub(super) is_over: bool,
 }
 
-/// How a direction ends.
+/// The ways in which a direction ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     /// After its last byte.
@@ -41,7 +41,7 @@ pub(super) enum End {
     Reset,
 }
 
-/// What goes over the path for a connection.
+/// The content of the path for a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Load {
     /// The connection begins.
@@ -53,7 +53,7 @@ pub(super) enum Load {
 }
 
 impl Load {
-    /// What it is to the path.
+    /// The bytes that the path takes it for.
     pub(super) fn bytes(&self) -> u32 {
         if let Load::Bytes(bytes) = self { bytes.len() as u32 } else { 0 }
     }
@@ -65,7 +65,7 @@ impl Flow {
         Flow { opens: true, ..Flow::default() }
     }
 
-    /// How many bytes may be read now; none while earlier ones wait for room, or their reader.
+    /// The number of bytes that may be read now; none while earlier ones wait for room, or their reader.
     pub(super) fn appetite(&self, window: usize) -> usize {
         if self.end.is_some() || self.waits() || self.backlog_bytes > window / BACKLOG_SHARE {
             return 0;
@@ -92,12 +92,12 @@ impl Flow {
         }
     }
 
-    /// Whether something waits for room on the path.
+    /// Says whether something waits for room on the path.
     pub(super) fn waits(&self) -> bool {
         self.opens || self.begun < self.taken.len() || (self.end.is_some() && !self.end_is_sent)
     }
 
-    /// How long the next piece is, of at most `most` bytes.
+    /// The length of the next piece, of at most `most` bytes.
     pub(super) fn next_length(&self, most: usize) -> u32 {
         if self.opens { 0 } else { (self.taken.len() - self.begun).min(most) as u32 }
     }
@@ -136,12 +136,12 @@ impl Flow {
         self.arrived_end = true;
     }
 
-    /// Whether something waits to be written: bytes, or the end.
+    /// Says whether something waits to be written: bytes, or the end.
     pub(super) fn wants_to_write(&self) -> bool {
         !self.backlog.is_empty() || self.end_is_due()
     }
 
-    /// Whether only the end is left to write.
+    /// Says whether only the end is left to write.
     pub(super) fn end_is_due(&self) -> bool {
         self.backlog.is_empty() && self.arrived_end && !self.is_over
     }
@@ -177,7 +177,7 @@ impl Flow {
 
 /// Read in one go. What finds no room on the path waits here, out of the kernel's sight.
 const MOST_TAKEN: usize = 64 << 10;
-/// Of the window, what may wait for a reader that is slower than the path.
+/// The share of the window that may wait for a reader that is slower than the path.
 const BACKLOG_SHARE: usize = 16;
 /// Written in one go.
 const MOST_SLICES: usize = 64;

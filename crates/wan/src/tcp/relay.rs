@@ -54,7 +54,7 @@ pub struct Relay {
     slots: Vec<Option<Connection>>,
     free: Vec<u32>,
     serial: u64,
-    /// Who waits for room on the path, each way: they take turns.
+    /// The connections that wait for room on the path, each way: they take turns.
     line: [VecDeque<ConnectionId>; 2],
     buffer: Box<[u8]>,
     stats: StreamStats,
@@ -67,7 +67,7 @@ struct ConnectionId {
     serial: u64,
 }
 
-/// What is on the path.
+/// A piece that is on the path.
 #[derive(Clone, Debug)]
 struct Chunk {
     connection: ConnectionId,
@@ -151,12 +151,12 @@ impl Relay {
         self.live.wan.set(self.live.now(), way, path)
     }
 
-    /// Where clients connect to.
+    /// Returns the address that clients connect to.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// What was done beside.
+    /// Returns the counters beside those of the path.
     pub fn stats(&self) -> StreamStats {
         self.stats
     }
@@ -378,7 +378,7 @@ const BATCH: usize = 64;
 const READ: usize = 64 << 10;
 /// A piece where something is: what TCP sends over an Ethernet.
 const SEGMENT: usize = 1_448;
-/// How long nobody is accepted who could not be.
+/// The time for which nobody is accepted after that has failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 const TOO_MANY: i32 = rustix::io::Errno::MFILE.raw_os_error();
 const TOO_MANY_IN_SYSTEM: i32 = rustix::io::Errno::NFILE.raw_os_error();

@@ -53,7 +53,7 @@ pub struct Relay {
     incoming: RecvBatch,
     /// Apart, since the count of drops is one socket's.
     answers: RecvBatch,
-    /// What the listening socket had dropped when it last said so, modulo 2³².
+    /// The listening socket's drops when it last said so, modulo 2³².
     drops_seen: u32,
 }
 
@@ -133,14 +133,14 @@ impl Relay {
         self.live.wan.set(self.live.now(), way, path)
     }
 
-    /// Where clients send to.
+    /// Returns the address that clients send to.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// What was done beside.
+    /// Returns the counters beside those of the path.
     pub fn stats(&self) -> RelayStats {
-        self.sessions.clients.stats
+        *self.sessions.stats()
     }
 
     fn run_until_stopped(&mut self, mut observe: impl FnMut(&Carried)) -> io::Result<Ended> {
@@ -166,12 +166,12 @@ impl Relay {
         }
         let now = live.now();
         let drops = incoming.drops();
-        sessions.clients.stats.recv_drops += u64::from(drops.wrapping_sub(self.drops_seen));
+        sessions.stats_mut().recv_drops += u64::from(drops.wrapping_sub(self.drops_seen));
         self.drops_seen = drops;
         for datagram in &*incoming {
             let (source, length) = (datagram.from, datagram.payload.len());
             if is_misdirected(source, *upstream, *local) {
-                sessions.clients.stats.misdirected += 1;
+                sessions.stats_mut().misdirected += 1;
                 continue;
             }
             let register = |socket: &UdpSocket, slot: u32| {
@@ -186,9 +186,9 @@ impl Relay {
     fn take_answers(&mut self, slot: u64) {
         let Relay { live, sessions, answers, .. } = self;
         // A report of a slot whose client has just gone finds nothing, or another client with nothing.
-        let Some((client, outlet)) = sessions.clients.in_slot(slot as u32) else { return };
-        if let Err(error) = outlet.socket.recv_batch(answers) {
-            sessions.clients.stats.upstream_refused += u64::from(is_about_an_earlier_datagram(&error));
+        let Some((client, socket)) = sessions.in_slot(slot as u32) else { return };
+        if let Err(error) = socket.recv_batch(answers) {
+            sessions.stats_mut().upstream_refused += u64::from(is_about_an_earlier_datagram(&error));
             return;
         }
         let now = live.now();
@@ -206,11 +206,11 @@ impl Relay {
             let Packet { client, payload } = delivery.damaged();
             let result = match way {
                 Way::Up => {
-                    let Some(outlet) = sessions.clients.outlet(client) else {
-                        sessions.clients.stats.stray += 1;
+                    let Some(socket) = sessions.socket(client) else {
+                        sessions.stats_mut().stray += 1;
                         continue;
                     };
-                    send_twice(|| outlet.socket.send(&payload))
+                    send_twice(|| socket.send(&payload))
                 }
                 Way::Down => {
                     // Here, where each copy of an answer comes by.
@@ -218,7 +218,7 @@ impl Relay {
                     send_twice(|| listen.send_to(&payload, to))
                 }
             };
-            let stats = &mut sessions.clients.stats;
+            let stats = sessions.stats_mut();
             stats.upstream_refused += u64::from(result.refused);
             match result.error.map(|error| error.kind()) {
                 None => {}
@@ -237,7 +237,7 @@ fn offer(wan: &mut Wan<Packet>, now: Timestamp, way: Way, client: ClientId, data
     let _ = wan.offer(received, way, datagram.payload.len() as u32, packet);
 }
 
-/// What became of a datagram.
+/// The outcome of sending a datagram.
 struct Sent {
     /// A first attempt met an error about an earlier one.
     refused: bool,

@@ -209,7 +209,7 @@ fn copies_and_damage() {
     assert_eq!((path.counters().duplicated, path.counters().corrupted), (2, 4));
 }
 
-/// What is held has a limit in packets and one in bytes, and copies count.
+/// The packets held have a limit in packets and one in bytes, and copies count.
 #[test]
 fn what_is_held_is_bounded_and_counted() {
     for (packets, bytes) in [(10, u64::MAX), (u32::MAX, 10_000)] {
@@ -259,7 +259,7 @@ fn directions_are_apart() {
 struct Plain {
     rate: u128,
     limit: Limit,
-    /// Of those that were accepted: length, when the link is free for it, and when it is through.
+    /// The packets that were accepted: length, the time when the link is free for it, and the time when it is through.
     accepted: Vec<(u64, u128, u128)>,
 }
 

@@ -28,8 +28,8 @@ fn losses(loss: Loss, seed: u64) -> Vec<bool> {
     lost
 }
 
-/// How often each class was observed, against its probability. The last class is everything beyond, too,
-/// and begins where less than five would be expected.
+/// Compares how often each class was observed with its probability. The last class is everything beyond, too, and
+/// begins where less than five would be expected.
 fn assert_distributed(observed: &[u64], probability: impl Fn(usize) -> f64, what: &str) {
     let total = observed.iter().sum::<u64>() as f64;
     let (mut chi_square, mut freedom) = (0f64, 0f64);
@@ -52,7 +52,7 @@ fn assert_distributed(observed: &[u64], probability: impl Fn(usize) -> f64, what
     assert!(chi_square < bound, "{what}: {chi_square} with {freedom} degrees of freedom, bound {bound}");
 }
 
-/// How many runs of `value` have length 1, 2, ….
+/// The number of runs of `value` that have length 1, 2, …
 fn run_lengths(sequence: &[bool], value: bool) -> Vec<u64> {
     let mut lengths = vec![0; 512];
     for run in sequence.chunk_by(|a, b| a == b).filter(|run| run[0] == value) {
@@ -61,7 +61,7 @@ fn run_lengths(sequence: &[bool], value: bool) -> Vec<u64> {
     lengths
 }
 
-/// Of a run that ends with probability `end` after each packet.
+/// The length of a run that ends with probability `end` after each packet.
 fn geometric(end: f64) -> impl Fn(usize) -> f64 {
     move |class| end * (1.0 - end).powi(class as i32)
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rustix::thread::CapabilitySet;
 use softtimers_forward::overload::{Bench, Point};
+use softtimers_load::wire::GOODBYES;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 
@@ -14,21 +15,21 @@ use crate::run::output::Output;
 use crate::run::privileges::{Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
-/// What is asked for, and what measures it.
+/// The measurement that is asked for, and the bench that makes it.
 pub(crate) struct Overload {
     plan: BenchPlan,
     bench: Bench,
 }
 
 impl Overload {
-    /// Measures nothing yet.
+    /// Prepares a measurement; nothing is measured yet.
     ///
     /// # Errors
     /// A check failure if the system does not tell where this program is, which is also the sender.
     pub(crate) fn new(plan: BenchPlan) -> Result<Self, Failure> {
         let program =
             std::env::current_exe().map_err(|error| Failure::broke_off("finding this program", &error))?;
-        Ok(Overload { bench: Bench::new(plan.receiver, program), plan })
+        Ok(Overload { bench: Bench::new(plan.receiver, program, GOODBYES), plan })
     }
 }
 
@@ -84,7 +85,7 @@ impl BenchPlan {
     }
 }
 
-/// What was not as asked.
+/// Says what was not as asked.
 fn notes(plan: &BenchPlan, bench: &Bench, report: &BenchReport, interrupt: &Interrupt) -> Vec<String> {
     let mut notes = Vec::new();
     if !bench.has_two_processors() {

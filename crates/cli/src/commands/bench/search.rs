@@ -136,7 +136,7 @@ impl BenchReport {
         ))
     }
 
-    /// What the points say together.
+    /// Draws the conclusions from all points together.
     fn conclude(&mut self) {
         let mut points: Vec<CurvePoint> = self.points.iter().map(of_curve).collect();
         points.sort_by_key(|point| point.offered);
@@ -164,7 +164,7 @@ fn nanos(time: Duration) -> u64 {
 const LONGER: u32 = 4;
 /// As for the host and other programs: beyond it figures of one run do not compare.
 const MOST_DRIFT: f64 = 0.05;
-/// What a datagram costs beside the filter, in seconds: a guess that only decides where the search begins.
+/// The cost of a datagram beside the filter, in seconds: a guess that only decides where the search begins.
 const BESIDE_WORK: f64 = 4e-6;
 /// More than any machine of today receives from one sender.
 const MOST: u64 = 100_000_000;

@@ -13,10 +13,10 @@ use super::pcapng::{self, Stamp, Statistics};
 use super::sink::{Loss, Sink, Why};
 use super::stats::{CaptureStats, DropCounts};
 
-/// What was lost before frames came to the writer, as it was asked last.
+/// The losses before frames came to the writer, as of the last check.
 pub(crate) type Before = Arc<Mutex<DropCounts>>;
 
-/// Whether all that were wanted are in the file.
+/// Whether all frames that were wanted are in the file.
 pub(crate) type Complete = Arc<AtomicBool>;
 
 /// Gathers frames and writes them.
@@ -25,11 +25,11 @@ pub(crate) struct BatchWriter {
     sink: Sink,
     /// Blocks that are to be written.
     blocks: Vec<u8>,
-    /// Of their packets, when each arrived, and how much of it there is.
+    /// The time of arrival of each packet in them, and its length.
     waiting: Vec<(Timestamp, u32)>,
     counter: Counter<CaptureStats>,
     before: Before,
-    /// Since 1970.
+    /// The beginning, since 1970.
     begin: Duration,
     stop: StopHandle,
     /// Frames that were taken to be written, and the most that are wanted.
@@ -37,18 +37,18 @@ pub(crate) struct BatchWriter {
     most: u64,
     /// So many are written.
     complete: Complete,
-    /// Whether nothing can be written any more, and why.
+    /// The reason for which nothing can be written any more.
     broken: Option<Why>,
 }
 
-/// What has come of it.
+/// The result of writing.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// What counted frames, and their delays.
+    /// The counter of frames, and of their delays.
     pub(crate) counter: Counter<CaptureStats>,
-    /// Files.
+    /// The number of files.
     pub(crate) files: u64,
-    /// Whether it could not be written to the end, and why.
+    /// The reason for which it could not be written to the end.
     pub(crate) broken: Option<Why>,
 }
 
@@ -70,7 +70,7 @@ impl BatchWriter {
         }
     }
 
-    /// What tells that so many are in the file.
+    /// Returns the flag that says whether all wanted frames are in the file.
     pub(crate) fn complete(&self) -> Complete {
         Complete::clone(&self.complete)
     }
@@ -162,7 +162,7 @@ impl BatchWriter {
     }
 }
 
-/// What the interface and we have done so far.
+/// Writes the statistics of the interface and of this run.
 fn end(ending: &mut Vec<u8>, before: &Before, begin: Duration, counter: &Counter<CaptureStats>) {
     let before = *before.lock().unwrap_or_else(PoisonError::into_inner);
     let counts = counter.total().counts;
@@ -184,5 +184,5 @@ fn since_1970() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// What is written at once: some hundred long frames; far below what a file may be at the least.
+/// The bytes that are written at once: some hundred long frames; far below the least that a file may have.
 const BATCH: usize = 256 << 10;

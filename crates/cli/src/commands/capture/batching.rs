@@ -23,7 +23,7 @@ pub(crate) struct Batching {
 }
 
 impl Batching {
-    /// Of which one follows another after this long.
+    /// Batches that follow one another after this time.
     pub(crate) const fn new(period: Duration) -> Self {
         Batching { period, next: Next::Armed }
     }

@@ -27,7 +27,7 @@ use super::sink::Why;
 use super::stage::Stage;
 use super::stats::{CaptureStats, DropCounts};
 
-/// What captures, while it does.
+/// The capture, while it runs.
 #[derive(Debug)]
 pub(crate) struct CaptureLoop {
     poller: Poller<PacketDevice, Batching>,
@@ -39,21 +39,21 @@ pub(crate) struct CaptureLoop {
     start: Timestamp,
     until: Option<Timestamp>,
     before: Before,
-    /// What the device and the stage had dropped when they were asked last.
+    /// The drops of the device and the stage at the last check.
     dropped: DropCounts,
-    /// What the process had used then.
+    /// The CPU time of the process at that time.
     cpu: Duration,
     counter: Counter<CaptureStats>,
 }
 
-/// What is taken of frames.
+/// The part of frames that is taken.
 #[derive(Clone, Copy, Debug)]
 struct Intake {
     snap_length: usize,
 }
 
 impl CaptureLoop {
-    /// Of a device that is open, to a stage.
+    /// Captures from a device that is open, to a stage.
     ///
     /// # Errors
     /// A check failure if the system has no descriptors left.
@@ -224,7 +224,7 @@ fn count_cpu(counter: &mut Counter<CaptureStats>, before: &mut Duration) {
     counter.count(|stats| stats.cpu += used);
 }
 
-/// Of this process, all threads.
+/// The CPU time of this process, all threads.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
@@ -232,6 +232,6 @@ fn cpu_time() -> Duration {
 
 /// Frames in a turn; between turns it looks whether it is to end.
 const QUOTA: u32 = 256;
-/// How often the system is asked for what was dropped.
+/// The period in which the system is asked for drops.
 const ASK: Duration = Duration::from_millis(250);
 const SIGNAL: Token = Token(0);

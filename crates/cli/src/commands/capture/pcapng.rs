@@ -14,10 +14,9 @@
 
 use std::time::Duration;
 
-/// What an interface is described by.
+/// The description of an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Interface<'a> {
-    /// Its name.
     pub(crate) name: &'a str,
     /// The most bytes that are kept of a frame.
     pub(crate) snap_length: u32,
@@ -25,29 +24,29 @@ pub(crate) struct Interface<'a> {
     pub(crate) filter: Option<&'a str>,
 }
 
-/// What is known of a frame beside its bytes.
+/// The properties of a frame beside its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stamp {
     /// When it was received, since 1970.
     pub(crate) time: Duration,
-    /// How long it was.
+    /// The length of the frame on the wire.
     pub(crate) length: u32,
 }
 
-/// What is told of an interface at the end of a file.
+/// The statistics of an interface at the end of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Statistics {
-    /// Since 1970.
+    /// The beginning, since 1970.
     pub(crate) begin: Duration,
-    /// Since 1970.
+    /// The end, since 1970.
     pub(crate) end: Duration,
-    /// What the interface received, as far as that is known.
+    /// Packets that the interface received, as far as that is known.
     pub(crate) received: u64,
-    /// What the interface dropped.
+    /// Packets that the interface dropped.
     pub(crate) dropped: u64,
-    /// What was dropped behind it: in the ring, at a queue.
+    /// Packets that were dropped behind it: in the ring, at a queue.
     pub(crate) dropped_behind: u64,
-    /// What was delivered.
+    /// Packets that were delivered.
     pub(crate) delivered: u64,
 }
 
@@ -110,13 +109,13 @@ pub(crate) fn statistics(buffer: &mut Vec<u8>, statistics: &Statistics) {
     });
 }
 
-/// What [`packet`] adds for so many bytes.
+/// The bytes that [`packet`] adds for so many bytes of a frame.
 pub(crate) fn packet_size(bytes: usize) -> usize {
     PACKET_OVERHEAD + bytes.min(LONGEST).next_multiple_of(4)
 }
 
-/// Of blocks of which only `written` bytes came into a file: the end of the last one that is there whole, and how many
-/// packets are among those before it.
+/// Finds the end of the last block that is there whole, when only `written` bytes of blocks came into a file, and the
+/// number of packets among those before it.
 pub(crate) fn whole_blocks(blocks: &[u8], written: usize) -> (usize, usize) {
     let (mut end, mut packets) = (0, 0);
     while let Some((kind, length)) = head(&blocks[end..]) {
@@ -130,7 +129,7 @@ pub(crate) fn whole_blocks(blocks: &[u8], written: usize) -> (usize, usize) {
     (end, packets)
 }
 
-/// How long the first of these blocks is; zero if there is none.
+/// The length of the first of these blocks; zero if there is none.
 pub(crate) fn first_block(blocks: &[u8]) -> usize {
     head(blocks).map_or(0, |(_, length)| length)
 }
@@ -203,7 +202,7 @@ const NANOSECONDS: u8 = 9;
 const OVERHEAD: usize = 12;
 /// That, and what a packet's has before its bytes.
 const PACKET_OVERHEAD: usize = OVERHEAD + 20;
-/// What is kept of a frame at the most: more than any has, and what readers take.
+/// The most bytes that are kept of a frame: more than any has, and what readers take.
 const LONGEST: usize = 256 << 10;
 const LONGEST_TEXT: usize = 32_000;
 
@@ -242,7 +241,7 @@ mod tests {
     /// Its time in ns, its length, and what was kept of it.
     type Frame = (u64, u32, Vec<u8>);
 
-    /// What a program makes of a capture that it reads, in the older format.
+    /// The packets that a program reads from a capture, rewritten in the older format.
     fn rewritten(program: &str, flags: &[&str], file: &Path) -> Option<Vec<Frame>> {
         let input = fs::File::open(file).unwrap();
         let Ok(Output { status, stdout, stderr }) = Command::new(program).args(flags).stdin(input).output()

@@ -27,19 +27,19 @@ use softtimers_measure::interrupt::Interrupt;
 
 use super::pcapng;
 
-/// How long a reader is waited for: for ever while the run lasts, and then while it reads.
+/// The time that a reader is waited for: for ever while the run lasts, and then while it reads.
 #[derive(Debug)]
 pub(crate) struct Patience {
     interrupt: Interrupt,
     until: Option<Timestamp>,
 }
 
-/// What somebody else reads, or a device.
+/// A pipe that somebody else reads, or a device.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     to: OwnedFd,
     patience: Arc<Patience>,
-    /// What one write may be, at least a block: a file always has room.
+    /// The most bytes of one write, at least a block: a file always has room.
     longest: usize,
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum Trouble {
     Gone,
     /// The run is over, and nobody reads.
     Stalled,
-    /// What the system says.
+    /// An error of the system.
     System(Errno),
 }
 
@@ -76,7 +76,7 @@ impl Patience {
         }
     }
 
-    /// What is left of the run; `None`: it has no end.
+    /// The rest of the run; `None`: it has no end.
     fn left(&self, now: Timestamp) -> Option<Duration> {
         if self.interrupt.arrived() {
             return Some(Duration::ZERO);
@@ -114,7 +114,7 @@ impl Pipe {
         Ok(Pipe { to, patience, longest: if is_file { usize::MAX } else { PIPE_BUF } })
     }
 
-    /// Writes these blocks.
+    /// Writes these blocks to the reader.
     ///
     /// # Errors
     /// How many bytes of them were written, and why no more. It is whole blocks, but where a block is longer than 4 KiB.
@@ -149,7 +149,7 @@ impl Pipe {
     }
 }
 
-/// How long who reads may do something else, when the run is over. It is told.
+/// The time for which a reader may do something else, when the run is over. It is told.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 /// A pipe that has room has room for so much (Linux: it has room when a page is free).
 const PIPE_BUF: usize = 4_096;

@@ -170,9 +170,9 @@ fn head(plan: &Capture) -> Vec<u8> {
 const LONGEST_SLICE: Duration = Duration::from_millis(1);
 /// Ethernet's header and two tags.
 const HEADERS: usize = 22;
-/// What a slot of the ring has before a frame.
+/// The bytes that a slot of the ring has before a frame.
 const SLOT_HEADERS: usize = 96;
-/// What slots can be for.
+/// The shortest frame that slots can be made for.
 const LEAST_FRAME: usize = 64;
 const LONGEST_FRAME: usize = 9_100;
 const MOST_SLOTS: usize = 65_536;

@@ -30,10 +30,10 @@ pub(crate) enum Rotate {
     Time(Duration),
 }
 
-/// Which file, or files.
+/// The file, or files, to write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SinkConfig {
-    /// `-`: stdout.
+    /// The path; `-` is stdout.
     pub(crate) path: PathBuf,
     /// Write over what exists.
     pub(crate) force: bool,
@@ -41,19 +41,19 @@ pub(crate) struct SinkConfig {
     pub(crate) rotate: Option<Rotate>,
 }
 
-/// What was not written.
+/// The frames that were not written.
 #[derive(Debug)]
 pub(crate) struct Loss {
     /// Packets of the blocks that are in the file all the same.
     pub(crate) kept: usize,
-    /// What kept the others from it.
+    /// The reason that kept the others from it.
     pub(crate) why: Why,
 }
 
 /// Why something was not written.
 #[derive(Debug)]
 pub(crate) enum Why {
-    /// Who read it has gone.
+    /// The reader has gone.
     Gone,
     /// The run is over, for another reason, and who reads it does not.
     Stalled(Failure),
@@ -61,18 +61,18 @@ pub(crate) enum Why {
     Failed(Failure),
 }
 
-/// What blocks are written to.
+/// The file that blocks are written to.
 #[derive(Debug)]
 pub(crate) struct Sink {
     config: SinkConfig,
-    /// How each file begins.
+    /// The blocks that each file begins with.
     head: Vec<u8>,
     output: Output,
-    /// How long who reads a pipe is waited for.
+    /// The patience with who reads a pipe.
     patience: Arc<Patience>,
-    /// Files so far.
+    /// The number of files so far.
     files: u64,
-    /// Of the current one.
+    /// The bytes of the current file.
     bytes: u64,
     begun: Timestamp,
 }
@@ -95,12 +95,11 @@ impl Sink {
         Ok(Sink { config, head, output, patience, files: 1, bytes: 0, begun })
     }
 
-    /// Files so far.
     pub(crate) fn files(&self) -> u64 {
         self.files
     }
 
-    /// Where the frames go, for people.
+    /// The destination of the frames, for people.
     pub(crate) fn shown(&self) -> String {
         if self.config.path == Path::new("-") {
             return "stdout".to_owned();
@@ -188,8 +187,8 @@ impl Output {
     }
 }
 
-/// Whether all files of `--rotate` can be made by `user`, whom the capture becomes: those after the first are opened when it
-/// has, and by then it can become nobody else.
+/// Checks that all files of `--rotate` can be made by `user`, whom the capture becomes: those after the first are
+/// opened when it has, and by then it can become nobody else.
 ///
 /// # Errors
 /// A usage failure where somebody who called `sudo` wants them to be another user's.
@@ -206,7 +205,7 @@ pub(crate) fn check_rotation(config: &SinkConfig, user: Option<User>) -> Result<
     }
 }
 
-/// Whether this process, as it is now, can make files beside the first.
+/// Checks that this process, as it is now, can make files beside the first.
 ///
 /// # Errors
 /// A usage failure if not.
@@ -253,7 +252,7 @@ fn name(config: &SinkConfig, number: u64) -> PathBuf {
     config.path.with_file_name(name)
 }
 
-/// What a file's last blocks need at most.
+/// The most bytes that a file's last blocks need.
 const ENDING: usize = 128;
 
 #[cfg(test)]

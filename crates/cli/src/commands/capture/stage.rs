@@ -23,7 +23,7 @@ use softtimers_poll::FeedbackConfig;
 use super::batch::{BatchWriter, Complete, Written};
 use super::pcapng::Stamp;
 
-/// Where the loop's frames go.
+/// The stage that the loop's frames go to.
 #[derive(Debug)]
 pub(crate) struct Stage {
     way: Way,
@@ -32,9 +32,9 @@ pub(crate) struct Stage {
 
 #[derive(Debug)]
 enum Way {
-    /// To the file.
+    /// Frames go to the file at once.
     Here(Box<BatchWriter>),
-    /// To a thread.
+    /// Frames go to a thread by a queue.
     Beside(Queue),
 }
 
@@ -83,7 +83,7 @@ impl Stage {
         Some((&queue.gauge, config))
     }
 
-    /// Whether all frames that were wanted are in the file.
+    /// Says whether all frames that were wanted are in the file.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete.load(Ordering::Acquire)
     }
@@ -106,7 +106,7 @@ impl Stage {
         }
     }
 
-    /// What was dropped before the queue, so far.
+    /// The number of frames dropped before the queue so far.
     pub(crate) fn dropped(&self) -> u64 {
         match &self.way {
             Way::Here(_) => 0,
@@ -114,7 +114,7 @@ impl Stage {
         }
     }
 
-    /// Ends the file.
+    /// Ends the file, and returns the result.
     ///
     /// # Errors
     /// A check failure if the thread panicked.

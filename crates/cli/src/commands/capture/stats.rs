@@ -5,18 +5,18 @@ use softtimers_measure::distribution::Distribution;
 use softtimers_measure::stats::passage::{Counted, Interval, Passage};
 use softtimers_measure::sums;
 
-/// What is counted of frames. What the filter does not keep is none.
+/// The counts of frames. Frames that the filter does not keep are not counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Counts {
-    /// In the file.
+    /// Frames that are in the file.
     pub(crate) captured: u64,
-    /// Of these, what was kept.
+    /// Bytes of these that were kept.
     pub(crate) bytes: u64,
     /// Not in the file, by where they were lost.
     pub(crate) dropped: DropCounts,
 }
 
-/// Where frames were lost, from the cheapest place to the dearest.
+/// Lost frames by place, from the cheapest to the most expensive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct DropCounts {
     /// At the interface, before the kernel saw them, whatever the filter.
@@ -44,7 +44,7 @@ impl DropCounts {
 sums!(DropCounts: interface, ring, queue, output);
 sums!(Counts: captured, bytes, dropped);
 
-/// What was counted in an interval, or in the whole run; a frame's stay is its delay.
+/// The counts of an interval, or of the whole run; a frame's stay is its delay.
 pub(crate) type CaptureStats = Passage<Counts>;
 
 /// The keys of `interval` and of `total`.

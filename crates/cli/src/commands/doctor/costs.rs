@@ -18,7 +18,7 @@ use crate::run::table::Table;
 /// Prices in nanoseconds; each is the least of several rounds, because a neighbour only adds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Costs {
-    /// Reading the clock.
+    /// The time to read the clock.
     pub(crate) clock_read_ns: f64,
     /// Reading the processor's own counter as a clock; `null` where that is not possible.
     pub(crate) tsc_read_ns: Option<f64>,
@@ -105,8 +105,8 @@ pub(super) fn measure() -> io::Result<Costs> {
     })
 }
 
-/// What a soft event costs of what a timer's signal does. A signal that was too cheap to be measured is
-/// nothing to compare with.
+/// The cost of a soft event, as a share of a timer's signal. A signal that was too cheap to be measured is nothing to
+/// compare with.
 fn share_of(soft_event_ns: f64, signal_ns: Option<f64>) -> Option<f64> {
     signal_ns.filter(|&cost| cost > 0.0).map(|cost| soft_event_ns / cost)
 }

@@ -25,11 +25,11 @@ use crate::run::table::Table;
 /// A feature of the kernel, and whether it works.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FeatureReport {
-    /// Its name.
+    /// The name of the feature.
     pub(crate) name: String,
     /// Whether it was seen to work, for this user.
     pub(crate) works: bool,
-    /// What was done and seen, or why it does not work.
+    /// The evidence, or the reason why it does not work.
     pub(crate) how: String,
 }
 

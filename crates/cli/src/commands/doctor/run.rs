@@ -88,7 +88,7 @@ fn compare(plan: &Doctor, notes: &mut Notes, interrupt: &Interrupt) -> Result<Ve
     Ok(cells.into_iter().map(|(_, cell)| cell).collect())
 }
 
-/// What `part` comes to if no signal arrives before or in the middle of it: on a terminal, Ctrl-C goes to the
+/// Returns the result of `part` if no signal arrives before or in the middle of it: on a terminal, Ctrl-C goes to the
 /// processes of a trial too, and one that it ended early is none.
 fn unless_interrupted<T>(
     interrupt: &Interrupt,
@@ -123,7 +123,7 @@ impl Doctor {
 const INTERRUPTED: &str = "interrupted";
 /// Starting the processes and saying goodbye; measured.
 const TRIAL_OVERHEAD: Duration = Duration::from_millis(50);
-/// And the probes.
+/// The time that the costs and the probes take.
 const COSTS_TAKE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! ```
 //! An even train is a flat line of ▄; a burst lies on the floor, a hole stands out.
 
-/// What the bars are drawn with.
+/// The characters that the bars are drawn with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Alphabet {
     /// Blocks of eight heights.
@@ -36,7 +36,7 @@ impl Alphabet {
         }
     }
 
-    /// How to read it, in one line.
+    /// Explains in one line how to read it.
     pub(super) fn legend(self) -> String {
         let [floor, _, _, even, _, twice, _, hole] = self.bars();
         format!("{even} on target  {floor} back to back  {twice} up to twice  {hole} a hole of over four")

@@ -13,14 +13,14 @@ use softtimers_measure::units::show_duration;
 
 use softtimers_load::send::LateReport;
 
-/// What the sending loop does meanwhile.
+/// The load of the sending loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Load {
     /// It serves a saturated echo server.
     #[default]
     Echo,
-    /// It is idle.
+    /// The loop is idle.
     None,
 }
 
@@ -38,13 +38,13 @@ impl Load {
 pub(crate) struct Cell {
     /// The method, as `send --timer` names it.
     pub(crate) method: String,
-    /// The load.
+    /// The load of the loop.
     pub(crate) busy: Load,
     /// The gap asked for.
     pub(crate) target_gap_ns: u64,
     /// Why there was no such trial, so that the figures are none; `null` if there was.
     pub(crate) not_made: Option<String>,
-    /// Departures a second.
+    /// The rate achieved, in departures a second.
     pub(crate) achieved_pps: f64,
     /// That as a share of what was asked for.
     pub(crate) achieved_share: f64,
@@ -82,7 +82,7 @@ pub(crate) struct Cell {
     pub(crate) gap_strip_ns: Vec<u64>,
 }
 
-/// What of `send`'s object is used here.
+/// The keys of `send`'s report that are used here.
 #[derive(Deserialize)]
 struct Sent {
     achieved_pps: Option<f64>,
@@ -99,7 +99,7 @@ struct Sent {
     fallbacks: Vec<String>,
 }
 
-/// What of `recv`'s object is used here.
+/// The keys of `recv`'s report that are used here.
 #[derive(Deserialize)]
 struct Received {
     gap_ns: Distribution,

@@ -173,7 +173,7 @@ impl Exposition {
     }
 }
 
-/// What is told of a volume.
+/// Reads one unit of a volume.
 type Unit = fn(Volume) -> u64;
 
 const UNITS: [(&str, Unit); 2] = [("packets", |volume| volume.packets), ("bytes", |volume| volume.bytes)];

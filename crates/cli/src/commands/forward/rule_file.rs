@@ -29,7 +29,7 @@ pub(super) struct RuleWatch {
 }
 
 impl RuleWatch {
-    /// Reads the rules.
+    /// Reads the rules of a file, and follows its changes.
     ///
     /// # Errors
     /// `FILE:LINE: what is wrong`, or why it cannot be read.
@@ -38,7 +38,6 @@ impl RuleWatch {
         Ok(RuleWatch { book: Arc::new(Rulebook::new(rules, purpose, say)), file: Some(file) })
     }
 
-    /// The rulebook.
     pub(super) fn book(&self) -> &Arc<Rulebook> {
         &self.book
     }
@@ -79,7 +78,7 @@ struct RuleFile {
     looked: Option<State>,
 }
 
-/// What changes when a file does.
+/// The state that changes when a file does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct State {
     file: (u64, u64),
@@ -89,10 +88,10 @@ struct State {
 }
 
 impl RuleFile {
-    /// Between two looks.
+    /// The time between two checks.
     const LOOK: Duration = Duration::from_millis(200);
 
-    /// Reads the rules.
+    /// Reads the rules, and the file's state.
     ///
     /// # Errors
     /// `FILE:LINE: what is wrong`, or why it cannot be read.

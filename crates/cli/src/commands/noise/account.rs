@@ -33,17 +33,17 @@ pub(super) struct Accounts {
 pub(super) struct Line {
     /// The interrupt's number, or the kernel's abbreviation.
     pub(super) name: String,
-    /// What it is for.
+    /// The purpose of the interrupt.
     pub(super) what: String,
     count: u64,
 }
 
-/// Between two readings.
+/// The events between two readings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Passed {
     /// Ready, while others ran.
     pub(super) waited: Duration,
-    /// How often the thread was put on its processor.
+    /// The number of times that the thread was put on its CPU.
     pub(super) switches: u64,
     /// Taken by the host.
     pub(super) stolen: Duration,
@@ -57,7 +57,7 @@ struct Totals {
 }
 
 impl Accounts {
-    /// Of the calling thread, which stays on this processor.
+    /// Opens the accounts of the calling thread, which stays on this CPU.
     pub(super) fn open(processor: usize) -> Self {
         let open = |path| File::open(path).ok();
         let mut accounts = Accounts {
@@ -73,7 +73,7 @@ impl Accounts {
         accounts
     }
 
-    /// What of the machine's accounts is missing, one sentence each.
+    /// Names the machine's accounts that are missing, one sentence each.
     pub(super) fn missing(&self) -> Vec<String> {
         let files = [
             (self.interrupts.is_some(), "no /proc/interrupts; interrupts are not counted"),
@@ -88,7 +88,7 @@ impl Accounts {
         &self.lines
     }
 
-    /// What has passed since the last call; tells `interrupted` each line with new interrupts, and how many.
+    /// Returns the events since the last call; tells `interrupted` each line with new interrupts, and how many.
     pub(super) fn read(&mut self, mut interrupted: impl FnMut(usize, u64)) -> Passed {
         let mut now = self.before;
         if let Some([_, waited, switches]) = self.schedstat.as_ref().and_then(|file| schedstat(file).ok()) {

@@ -31,7 +31,7 @@ struct Phase {
     end: usize,
 }
 
-/// What made a phase longer than the threshold.
+/// The cause that made a phase longer than the threshold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cause {
@@ -48,9 +48,8 @@ pub(crate) enum Cause {
 /// The delayed phases of one cause.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(crate) struct Caused {
-    /// Which.
     pub(crate) cause: Cause,
-    /// How many phases.
+    /// The number of phases.
     pub(crate) phases: u64,
     /// By how much they were longer than the median, together.
     pub(crate) delay_ns: u64,
@@ -61,9 +60,9 @@ pub(crate) struct Caused {
 /// Interrupts of the processor in a phase, on average.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Interrupts {
-    /// Delayed phases.
+    /// The average of delayed phases.
     pub(crate) delayed: Option<f64>,
-    /// The others.
+    /// The average of the others.
     pub(crate) undelayed: Option<f64>,
     /// The share of the others that were interrupted, too.
     pub(crate) undelayed_share: Option<f64>,
@@ -76,15 +75,15 @@ pub(crate) struct Interrupts {
 pub(crate) struct InterruptLine {
     /// Its name in /proc/interrupts.
     pub(crate) line: String,
-    /// What it is for.
+    /// The purpose of the interrupt.
     pub(crate) what: String,
     /// In a delayed phase.
     pub(crate) delayed: f64,
-    /// In another.
+    /// The number in a phase that was not delayed.
     pub(crate) undelayed: f64,
 }
 
-/// How a thread that goes before all others lets them run.
+/// The rests by which a thread that goes before all others lets them run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rests {
     /// So long it runs,
@@ -155,7 +154,7 @@ impl Phases {
         causes
     }
 
-    /// How often the processor was interrupted in delayed phases, and in others.
+    /// Tells how often the CPU was interrupted in delayed phases, and in others.
     pub(super) fn interrupted(&self, threshold: u64) -> Interrupts {
         let mut lines = vec![[0u64; 2]; self.lines.len()];
         let (mut phases, mut all, mut quiet) = ([0u64; 2], [0u64; 2], 0u64);

@@ -105,7 +105,7 @@ impl Command for Rates {
     }
 }
 
-/// Who takes turns on the processor.
+/// The threads that take turns on the CPU.
 struct Bench<'a> {
     work: Work,
     application: Application,
@@ -114,7 +114,7 @@ struct Bench<'a> {
     interrupt: &'a Interrupt,
 }
 
-/// What is beside the waker.
+/// The work beside the waker.
 #[derive(Clone, Copy, Debug)]
 enum Beside {
     Computation,
@@ -221,7 +221,7 @@ impl Bench<'_> {
         0
     }
 
-    /// What of the machine's accounts is missing, and what else the figures lack, one sentence each.
+    /// Names the accounts that the machine lacks, and what else the figures lack, one sentence each.
     fn missing(&self) -> Vec<String> {
         let energy = self.counters.energy().err();
         let energy = energy.map(|why| format!("{why}; wake-ups, CPU and sleep states stand for energy"));

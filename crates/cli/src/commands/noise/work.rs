@@ -41,7 +41,6 @@ impl Work {
         Monotonic.now().saturating_duration_since(begin).as_nanos() as u64
     }
 
-    /// Does it.
     #[inline]
     pub(super) fn run(self) {
         let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);
@@ -63,7 +62,7 @@ fn off(target: u64, calibrated: u64) -> f64 {
     calibrated as f64 / target.max(1) as f64 - 1.0
 }
 
-/// What to say of a computation that is not what was asked for; `None` within a hundredth, the paper's measure.
+/// Returns a caveat about a computation that is not the one asked for; `None` within a hundredth, the paper's measure.
 pub(super) fn caveat(target: u64, calibrated: u64) -> Option<String> {
     let off = off(target, calibrated);
     let [target, calibrated] = [target, calibrated].map(|nanos| show_duration(Duration::from_nanos(nanos)));

@@ -16,7 +16,7 @@ impl Caches {
         Caches(processors.map(counter).collect())
     }
 
-    /// What was counted on each.
+    /// The misses of each CPU.
     pub(super) fn counted(&self) -> Vec<MissReport> {
         let one = |counters: &[Result<MissCounter, String>; 3]| {
             let counts = counters.each_ref().map(|counter| match counter {

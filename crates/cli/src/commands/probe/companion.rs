@@ -30,12 +30,11 @@ pub(super) struct Companion {
     ended: Option<OwnedFd>,
 }
 
-/// How the command ended.
+/// The end of the command.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Ended {
-    /// Its name.
     pub(crate) name: String,
-    /// What it answered; `null` if a signal ended it.
+    /// The exit code; `null` if a signal ended it.
     pub(crate) exit_code: Option<i32>,
     /// The signal that ended it; `null` if it answered.
     pub(crate) signal: Option<i32>,
@@ -44,7 +43,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// What is wrong with it, if something is.
+    /// The failure of the command, if it failed.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let name = &self.name;
         match (self.exit_code, self.signal) {
@@ -59,7 +58,7 @@ impl Ended {
 }
 
 impl Companion {
-    /// Starts it.
+    /// Starts the command.
     ///
     /// # Errors
     /// A usage failure if there is no such command.
@@ -79,7 +78,7 @@ impl Companion {
         self.ended.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether it has ended by itself.
+    /// Says whether it has ended by itself.
     pub(super) fn has_ended(&mut self) -> Result<bool, Failure> {
         self.status().map(|status| status.is_some())
     }

@@ -10,7 +10,8 @@ pub(super) fn of_a_call() -> Option<[f64; 3]> {
     estimate.interval.map(|[low, high]| [low, estimate.median, high])
 }
 
-/// What a call took longer, by both intervals: where the one begins and the other ends. It may be below zero.
+/// The time by which a call took longer, by both intervals: where the one begins and the other ends. It may be below
+/// zero.
 pub(super) fn more(without: [f64; 3], with: [f64; 3]) -> [f64; 3] {
     [with[0] - without[2], with[1] - without[1], with[2] - without[0]]
 }
@@ -25,7 +26,7 @@ fn batch() -> u64 {
 
 /// Enough that an interrupt spoils one batch and not the median.
 const BATCHES: usize = 41;
-/// Some 50 µs.
+/// The number of calls, which take some 50 µs.
 const CALLS: u32 = 200;
 
 #[cfg(test)]

@@ -125,7 +125,7 @@ fn watch(
     }
 }
 
-/// What the machine lacks makes it impossible; the rest is a run that broke off.
+/// A machine that lacks something makes it impossible; the rest is a run that broke off.
 fn failure(error: Error) -> Failure {
     match error {
         Error::Privilege { missing } => Failure::not_possible(format_args!(

@@ -19,22 +19,22 @@ pub(crate) struct ProbeStats {
 /// The keys of `interval` and of `total`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct SecondReport {
-    /// Of all processors, without those of idleness.
+    /// The intervals of all CPUs, without those of idleness.
     pub(crate) intervals: u64,
-    /// By processor.
+    /// The interval by CPU.
     pub(crate) cpus: Vec<CpuSecond>,
 }
 
-/// A processor's.
+/// The interval on one CPU.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct CpuSecond {
-    /// Its number.
+    /// The number of the CPU.
     pub(crate) cpu: u32,
     /// Intervals between trigger states, each known within an eighth.
     pub(crate) interval_ns: Distribution,
     /// The share of intervals longer than this.
     pub(crate) over_100us: Option<f64>,
-    /// And than this.
+    /// The share of intervals longer than 150 µs.
     pub(crate) over_150us: Option<f64>,
     /// The share of time it was idle.
     pub(crate) idle_share: Option<f64>,
@@ -42,12 +42,12 @@ pub(crate) struct CpuSecond {
     pub(crate) sources: Vec<SourceShare>,
 }
 
-/// A source's.
+/// The share of one source.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct SourceShare {
-    /// Its name.
+    /// The name of the source.
     pub(crate) name: &'static str,
-    /// Of the intervals.
+    /// The share of the intervals.
     pub(crate) share: Option<f64>,
 }
 
@@ -124,7 +124,7 @@ impl CpuSecond {
     }
 }
 
-/// Of what the kernel counted.
+/// The distribution of the kernel's counts.
 pub(super) fn distribution(counted: &Counted) -> Distribution {
     if counted.count == 0 {
         return Distribution::default();
@@ -146,7 +146,7 @@ pub(super) fn distribution(counted: &Counted) -> Distribution {
     }
 }
 
-/// `None` of nothing.
+/// The share; `None` of nothing.
 pub(super) fn share(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }

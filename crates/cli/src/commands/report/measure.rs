@@ -45,7 +45,7 @@ fn run(step: &Step, interrupt: &Interrupt) -> Option<Value> {
                  "took_s": took.as_secs_f64(), "outputs": outputs }))
 }
 
-/// What each process has printed; `None` if a signal came first, and then none of them goes on.
+/// The output of each process; `None` if a signal came first, and then none of them goes on.
 fn outputs(
     step: &Step,
     commands: &mut Vec<String>,

@@ -33,7 +33,7 @@ pub(crate) struct DriverArgs {
     pub(crate) from: Option<SocketAddrV4>,
 }
 
-/// What carries the datagrams.
+/// The means by which datagrams are sent.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Driver {
     /// A UDP socket of this process

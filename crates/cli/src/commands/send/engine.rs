@@ -235,7 +235,7 @@ fn check_source(plan: &SendPlan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the loop reads the time from.
+/// The clock that the loop reads.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum ClockName {
     /// The kernel's CLOCK_MONOTONIC

@@ -62,7 +62,7 @@ struct Shared {
 /// The findings to keep, whoever ends the run.
 #[derive(Default)]
 struct Kept {
-    /// Where lines are written as soon as a point is finished.
+    /// The file to which lines are written as soon as a point is finished.
     out: Option<OutputFile>,
     /// The points that the table will show.
     found: Vec<PointRows>,
@@ -130,7 +130,6 @@ impl Simulation {
 }
 
 impl Shared {
-    /// Runs all points.
     fn sweep(self: &Arc<Self>, interrupt: &Interrupt) -> Result<(), Ended> {
         let SimPlan { sweep, part, threads, csv, .. } = &self.plan;
         let thousandths = 1_000 * part.of(sweep.points()).count() as u64;

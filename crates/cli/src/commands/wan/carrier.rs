@@ -15,19 +15,19 @@ use softtimers_wan::{Counters, Measured, PathConfig, PathError, WanBuilder, Way}
 use super::show::{ClientsReport, InterfacesReport, WanConfig};
 use crate::address::bind_failure;
 
-/// What the path lies between.
+/// The ends that the path lies between.
 #[derive(Clone, Debug)]
 pub(crate) enum Ends {
     /// Datagrams of many clients, and an upstream.
     Udp(RelayConfig),
     /// Streams of many clients, and an upstream.
     Tcp(StreamConfig),
-    /// Two interfaces.
+    /// The path lies between two interfaces.
     Interfaces(BridgeConfig),
 }
 
 impl Ends {
-    /// Whether a path can lie between them.
+    /// Checks that a path can lie between them.
     ///
     /// # Errors
     /// [`PathError`], which names what cannot be.
@@ -36,14 +36,14 @@ impl Ends {
     }
 }
 
-/// What carries packets, bytes or frames over a path.
+/// The carrier of packets, bytes or frames over a path.
 #[derive(Debug)]
 pub(crate) enum Carrier {
-    /// Datagrams.
+    /// It carries datagrams.
     Udp(Box<udp::Relay>),
-    /// Streams.
+    /// It carries streams.
     Tcp(Box<tcp::Relay>),
-    /// Frames.
+    /// It carries frames.
     Interfaces(Box<Bridge>),
 }
 
@@ -115,32 +115,31 @@ impl Carrier {
         each!(self, it => it.set(way, path))
     }
 
-    /// The time.
     pub(crate) fn now(&self) -> Timestamp {
         each!(self, it => it.now())
     }
 
-    /// What was set.
+    /// The settings of a direction.
     pub(crate) fn path(&self, way: Way) -> &PathConfig {
         each!(self, it => it.path(way))
     }
 
-    /// What became of what came.
+    /// The fates of the packets that came.
     pub(crate) fn counters(&self, way: Way) -> Counters {
         each!(self, it => it.counters(way))
     }
 
-    /// What was measured of what came out.
+    /// The measurements of the packets that came out.
     pub(crate) fn measured(&self, way: Way) -> &Measured {
         each!(self, it => it.measured(way))
     }
 
-    /// How often it slept.
+    /// The counters of the loop.
     pub(crate) fn loop_stats(&self) -> LoopStats {
         each!(self, it => it.loop_stats())
     }
 
-    /// Who used it; nobody in particular, of interfaces.
+    /// The clients; none, for interfaces.
     pub(crate) fn clients(&self) -> ClientsReport {
         match self {
             Carrier::Udp(relay) => relay.stats().into(),
@@ -149,7 +148,7 @@ impl Carrier {
         }
     }
 
-    /// What the interfaces did, if it is they.
+    /// The counts of the interfaces, if it is they.
     pub(crate) fn interfaces(&self) -> Option<InterfacesReport> {
         if let Carrier::Interfaces(bridge) = self { Some(bridge.stats().into()) } else { None }
     }

@@ -33,7 +33,7 @@ use crate::run::privileges::user::as_caller;
 pub(crate) struct Control {
     listener: UnixListener,
     path: PathBuf,
-    /// Which file it is: another may be at its place by the end.
+    /// The identity of the file: another may be at its place by the end.
     file: Option<(u64, u64)>,
     connections: [Option<Connection>; MOST_CONNECTIONS],
     /// Counts what connections do, to know which has done nothing for longest.
@@ -48,12 +48,12 @@ struct Connection {
     active: u64,
 }
 
-/// What a line asks for.
+/// A request by a line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Request {
     /// New values in one direction, or in both.
     Set(Option<Way>, Vec<Change>),
-    /// The whole report.
+    /// Shows the whole report.
     Show,
 }
 
@@ -103,7 +103,7 @@ impl Control {
         Ok(Some((place, self.connections[place].insert(connection).stream.as_fd())))
     }
 
-    /// Ends a connection.
+    /// Ends a connection to the socket.
     pub(crate) fn close(&mut self, number: usize) {
         self.connections.iter_mut().skip(number).take(1).for_each(|slot| *slot = None);
     }
@@ -158,7 +158,7 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
 }
 
 impl Connection {
-    /// Whether it goes on.
+    /// Says whether the connection goes on.
     fn serve(&mut self, answer: &mut impl FnMut(Result<Request, String>) -> String) -> bool {
         let mut buffer = [0; LONGEST_LINE];
         let read = match self.stream.read(&mut buffer) {
@@ -211,7 +211,7 @@ impl Drop for Control {
     }
 }
 
-/// Understands a line.
+/// Parses a line.
 ///
 /// # Errors
 /// What is wrong with it, and what is allowed.
@@ -245,7 +245,7 @@ pub(crate) fn request(line: &str) -> Result<Request, String> {
     }
 }
 
-/// Connections at once.
+/// The most connections at once.
 pub(crate) const MOST_CONNECTIONS: usize = 8;
 const LONGEST_LINE: usize = 4_096;
 

@@ -20,7 +20,7 @@ use crate::run::privileges::paths::{Opens, directory_of};
 use crate::run::privileges::{Confined, Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
-/// What carries, and who may change the path meanwhile.
+/// The carrier, and the socket by which the path may be changed meanwhile.
 pub(crate) struct Emulator {
     plan: WanPlan,
     carrier: Carrier,
@@ -87,7 +87,8 @@ impl Command for Emulator {
 }
 
 impl Emulator {
-    /// What it opens later: by the control socket somebody may name a trace, and its socket is removed in the end.
+    /// The files that it opens later: by the control socket somebody may name a trace, and its socket is removed in the
+    /// end.
     fn opens(&self) -> Opens {
         let control = self.plan.control.as_deref();
         Opens {
@@ -217,7 +218,7 @@ impl Emulator {
 const SECOND: Duration = Duration::from_secs(1);
 /// Without a descriptor for another connection: one may be free later.
 const DEAF: Duration = Duration::from_millis(100);
-/// What the relay's watched descriptors are called.
+/// The tokens of the relay's watched descriptors.
 const SIGNAL: u32 = 0;
 const CONTROL: u32 = 1;
 const FIRST_CONNECTION: u32 = 2;

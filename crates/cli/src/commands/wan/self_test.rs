@@ -23,7 +23,7 @@ use crate::run::privileges::Rights;
 use crate::run::table::Table;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
-/// What the self-test found.
+/// The findings of the self-test.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct SelfTestReport {
     /// The highest rate that was carried without a loss of the emulator's own; `null` if none was.
@@ -32,12 +32,12 @@ pub(crate) struct SelfTestReport {
     pub(crate) rates: Vec<RateReport>,
 }
 
-/// One rate.
+/// The result at one rate.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct RateReport {
     /// Payload bits a second that were to be sent.
     pub(crate) target_bps: u64,
-    /// That were sent.
+    /// The rate that was sent, in bits a second.
     pub(crate) sent_bps: f64,
     /// Packets that the sender sent.
     pub(crate) sent: u64,
@@ -54,7 +54,7 @@ pub(crate) struct RateReport {
 /// The settings of the self-test.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct SelfTestConfig {
-    /// How long each rate is sent.
+    /// The time for which each rate is sent, in seconds.
     pub(crate) duration_s: f64,
     /// Bytes of each packet.
     pub(crate) size_bytes: u32,
@@ -150,14 +150,14 @@ fn start(what: &str, words: &[&str]) -> Result<Process, Failure> {
     Process::start(format!("the self-test: {what}"), &words)
 }
 
-/// What is wanted of the sender's report.
+/// The keys of the sender's report that are used here.
 #[derive(Deserialize)]
 struct Sent {
     sent: u64,
     achieved_pps: f64,
 }
 
-/// What is wanted of the relay's.
+/// The keys of the relay's report that are used here.
 #[derive(Deserialize)]
 struct Relayed {
     up: Up,
@@ -199,7 +199,7 @@ impl Report for SelfTestReport {
     }
 }
 
-/// Megabits a second.
+/// The rates in megabits a second.
 const RATES: [u64; 8] = [50, 100, 150, 200, 300, 400, 600, 800];
 const LENGTH: Duration = Duration::from_secs(2);
 const MARGIN: Duration = Duration::from_secs(20);

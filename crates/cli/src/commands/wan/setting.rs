@@ -18,9 +18,9 @@ use crate::run::privileges::user::exceeds_caller;
 pub(crate) struct Setting {
     /// Its flags: for both directions, for up, for down. The first is the word at the control socket.
     pub(crate) flags: [&'static str; 3],
-    /// What its value is called.
+    /// The name of its value.
     pub(crate) value: &'static str,
-    /// What it does.
+    /// The text for help.
     pub(crate) help: &'static str,
     parse: fn(&str) -> Result<Change, String>,
 }
@@ -44,7 +44,7 @@ macro_rules! settings {
         }
 
         impl Change {
-            /// Changes a path.
+            /// Changes a path by this value.
             pub(crate) fn apply(&self, path: &mut PathConfig) {
                 match self {
                     $(Change::$name(value) => path.$($field).+ = value.clone().into(),)*
@@ -74,7 +74,7 @@ impl Setting {
         SETTINGS.iter().find(|setting| setting.flags[0] == name)
     }
 
-    /// Understands a value.
+    /// Parses a value.
     ///
     /// # Errors
     /// What is wrong with it, and what is allowed.

@@ -47,7 +47,6 @@ fn filters(bpf: bool) -> Result<Option<[BpfProgram; 2]>, BackendError> {
     Ok(Some([no_clone3.try_into()?, allowed.try_into()?]))
 }
 
-/// Memory.
 const MEMORY: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_mmap,
@@ -77,7 +76,6 @@ const THREADS: &[c_long] = &[
     libc::SYS_exit_group,
     libc::SYS_restart_syscall,
 ];
-/// Scheduling.
 const SCHEDULING: &[c_long] = &[
     libc::SYS_sched_yield,
     libc::SYS_sched_getaffinity,
@@ -93,7 +91,6 @@ const SCHEDULING: &[c_long] = &[
     libc::SYS_setpriority,
     libc::SYS_getcpu,
 ];
-/// Time.
 const TIME: &[c_long] = &[
     libc::SYS_clock_gettime,
     libc::SYS_clock_getres,
@@ -160,7 +157,6 @@ const FILES: &[c_long] = &[
     libc::SYS_eventfd2,
     libc::SYS_umask,
 ];
-/// Waiting.
 const WAITING: &[c_long] = &[
     libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl,
@@ -169,7 +165,6 @@ const WAITING: &[c_long] = &[
     libc::SYS_ppoll,
     libc::SYS_pselect6,
 ];
-/// Sockets.
 const SOCKETS: &[c_long] = &[
     libc::SYS_socket,
     libc::SYS_socketpair,
@@ -190,7 +185,7 @@ const SOCKETS: &[c_long] = &[
     libc::SYS_recvmmsg,
     libc::SYS_shutdown,
 ];
-/// What it is itself.
+/// Calls about the process itself.
 const PROCESS: &[c_long] = &[
     libc::SYS_getuid,
     libc::SYS_geteuid,

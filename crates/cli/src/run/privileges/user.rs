@@ -33,14 +33,13 @@ use rustix::thread::{
 /// A user, and the group that goes with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct User {
-    /// The user's number.
     pub(crate) uid: u32,
-    /// The group's.
+    /// The group's number.
     pub(crate) gid: u32,
 }
 
 impl User {
-    /// Who has no files.
+    /// The user who owns no files.
     pub(crate) const NOBODY: User = User { uid: 65_534, gid: 65_534 };
 
     /// The user of this name or number; `None` for a name that nobody is known by.
@@ -71,7 +70,7 @@ impl User {
         Ok(if caller.is_root() { User::NOBODY } else { caller })
     }
 
-    /// Whether this is the system's own user.
+    /// Says whether this is the system's own user.
     pub(crate) fn is_root(self) -> bool {
         self.uid == 0
     }
@@ -121,7 +120,7 @@ pub(super) fn become_for_good(user: User, kept: CapabilitySet) -> io::Result<()>
     Ok(())
 }
 
-/// Whether this process began with more rights than the caller has. Then no message quotes from a file.
+/// Says whether this process began with more rights than the caller has. Then no message quotes from a file.
 pub(crate) fn exceeds_caller() -> bool {
     caller().map_or(true, |caller| caller.had_fewer_rights)
 }
@@ -136,7 +135,7 @@ struct Caller {
     had_fewer_rights: bool,
 }
 
-/// What is found the first time holds: a process that gives up rights has the same caller.
+/// Returns the caller that was found the first time: a process that gives up rights has the same one.
 fn caller() -> io::Result<&'static Caller> {
     static CALLER: OnceLock<Result<Caller, String>> = OnceLock::new();
     CALLER
@@ -155,7 +154,7 @@ impl Caller {
         Ok(caller)
     }
 
-    /// Whether they have fewer rights than this thread.
+    /// Says whether they have fewer rights than this thread.
     fn has_fewer_rights(&self) -> io::Result<bool> {
         let User { uid, gid } = self.user;
         if uid == 0 || IS_CALLER.get() {
@@ -212,7 +211,7 @@ thread_local! {
     static IS_CALLER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Who called `sudo`; `None` if nobody did, or root.
+/// The user who called `sudo`; `None` if nobody did, or root.
 fn sudo(variable: impl Fn(&str) -> Option<String>) -> Result<Option<User>, String> {
     if variable("SUDO_UID").is_none() {
         return Ok(None);
@@ -236,7 +235,7 @@ fn groups(user: User) -> Vec<Gid> {
     )
 }
 
-/// What a service of this command is given, none of which opens a file of somebody else.
+/// The capabilities that a service of this command is given, none of which opens a file of somebody else.
 const OF_A_SERVICE: CapabilitySet = CapabilitySet::NET_RAW
     .union(CapabilitySet::NET_ADMIN)
     .union(CapabilitySet::NET_BIND_SERVICE)

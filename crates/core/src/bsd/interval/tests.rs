@@ -11,7 +11,7 @@ fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 
-/// What figures 6 and 7 say, in the plainest data.
+/// Figures 6 and 7 of the paper, in the plainest data.
 #[derive(Default)]
 struct Model {
     /// Handle, label, interval, expiry, number of the setting: those that run.

@@ -4,52 +4,38 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::slots::{Handle, Slots};
 use crate::contender::Contender;
 
 #[derive(Default)]
 pub(crate) struct Heap {
     entries: BinaryHeap<Reverse<(u64, u32, u32)>>,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
+    slots: Slots<()>,
     dead: usize,
 }
 
-#[derive(Default)]
-struct Slot {
-    generation: u32,
-    number: u32,
-}
-
 impl Contender for Heap {
-    type Handle = (u32, u32);
+    type Handle = Handle;
 
     fn new(expected: usize) -> Self {
         Heap { entries: BinaryHeap::with_capacity(expected), ..Heap::default() }
     }
 
-    fn set(&mut self, due: u64, number: u32) -> (u32, u32) {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            self.slots.len() as u32 - 1
-        });
-        let slot = &mut self.slots[index as usize];
-        slot.number = number;
-        self.entries.push(Reverse((due, index, slot.generation)));
-        (index, slot.generation)
+    fn set(&mut self, due: u64, number: u32) -> Handle {
+        let (index, generation) = self.slots.insert(number);
+        self.entries.push(Reverse((due, index, generation)));
+        (index, generation)
     }
 
-    fn cancel(&mut self, (index, generation): (u32, u32)) {
-        let slot = &mut self.slots[index as usize];
-        if slot.generation != generation {
+    fn cancel(&mut self, handle: Handle) {
+        if self.slots.get(handle).is_none() {
             return;
         }
-        slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(index);
+        self.slots.remove(handle.0);
         self.dead += 1;
         if self.dead > 64 && self.dead * 2 > self.entries.len() {
             let slots = &self.slots;
-            self.entries
-                .retain(|Reverse((_, index, generation))| slots[*index as usize].generation == *generation);
+            self.entries.retain(|&Reverse((_, index, generation))| slots.get((index, generation)).is_some());
             self.dead = 0;
         }
     }
@@ -60,11 +46,8 @@ impl Contender for Heap {
                 break;
             }
             self.entries.pop();
-            let slot = &mut self.slots[index as usize];
-            if slot.generation == generation {
-                slot.generation = slot.generation.wrapping_add(1);
-                self.free.push(index);
-                fired.push(slot.number);
+            if self.slots.get((index, generation)).is_some() {
+                fired.push(self.slots.remove(index));
             } else {
                 self.dead -= 1;
             }
@@ -73,7 +56,7 @@ impl Contender for Heap {
 
     fn next(&mut self) -> Option<u64> {
         while let Some(&Reverse((due, index, generation))) = self.entries.peek() {
-            if self.slots[index as usize].generation == generation {
+            if self.slots.get((index, generation)).is_some() {
                 return Some(due);
             }
             self.entries.pop();

@@ -1,13 +1,14 @@
 //! A 4-ary heap in which each timer knows its position: what one writes who wants cancelling in a heap. No order among
 //! equal times, no slack, no counts.
 
+use super::slots::{Handle, Slots};
 use crate::contender::Contender;
 
 #[derive(Default)]
 pub(crate) struct Heap4 {
     entries: Vec<Entry>,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
+    /// Each timer with its position.
+    slots: Slots<u32>,
 }
 
 #[derive(Clone, Copy)]
@@ -16,17 +17,10 @@ struct Entry {
     slot: u32,
 }
 
-#[derive(Default)]
-struct Slot {
-    generation: u32,
-    number: u32,
-    position: u32,
-}
-
 impl Heap4 {
     fn put(&mut self, at: usize, entry: Entry) {
         self.entries[at] = entry;
-        self.slots[entry.slot as usize].position = at as u32;
+        self.slots.keep(entry.slot, at as u32);
     }
 
     /// Brings an entry from a gap to where it belongs.
@@ -54,46 +48,37 @@ impl Heap4 {
         if at < self.entries.len() {
             self.settle(at, last);
         }
-        let slot = &mut self.slots[index as usize];
-        slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(index);
-        slot.number
+        self.slots.remove(index)
     }
 
-    /// Where a pending timer is.
-    fn position(&self, (index, generation): (u32, u32)) -> Option<usize> {
-        let slot = &self.slots[index as usize];
-        (slot.generation == generation).then_some(slot.position as usize)
+    /// The index of a pending timer in the heap.
+    fn position(&self, handle: Handle) -> Option<usize> {
+        self.slots.get(handle).map(|&position| position as usize)
     }
 }
 
 impl Contender for Heap4 {
-    type Handle = (u32, u32);
+    type Handle = Handle;
 
     fn new(expected: usize) -> Self {
         Heap4 { entries: Vec::with_capacity(expected), ..Heap4::default() }
     }
 
-    fn set(&mut self, due: u64, number: u32) -> (u32, u32) {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            self.slots.len() as u32 - 1
-        });
-        let slot = &mut self.slots[index as usize];
-        slot.number = number;
-        let (handle, entry) = ((index, slot.generation), Entry { due, slot: index });
+    fn set(&mut self, due: u64, number: u32) -> Handle {
+        let handle = self.slots.insert(number);
+        let entry = Entry { due, slot: handle.0 };
         self.entries.push(entry);
         self.settle(self.entries.len() - 1, entry);
         handle
     }
 
-    fn cancel(&mut self, handle: (u32, u32)) {
+    fn cancel(&mut self, handle: Handle) {
         if let Some(at) = self.position(handle) {
             self.remove(at);
         }
     }
 
-    fn rearm(&mut self, handle: (u32, u32), due: u64, _number: u32) -> (u32, u32) {
+    fn rearm(&mut self, handle: Handle, due: u64, _number: u32) -> Handle {
         if let Some(at) = self.position(handle) {
             self.settle(at, Entry { due, slot: handle.0 });
         }

@@ -24,7 +24,7 @@ fn agreed(flow: u32, sequence: u64, token: Token) -> [u8; MIN_SIZE] {
     Datagram::Data { flow, sequence, scheduled, interval: Duration::ZERO, token: Some(token) }.encode()
 }
 
-/// Of flows 100 and 101, 40 µs apart.
+/// Flows 100 and 101, 40 µs apart.
 const HELLO: Hello = Hello { nonce: 3, flow: 100, flows: 2, interval_ns: 40_000, token: None };
 
 /// The token of a sender that asks and comes back.

@@ -122,7 +122,7 @@ fn a_delay_shows_in_all_that_it_delays() {
     assert_eq!((flow.stats().fired.total(), flow.stats().fired[TriggerState::Readiness]), (5, 3));
 }
 
-/// What is given up is not late: the next one takes the place that comes next.
+/// A skipped place is not late: the next datagram takes the place that comes next.
 #[test]
 fn places_given_up_do_not_count_as_late() {
     let (millis, start) = (Duration::from_millis, Timestamp::from_micros(1_000_000));

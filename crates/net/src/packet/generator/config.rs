@@ -5,26 +5,27 @@ use std::time::Duration;
 
 use softtimers_core::Rate;
 
-/// What is sent, and how fast.
+/// The frames to send, and their rate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GeneratorConfig {
     /// The frame, from the destination's address on and without a check sequence: 14 to 3,400 bytes.
     pub frame: Vec<u8>,
-    /// How many of its first bytes are written anew for each frame, since those who get one may change it: at most
+    /// The number of first bytes that are written anew for each frame, since those who get one may change it: at most
     /// 128. The headers at least.
     pub head: usize,
-    /// Where in the head each frame's number is put, eight bytes in the network's order, from zero on.
+    /// The offset in the head at which each frame's number is put, eight bytes in the network's order, from zero on.
     pub number_at: Option<usize>,
-    /// Where in the head the time is put at which it was due, in nanoseconds on the clock of [`Monotonic`](softtimers::Monotonic), likewise.
+    /// The offset in the head at which the frame's due time is put, in nanoseconds on the clock of
+    /// [`Monotonic`](softtimers::Monotonic), likewise.
     pub due_at: Option<usize>,
-    /// Frames a second.
+    /// The frames of each second.
     pub rate: Rate,
     /// Frames that leave back to back, 1 to 64, in the place of the first. Those that are due within 2 µs leave
     /// together, too, beyond 500,000 bursts a second.
     pub burst: u32,
-    /// How far behind its schedule it may fall before it gives places up.
+    /// The time by which it may fall behind its schedule before it skips scheduled times.
     pub catch_up: Duration,
-    /// How many are sent.
+    /// The number of frames to send; `None` for no end.
     pub count: Option<u64>,
     /// For how long; at most a day.
     pub duration: Option<Duration>,
@@ -56,8 +57,8 @@ impl GeneratorConfig {
         Ok(())
     }
 
-    /// How many runs of the program make up a batch, which leaves together: a burst, or as many as are due within
-    /// [`TOGETHER`]. Beginning a batch costs more than a frame.
+    /// The number of runs of the program that make up a batch, which leaves together: a burst, or as many as are due
+    /// within [`TOGETHER`]. Beginning a batch costs more than a frame.
     pub(super) fn batch(&self) -> u32 {
         let bursts = ((TOGETHER.as_nanos() as u64) << FRACTION) / self.gap();
         self.burst.max(u32::try_from(bursts * u64::from(self.burst)).unwrap_or(u32::MAX).min(64))

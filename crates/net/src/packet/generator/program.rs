@@ -38,7 +38,7 @@ impl Word {
     pub(super) const FIRST: usize = 10;
     pub(super) const LAST: usize = 11;
     pub(super) const BURSTS: usize = 12;
-    /// How late they were together, and the latest.
+    /// The sum of lateness, and the latest.
     pub(super) const LATE: usize = 13;
     pub(super) const LATEST: usize = 14;
     pub(super) const COUNT: usize = 15;
@@ -105,7 +105,7 @@ fn give_up_places(code: &mut Code) {
         .label("kept");
 }
 
-/// Of a burst that leaves at r0, r2 after its place; and where the next one is.
+/// Counts a burst that leaves at r0, r2 after its scheduled time, whose successor comes next.
 fn account(code: &mut Code) {
     add(code, Word::LATE, 2);
     load(code, 1, Word::LATEST);
@@ -174,7 +174,7 @@ fn at(word: usize) -> i16 {
     word as i16 * 8
 }
 
-/// Where the frame begins and ends, in `struct xdp_md`.
+/// The offset in `struct xdp_md` of the frame's beginning and end.
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 /// At the clock, some 50 µs: meanwhile nothing else of the kernel's runs on this processor.

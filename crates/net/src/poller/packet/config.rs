@@ -2,16 +2,16 @@
 
 use std::io;
 
-/// How an interface is opened.
+/// The settings of an interface's device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketConfig {
-    /// How many frames the ring has room for at least, from 2 to 65,536: the longest burst that is not lost while
-    /// others have their turn.
+    /// The least number of frames that the ring has room for, from 2 to 65,536: the longest burst that is not lost
+    /// while others have their turn.
     pub slots: usize,
-    /// How long frames are for which there is room in the ring, from 64 to 65,536 bytes: usually the interface's
-    /// greatest length and 22 bytes of header and tags. Longer ones cost a system call.
+    /// The length of frames for which the ring has room, from 64 to 65,536 bytes: usually the interface's greatest
+    /// length and 22 bytes of header and tags. Longer ones cost a system call.
     pub max_frame: usize,
-    /// How many frames may wait to be sent, from 1 to 65,536.
+    /// The number of frames that may wait to be sent, from 1 to 65,536.
     pub output: usize,
     /// Take frames for others as well, as long as the device is open. A forwarder of the link layer must.
     pub promiscuous: bool,
@@ -55,7 +55,7 @@ pub(super) fn invalid(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
-/// Which share of an interface's frames one goes to.
+/// The division of an interface's frames among several devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Spread {
     /// By addresses and ports, the same for both directions: frames of one flow stay together, and in order.

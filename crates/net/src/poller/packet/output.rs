@@ -19,13 +19,13 @@ pub struct PacketOutput {
     /// Not the one that receives: that is watched, and would be looked at for every frame that has left.
     socket: OwnedFd,
     queue: FrameQueue,
-    /// What could not be sent, and never will be.
+    /// Frames that could not be sent, and never will be.
     dropped: u64,
     /// Attempts in a row at which nothing was taken.
     stuck: u32,
 }
 
-/// What a turn did.
+/// The result of a turn.
 pub(super) struct Outcome {
     pub(super) done: usize,
     pub(super) left: Left,
@@ -43,7 +43,7 @@ impl PacketOutput {
         Ok(PacketOutput { socket, queue, dropped: 0, stuck: 0 })
     }
 
-    /// How many frames wait to be sent.
+    /// Returns the number of frames that wait to be sent.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
@@ -114,7 +114,7 @@ impl fmt::Debug for PacketOutput {
     }
 }
 
-/// Whether there is no room for now, in the socket or in the interface's queue.
+/// Says whether there is no room for now, in the socket or in the interface's queue.
 fn is_full(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::AGAIN | Errno::NOBUFS))
 }
@@ -122,5 +122,5 @@ fn is_full(error: &io::Error) -> bool {
 /// Attempts at which nothing is taken until what waits is stale, as when a cable was pulled out: at least some
 /// milliseconds.
 const PATIENCE: u32 = 64;
-/// What may be on its way out: an output's frames, with what the kernel counts on top.
+/// Bytes that may be on their way out: an output's frames, with what the kernel counts on top.
 const SEND_BUFFER: usize = 4 << 20;

@@ -41,7 +41,7 @@ pub struct XdpOutput {
     copied: u64,
 }
 
-/// What became of waking the kernel.
+/// The outcome of waking the kernel.
 struct Woken {
     /// Frames that the interface dropped instead of sending them.
     dropped: u64,
@@ -53,7 +53,7 @@ struct Woken {
 enum Waiting {
     /// Copied to the begin of a chunk.
     Copied(Chunk, u32),
-    /// Where it came in.
+    /// It stays in the chunk in which it came in.
     Claimed(Claim),
 }
 
@@ -81,7 +81,7 @@ impl XdpOutput {
         }
     }
 
-    /// How many frames wait to be sent.
+    /// Returns the number of frames that wait to be sent.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -197,7 +197,7 @@ impl XdpOutput {
         }
     }
 
-    /// Whether another frame has room.
+    /// Says whether another frame has room.
     fn has_room(&mut self) -> bool {
         if self.waiting.len() + self.flying >= self.room {
             self.reclaim();

@@ -77,7 +77,7 @@ impl Redirect {
         Ok(Redirect { words: Mutex::new(words), in_driver, _link: link })
     }
 
-    /// Whether the interface's driver runs it, rather than the kernel for the driver.
+    /// Says whether the interface's driver runs the program, rather than the kernel for the driver.
     pub(super) fn is_in_driver(&self) -> bool {
         self.in_driver
     }
@@ -135,5 +135,5 @@ fn occupied(name: &str, program: Option<u32>) -> io::Error {
 const SHUT: usize = 0;
 const DROPPED: usize = 1;
 const WORDS: usize = 2;
-/// Where the queue's number is in `struct xdp_md`.
+/// The offset of the queue's number in `struct xdp_md`.
 const RX_QUEUE_INDEX: i16 = 16;

@@ -17,7 +17,7 @@ fn seconds(seconds: u64) -> Timestamp {
     micros(seconds * 1_000_000)
 }
 
-/// What the relay does with a packet.
+/// Does what the relay does with a packet.
 fn arrive(clients: &mut Clients<u32>, now: Timestamp, number: u32, bytes: usize) -> ClientId {
     if let Some(known) = clients.heard(now, source(number), bytes) {
         return known;
@@ -81,7 +81,7 @@ fn a_new_client_is_served_by_a_full_table() {
     }
 }
 
-/// Who sends twice from each address is outlasted by who has sent three times.
+/// A client that sends twice from each address is outlasted by one that has sent three times.
 #[test]
 fn a_place_is_kept_by_turns_and_not_by_the_size_of_packets() {
     let mut clients = table(100);
@@ -257,4 +257,18 @@ fn a_client_that_has_vanished_is_forgotten() {
     assert_eq!(clients.make_room(seconds(241)), Some(2));
     let limits = ClientLimits { most: 0, idle: Duration::ZERO, ..ClientLimits::default() };
     assert_eq!(Clients::<()>::new(limits).make_room(seconds(0)), None);
+}
+
+#[test]
+fn a_client_is_answered_three_times_what_it_sent_whenever_it_sends() {
+    let (now, source) = (Timestamp::ZERO, SocketAddr::from(([192, 0, 2, 1], 9)));
+    let mut clients = Clients::new(ClientLimits::default());
+    assert_eq!(clients.heard(now, source, 100), None);
+    assert_eq!(clients.make_room(now), None);
+    let client = clients.insert(now, source, 100, "its socket");
+    assert_eq!(clients.answer(now, client, 300), Ok(source));
+    assert_eq!(clients.answer(now, client, 1), Err(NotSent::Budget(source)));
+    assert_eq!(clients.heard(now, source, 1), Some(client));
+    assert_eq!(clients.answer(now, client, 4), Err(NotSent::Budget(source)));
+    assert_eq!(clients.answer(now, client, 3), Ok(source));
 }

@@ -42,11 +42,10 @@ pub(crate) struct Lengths {
     pub(crate) short: u16,
     /// At least as long.
     pub(crate) long: u16,
-    /// Between the two.
+    /// The packet length between the two.
     pub(crate) mean: u16,
 }
 
-/// Bursts of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bursts {
     /// Mean packets of a train: at least one.
@@ -59,7 +58,7 @@ pub(crate) struct Bursts {
     pub(crate) trains: Factor,
     /// Mean time between two of them.
     pub(crate) pause: Duration,
-    /// As for gaps.
+    /// The evenness of pauses, as for gaps.
     pub(crate) pause_even: Factor,
     /// The share of sessions that are a single packet. At most one.
     pub(crate) alone: Factor,
@@ -161,7 +160,7 @@ struct Gap {
 struct Walk {
     bursts: Bursts,
     random: Random,
-    /// Whether the session is a single packet.
+    /// The session is a single packet.
     single: bool,
 }
 

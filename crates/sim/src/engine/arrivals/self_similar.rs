@@ -116,7 +116,7 @@ impl SelfSimilar {
 impl Iterator for SelfSimilar {
     type Item = Arrival;
 
-    /// Never `None`.
+    /// Always returns an arrival.
     fn next(&mut self) -> Option<Arrival> {
         let Reverse((at, source, left)) = self.sources.pop()?;
         let (next, left) = match left.checked_sub(1) {

@@ -136,8 +136,8 @@ fn pacing_ends_what_bursts_and_big_acks_make_of_each_other() {
     assert!(spread.acknowledged * 100 >= clocked.acknowledged * 95, "{report:?}");
 }
 
-/// Where the round trip is short and nothing slows the sender down, pacing changes nothing that the network
-/// would notice. So there its cost can be measured by itself (soft timers §5.5).
+/// Where the round trip is short and nothing slows the sender down, pacing changes nothing that the network would
+/// notice: only there can its cost be measured by itself (soft timers §5.5).
 #[test]
 fn on_a_local_network_pacing_changes_nothing_but_its_own_cost() {
     let send = |answer| {

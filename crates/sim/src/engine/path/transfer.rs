@@ -16,7 +16,7 @@ use softtimers_core::{PaceConfig, Rate, RateClock, Timestamp};
 use super::ack_receiver::AckReceiver;
 use super::slow_start::SlowStart;
 
-/// The sender's rule.
+/// The rule by which the sender sends.
 #[derive(Clone, Debug)]
 pub(crate) enum Sender {
     /// In a window that grows.
@@ -30,15 +30,14 @@ pub(crate) enum Sender {
 /// One answer over a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Transfer {
-    /// The sender's rule.
     pub(crate) sender: Sender,
     /// The length in packets.
     pub(crate) packets: u64,
     /// The time a packet takes on the slow link.
     pub(crate) link: Duration,
-    /// Each way.
+    /// The delay each way.
     pub(crate) delay: Duration,
-    /// Whether there is no connection yet.
+    /// There is no connection yet.
     pub(crate) set_up: bool,
     /// It acknowledges every packet, or every second one and what a timer finds.
     pub(crate) receiver: AckReceiver,

@@ -9,11 +9,10 @@ pub(crate) struct ReceiveStats {
     pub(crate) span: Duration,
     /// Looks that an interrupt began.
     pub(crate) interrupts: u64,
-    /// Packets they took.
+    /// Packets that interrupts took.
     pub(crate) by_interrupt: u64,
-    /// Polls.
     pub(crate) polls: u64,
-    /// Packets they took.
+    /// Packets that polls took.
     pub(crate) by_poll: u64,
     /// Polls that found nothing.
     pub(crate) unsuccessful: u64,
@@ -21,7 +20,6 @@ pub(crate) struct ReceiveStats {
     pub(crate) switches: u64,
     /// Bytes of all packets.
     pub(crate) bytes: u64,
-    /// The longest delay.
     pub(crate) longest_delay: Duration,
     /// All looks and changes.
     busy: u128,

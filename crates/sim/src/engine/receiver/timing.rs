@@ -38,7 +38,7 @@ impl Timing {
         Timing::Soft(Box::new(Soft { timers: SoftTimers::new(Config::default()), states, at, wanted: None }))
     }
 
-    /// Whether the processor has nothing else to do between looks. Where there are trigger states it is saturated.
+    /// Says whether the CPU has nothing else to do between polls. Where there are trigger states it is saturated.
     pub(super) fn is_idle_between(&self) -> bool {
         !matches!(self, Timing::Soft(_) | Timing::Passing(_))
     }
@@ -55,7 +55,7 @@ impl Timing {
         }
     }
 
-    /// Whether there is a look when that time has come.
+    /// Says whether there is a poll when that time has come.
     pub(super) fn is_look(&mut self, time: Timestamp) -> bool {
         match self {
             Timing::Soft(soft) => soft.trigger(time),

@@ -23,7 +23,6 @@ pub(crate) type Figures = [f64; 7];
 /// The result of a search.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Fit {
-    /// The traffic.
     pub(crate) bursts: Bursts,
     /// The sum of squares: 0.01 is 4% for each figure.
     pub(crate) error: f64,
@@ -109,7 +108,7 @@ pub(crate) fn target(row: &PaperTrace) -> Figures {
     ]
 }
 
-/// Where the search goes: thousandths, and microseconds.
+/// The bounds of the search: thousandths, and microseconds.
 const BOUNDS: [Bound; 7] = [
     Bound { least: 1_000, most: 24_000, scale: true },
     Bound { least: 70, most: 20_000, scale: true },
@@ -124,7 +123,7 @@ const BOUNDS: [Bound; 7] = [
 struct Bound {
     least: u64,
     most: u64,
-    /// Whether factors count, and not differences.
+    /// Factors count, and not differences.
     scale: bool,
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct PaperTrace {
     pub(crate) gap_ms: f64,
     /// Table 1: average packet length, in bytes.
     pub(crate) bytes: u16,
-    /// Table 3.
+    /// The figures of Table 3.
     pub(crate) found: Table3,
 }
 
@@ -26,11 +26,11 @@ pub(crate) struct Table3 {
     pub(crate) interrupts_overhead: f64,
     /// Polling only, by HIP's periods.
     pub(crate) polling_overhead: f64,
-    /// HIP.
+    /// The overhead of HIP.
     pub(crate) overhead: f64,
-    /// Polling only.
+    /// The delay of polling only.
     pub(crate) polling_delay: f64,
-    /// HIP.
+    /// The delay of HIP.
     pub(crate) delay: f64,
     /// HIP: how many interrupts.
     pub(crate) interrupts: u32,

@@ -177,8 +177,8 @@ impl Settings {
         quota: 1,
     };
 
-    /// Whether what Table 2 sets is set as there, so that Table 3 has figures to compare with. On what the paper can be
-    /// read in two ways, or says nothing, it has no value.
+    /// Says whether the parameters that Table 2 sets are set as there, so that Table 3 has figures to compare with. A
+    /// parameter that the paper leaves open has no value there.
     pub(crate) fn are_of_table_2(&self) -> bool {
         let table_2 = |hip: HipConfig| {
             let HipConfig { shortest, longest, alpha, beta, gamma, phi, unsuccessful, .. } = hip;

@@ -38,7 +38,7 @@ pub(super) fn sources(parameters: &Parameters, streams: Streams) -> Result<Vec<S
     Ok(vec![Source { name, packets: pattern(name, parameters, streams)?, paper: None }])
 }
 
-/// Whether there are such packets.
+/// Checks that there are such packets.
 pub(super) fn check(parameters: &Parameters) -> Result<(), RunError> {
     let name = parameters.choice("synthetic");
     if parameters.trace("trace").is_some() || name == "table-1" || traces::find(name).is_some() {

@@ -33,7 +33,7 @@ fn table_1(seed: u64) -> impl Iterator<Item = (&'static paper::PaperTrace, Trace
     TRACES.iter().enumerate().map(move |(index, row)| (row, trace(index, seed)))
 }
 
-/// What a workstation received, with payload and addresses removed: see `traces/README.md`.
+/// The packets that a workstation received, with payload and addresses removed: see `traces/README.md`.
 fn recordings() -> [Trace; 2] {
     let files = [
         include_str!("../../../traces/pcappp_browse_rx.csv"),

@@ -8,7 +8,6 @@ use super::costs::Costs;
 use super::generator::Spacing;
 use crate::constants::{Livelock, Machine};
 
-/// The paper's kernels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kernel {
     /// Digital UNIX V3.2 as it was (figure 2, 6-1).
@@ -38,7 +37,7 @@ impl Kernel {
         }
     }
 
-    /// Whether packets are taken by a polling loop.
+    /// Says whether packets are taken by a polling loop.
     pub(crate) fn polls(self) -> bool {
         matches!(self, Kernel::Polled | Kernel::HighIpl | Kernel::Clocked)
     }
@@ -85,7 +84,6 @@ impl TransmitPriority {
 pub(crate) struct Config {
     /// The constants of the machine.
     pub(crate) machine: Livelock,
-    /// The kernel.
     pub(crate) kernel: Kernel,
     /// The destination of packets.
     pub(crate) consumer: Consumer,
@@ -113,7 +111,7 @@ pub(crate) struct Config {
     pub(crate) percent: u32,
     /// The cost of queueing a packet for the process, and of the packet in it, if that is not screend.
     pub(crate) process: Option<(Duration, Duration)>,
-    /// Packets a second.
+    /// The rate in packets a second.
     pub(crate) rate: u64,
     /// The spacing of packets.
     pub(crate) spacing: Spacing,

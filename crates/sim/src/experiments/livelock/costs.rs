@@ -43,13 +43,13 @@ pub(crate) struct Costs {
     pub(crate) turn: Duration,
     /// A turn of transmitting.
     pub(crate) transmit_turn: Duration,
-    /// Enabling an interrupt.
+    /// The time to enable an interrupt.
     pub(crate) arm: Duration,
     /// Putting a packet into the queue of a process, and waking that.
     pub(crate) queue: Duration,
     /// A packet in that process: its system call and what it does.
     pub(crate) process: Duration,
-    /// A clock interrupt.
+    /// The time of a clock interrupt.
     pub(crate) tick: Duration,
 }
 

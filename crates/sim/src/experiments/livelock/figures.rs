@@ -65,17 +65,15 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
 /// A point of a figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Point {
-    /// The figure's number.
     pub(crate) figure: &'static str,
     /// The figure's name for the kernel.
     pub(crate) series: &'static str,
-    /// Packets a second.
+    /// The input rate in packets a second.
     pub(crate) input: f64,
     /// Packets a second, or % of the processor.
     pub(crate) output: f64,
 }
 
-/// All of them.
 pub(crate) fn points() -> impl Iterator<Item = Point> {
     DIGITISED.lines().skip(1).filter_map(|line| {
         let (figure, rest) = line.split_once(',')?;

@@ -33,7 +33,7 @@ impl Spacing {
     }
 }
 
-/// When packets arrive.
+/// The arrivals of packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Generator {
     spacing: Spacing,

@@ -52,7 +52,7 @@ pub(super) enum RouterEvent {
     Window,
 }
 
-/// The whole machine.
+/// The whole machine: the router, its devices and its clock.
 #[derive(Debug)]
 pub(crate) struct Router {
     config: Config,
@@ -144,7 +144,6 @@ impl Router {
         self.into_stats()
     }
 
-    /// Runs until `end`.
     pub(crate) fn run_until(&mut self, end: Timestamp) {
         while let Some(event) = self.engine.next(end) {
             self.happens(event);

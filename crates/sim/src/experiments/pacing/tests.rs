@@ -70,7 +70,7 @@ fn what_the_paper_warns_of_drifts_or_bursts() {
     assert!(of("two-speed")[SHORTEST] >= 12.0);
 }
 
-/// What is lost is missing from the mean; the gaps are narrower than those of soft timers.
+/// The places that are lost are missing from the mean; the gaps are narrower than those of soft timers.
 #[test]
 fn a_hardware_timer_misses_its_target_by_what_it_loses() {
     for (target, paper) in [(40, 43.0), (60, 63.6)] {

@@ -28,7 +28,7 @@ impl Path {
         StartRate::new(self.capacity(), Percent::new(percent).unwrap()).unwrap()
     }
 
-    /// What the path holds, so that it stays full once the window is as large.
+    /// The window that the path holds, so that it stays full once the window is as large.
     fn slow_start(&self, growth: Growth) -> Sender {
         let held = 2 * DELAY.as_nanos() / self.capacity().interval().as_nanos();
         Sender::SlowStart(SlowStart::new(held as u64 + 4, growth))
@@ -47,7 +47,7 @@ impl Path {
     }
 }
 
-/// What each column takes for `packets`, without set-up and with it.
+/// The times for `packets` of each column, without set-up and with it.
 fn row(path: &Path, packets: u64) -> Vec<(f64, f64)> {
     let times = |(_, sender, every): (_, Sender, u64)| {
         let time = |set_up| path.time(sender.clone(), packets, every, set_up);
@@ -115,7 +115,7 @@ fn find(set: &[(&str, Setting)]) -> [f64; 5] {
     })
 }
 
-/// What the text has of Tables X and XI: 89% for 100 packets, 2% for the longest transfers.
+/// The text about Tables X and XI has 89% for 100 packets, and 2% for the longest transfers.
 #[test]
 fn a_hundred_packets_gain_most_and_the_longest_next_to_nothing() {
     for megabits in [50, 100] {

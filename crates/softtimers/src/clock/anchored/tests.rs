@@ -107,7 +107,7 @@ impl Counter for &Machine {
     }
 }
 
-/// What a program does with the clock.
+/// A program's next step with the clock.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Read,

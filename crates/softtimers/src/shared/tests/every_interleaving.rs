@@ -18,7 +18,7 @@ fn timers() -> Shared<u32> {
     Shared::new(Config::default()).unwrap()
 }
 
-/// What the owner sees at one trigger state.
+/// The events that the owner is handed at one trigger state.
 fn served(timers: &mut Shared<u32>) -> Vec<u32> {
     let Some(turn) = timers.trigger(TriggerState::HandlerExit, later()) else { return Vec::new() };
     std::iter::from_fn(|| timers.next(&turn)).map(|fired| fired.event).collect()
@@ -148,7 +148,7 @@ fn remotes_expire_and_schedule_while_the_owner_sleeps() {
     });
 }
 
-/// What somebody who looks at `now` is handed of timers that are moved.
+/// The events of moved timers that a thread is handed that checks at `now`.
 fn claimed(remote: &Remote<Entry<u32>>, now: Timestamp) -> Vec<u32> {
     let Some(turn) = remote.trigger(TriggerState::HandlerExit, now) else { return Vec::new() };
     let found = std::iter::from_fn(|| remote.claim(&turn, now));

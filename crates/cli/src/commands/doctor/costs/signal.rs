@@ -40,7 +40,7 @@ pub(super) fn cpu_taken() -> io::Result<f64> {
         .ok_or_else(|| io::Error::other("a timer of 100 us did not interrupt 10 ms of work"))
 }
 
-/// How many pieces of work take about this long.
+/// The number of pieces of work that take about this long.
 fn pieces_in(time: Duration) -> u32 {
     let sample = 1_000;
     let piece = (work(sample).as_nanos() / u128::from(sample)).max(1);
@@ -61,7 +61,7 @@ fn work(pieces: u32) -> Duration {
 
 /// Often enough to be measured, and seldom enough to leave most of the processor to the work.
 const PERIOD: Duration = Duration::from_micros(100);
-/// A hundred expiries.
+/// The time of a hundred expiries.
 const STRETCH: Duration = Duration::from_millis(10);
 const PAIRS: usize = 15;
 const PIECE: u32 = 100;

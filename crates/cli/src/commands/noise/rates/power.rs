@@ -35,7 +35,7 @@ struct Package {
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
     microjoules: Option<Vec<u64>>,
-    /// Time and entries.
+    /// The time in each state, and its entries.
     states: Vec<[u64; 2]>,
 }
 
@@ -85,7 +85,7 @@ impl Counters {
         Some(used.sum::<u64>() as f64 / 1e6)
     }
 
-    /// Where the processor slept between two readings, so many seconds apart.
+    /// The states in which the CPU slept between two readings, so many seconds apart.
     pub(super) fn slept(&self, before: &Reading, after: &Reading, seconds: f64) -> Vec<SleepState> {
         let pairs = before.states.iter().zip(&after.states);
         let state = |(name, (before, after)): (&String, (&[u64; 2], &[u64; 2]))| {
@@ -146,7 +146,7 @@ fn text(path: &Path) -> io::Result<String> {
 
 /// The kernel's own limit (`CPUIDLE_STATE_MAX`).
 pub(super) const MOST_STATES: usize = 10;
-/// Of 64 bits, and a newline.
+/// The longest number: 64 bits, and a newline.
 const LONGEST_NUMBER: usize = 24;
 
 #[cfg(test)]

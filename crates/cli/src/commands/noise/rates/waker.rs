@@ -21,12 +21,12 @@ use softtimers::{
 use softtimers_measure::distribution::Recorder;
 use softtimers_measure::usage::Usage;
 
-/// What wakes the thread.
+/// The means by which the thread is woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wakes {
     /// Nothing: it has no timers.
     Never,
-    /// So often, always.
+    /// A tick so often, always.
     Tick(NonZeroU32),
     /// The earliest deadline, with the slack that a tick of this rate takes at the median.
     Deadline(NonZeroU32),
@@ -39,7 +39,7 @@ pub(super) struct Application {
     timers: Vec<(Duration, Duration)>,
 }
 
-/// What the thread did in a turn.
+/// The work of the thread in a turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Served {
     pub(super) usage: Usage,
@@ -133,12 +133,12 @@ fn ready(stop: &UnixStream, backup: &impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Between two ticks.
+/// The time between two ticks.
 pub(super) fn period(hz: NonZeroU32) -> Duration {
     Duration::from_secs(1) / hz.get()
 }
 
-/// What a timer that is due at random waits for a tick at the median.
+/// The time that a timer which is due at random waits for a tick, at the median.
 pub(super) fn slack(hz: NonZeroU32) -> Duration {
     period(hz) / 2
 }

@@ -53,7 +53,6 @@ pub(crate) struct Drops {
 pub(crate) struct RouterStats {
     /// The time that was measured.
     pub(crate) time: Duration,
-    /// Packets that arrived.
     pub(crate) arrived: u64,
     /// Packets that left, or that the process has finished.
     pub(crate) delivered: u64,
@@ -84,7 +83,7 @@ pub(crate) struct RouterStats {
 }
 
 impl RouterStats {
-    /// `count` a second.
+    /// Makes a rate of `count`, in events a second.
     pub(crate) fn rate(&self, count: u64) -> f64 {
         count as f64 / self.time.as_secs_f64()
     }
@@ -129,7 +128,7 @@ impl Router {
         self.counters.delivered
     }
 
-    /// Whether input comes to nothing now, as [`Progress`] sees it.
+    /// Says whether input comes to nothing now, as [`Progress`] sees it.
     #[cfg(test)]
     pub(crate) fn is_livelocked(&self) -> bool {
         self.counters.progress.is_stalled()

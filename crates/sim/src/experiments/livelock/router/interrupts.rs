@@ -12,7 +12,7 @@ use super::super::config::Consumer;
 use super::{Packet, Router};
 use crate::engine::device::Ring;
 
-/// Where the kernel's three pieces stand.
+/// The state of the kernel's three pieces.
 #[derive(Debug)]
 pub(super) struct Interrupts {
     receive: Option<Receive>,

@@ -21,7 +21,6 @@ use softtimers_poll::{
 use super::super::config::{Config, Consumer, Kernel};
 use super::{Packet, Router, RouterEvent};
 
-/// The polling thread.
 #[derive(Debug)]
 pub(super) struct Polled {
     rounds: Rounds<AnyPolicy>,

@@ -79,7 +79,7 @@ fn a_curve_has_its_rate_and_its_name() {
     assert!(polled >= unmodified && kept >= 0.95, "{unmodified} {polled} {kept}");
 }
 
-/// Of a kernel, with screend: the loss-free rate, and how it behaves beyond.
+/// The loss-free rate of a kernel with screend, and its behaviour beyond.
 fn loss_free(kernel: &'static str, feedback: &'static str) -> (f64, String) {
     let experiment = experiments::find("livelock-mlfrr").unwrap();
     let parameters = Parameters::new(experiment.parameters)
