@@ -200,7 +200,7 @@ impl Report for Findings {
                     format!("{figures} figures, {tables} tables; {}", section.drawn.lacks.join("; "))
                 }
             };
-            table.text(section.name, &shown);
+            table.row(section.name, shown);
         }
         table
     }

@@ -3,17 +3,23 @@
 //! ```text
 //!   keys of --assert ──▶ Command::run ──▶ stream's last line ──▶ print ──▶ --assert ──▶ what broke it off
 //!   before anything      │  │  │  │                              table or object, also of a run that broke off
-//!   is touched           │  │  │  └ counter: a line a second, with --json-stream
-//!                        │  │  └ progress
+//!   is touched           │  │  │  └ counter: a line a second, on a terminal or with --json-stream
+//!                        │  │  └ begin: the header, on a terminal, and a progress bar where there are no lines
 //!                        │  └ interrupt: from the first call on a signal ends the run with its report
 //!                        └ background load, watched from the beginning
 //! ```
 //!
 //! A command implements [`Command`]: what it reports, and what it does in between.
 
+pub(crate) mod catalogue;
+pub(crate) mod grid;
 pub(crate) mod output;
 pub(crate) mod privileges;
 pub(crate) mod progress;
+pub(crate) mod quantity;
+pub(crate) mod screen;
+#[cfg(test)]
+pub(crate) mod snapshot;
 pub(crate) mod stream;
 pub(crate) mod table;
 
@@ -25,12 +31,13 @@ use serde::Serialize;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::machine::{BackgroundLoad, Interference, Machine};
-use softtimers_measure::stats::{Counter, Stats};
+use softtimers_measure::stats::Counter;
 
 use output::{Object, Output, Report};
 use privileges::{Needs, Rights, Sandbox};
 use progress::Progress;
-use stream::Stream;
+use screen::Screen;
+use stream::{Form, Seconds, Stream};
 
 /// The part of a run that is the command's own.
 pub(crate) trait Command {
@@ -51,6 +58,10 @@ pub(crate) trait Command {
 
     /// Returns a report with all keys that this run's will have: what is optional is there, and lists have an element.
     fn example(&self) -> Self::Report;
+
+    /// What was asked for, as people read it above the report: what, to whom, how long, by what. Asked when the run begins
+    /// on a terminal, and at its end elsewhere.
+    fn header(&self) -> String;
 
     /// The number that decides what is random, if anything is.
     fn seed(&self) -> Option<u64> {
@@ -129,6 +140,8 @@ pub(crate) fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
         interference: Cell::new(None),
         stream: RefCell::new(None),
         sandbox: OnceCell::new(),
+        screen: Screen::stdout(),
+        begun: Cell::new(false),
     };
     if C::RIGHTS == Rights::Unneeded {
         run.drop_privileges(Needs::default())?;
@@ -140,10 +153,12 @@ pub(crate) fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
     let disturbed = run.disturbed();
     let interference = run.interference();
     let sandbox = run.sandbox.get().cloned();
+    let header = (!run.begun.get()).then(|| command.header());
     drop(run);
     let (machine, config) = (machine.during(interference), command.config());
     let inconclusive = inconclusive.or(disturbed);
     let made = Object {
+        header: header.as_deref(),
         sandbox: sandbox.as_ref(),
         fallbacks: &fallbacks,
         inconclusive,
@@ -174,6 +189,9 @@ pub(crate) struct Run<'a> {
     stream: RefCell<Option<Finish>>,
     /// The restrictions that hold since privileges were given up.
     sandbox: OnceCell<Sandbox>,
+    screen: Screen,
+    /// Whether the header has been printed.
+    begun: Cell<bool>,
 }
 
 type Finish = Box<dyn FnOnce() -> Result<(), Failure>>;
@@ -227,9 +245,29 @@ impl Run<'_> {
         self.background.replace(None);
     }
 
-    /// Shows how much of `duration` has passed, until it is dropped.
-    pub(crate) fn progress(&self, what: &'static str, duration: Option<Duration>) -> Progress {
-        Progress::start(what, duration)
+    /// Says to who watches what goes on from now on: the header, and how much of `duration` has passed, until it is dropped.
+    /// Where a line a second is printed, that says it. To be called once nothing can be refused any more.
+    pub(crate) fn begin<C: Command>(
+        &self,
+        command: &C,
+        what: &'static str,
+        duration: Option<Duration>,
+    ) -> Progress {
+        self.announce(&command.header());
+        Progress::start(what, duration.filter(|_| self.stream.borrow().is_none()))
+    }
+
+    /// Prints the header, where somebody watches.
+    pub(crate) fn announce(&self, header: &str) {
+        if self.is_watched() && !self.begun.replace(true) {
+            // If nobody reads it, nobody will read the report either.
+            let _ = output::print(&output::head(header, self.machine, &self.screen));
+        }
+    }
+
+    /// Whether people watch the run on a terminal.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.screen.watched && !self.output.json && !self.output.stream
     }
 
     /// Returns what would be printed if the run ended now with this report.
@@ -239,21 +277,26 @@ impl Run<'_> {
 
     /// Says whether a line a second is printed.
     pub(crate) fn streams(&self) -> bool {
-        self.output.stream
+        self.output.stream || self.is_watched()
     }
 
-    /// Returns what the run counts in. With `--json-stream` a thread prints a line of it each second from now on; it is what
-    /// this thread is now, so keep this one on a CPU afterwards.
+    /// Returns what the run counts in. With `--json-stream`, and on a terminal, a thread prints a line of it each second from
+    /// now on; it is what this thread is now, so keep this one on a CPU afterwards.
     ///
     /// # Errors
     /// A check failure if the system refuses.
-    pub(crate) fn counter<S: Stats>(&self, blank: S) -> Result<Counter<S>, Failure> {
+    pub(crate) fn counter<S: Seconds>(&self, blank: S) -> Result<Counter<S>, Failure> {
         if !self.streams() {
             return Ok(Counter::new(blank));
         }
         let stop = self.interrupt()?.stop_handle().map_err(not_heard)?;
         let (counter, intervals) = Counter::streamed(blank);
-        let stream = Stream::start(self.schema.replacen('/', ".stream/", 1), self.seed, intervals, stop)
+        let form = if self.output.stream {
+            Form::Json { schema: self.schema.replacen('/', ".stream/", 1), seed: self.seed }
+        } else {
+            Form::Lines(self.screen)
+        };
+        let stream = Stream::start(form, intervals, stop)
             .map_err(|error| Failure::broke_off("starting the thread that writes the stream", &error))?;
         self.stream.replace(Some(Box::new(move || stream.finish())));
         Ok(counter)
@@ -284,7 +327,7 @@ fn object<'a, R, C>(
     config: &'a C,
     report: &'a R,
 ) -> Object<'a, R, C> {
-    Object { machine, sandbox: None, seed, config, fallbacks: &[], inconclusive: None, report }
+    Object { header: None, machine, sandbox: None, seed, config, fallbacks: &[], inconclusive: None, report }
 }
 
 fn not_heard(error: io::Error) -> Failure {
@@ -333,6 +376,10 @@ mod tests {
 
         fn config(&self) -> bool {
             self.breaks_off
+        }
+
+        fn header(&self) -> String {
+            "fake".to_owned()
         }
 
         fn example(&self) -> Counts {

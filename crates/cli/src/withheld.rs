@@ -5,6 +5,8 @@ use serde::Serialize;
 use softtimers_wan::udp::{NotSent, RelayStats};
 
 use crate::run::output::say;
+use crate::run::quantity::{bytes, counts};
+use crate::run::screen::Tone;
 use crate::run::table::Table;
 
 /// Answers that were kept back from clients who may be somebody else's address, by why.
@@ -32,14 +34,12 @@ impl From<&RelayStats> for Withheld {
 }
 
 impl Withheld {
-    /// Adds a line if there is anything to say.
+    /// Adds a row if there is anything to say.
     pub(crate) fn row(&self, table: &mut Table) {
-        let Withheld { answers, budget, rate, bytes } = *self;
+        let Withheld { answers, budget, rate, bytes: volume } = *self;
         if answers > 0 {
-            let text = format!(
-                "{answers}: {budget} over the byte budget, {rate} over the prefix rate; {bytes} bytes"
-            );
-            table.row("answers withheld", text);
+            let why = counts([("over byte budget", budget), ("over prefix rate", rate)]);
+            table.toned("withheld", format!("{answers}  {why}  {}", bytes(volume)), Tone::Bad);
         }
     }
 }

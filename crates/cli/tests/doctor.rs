@@ -107,15 +107,20 @@ fn agrees(verdict: &str, cells: &[Value]) {
 /// People see every method by name, its gaps drawn, within 100 columns; nothing on stderr, which is no terminal here.
 #[test]
 fn the_table_fits_and_shows_every_method() {
-    let mut command = command("doctor --duration 100ms --idle-interval 200us");
+    let mut command = command("doctor --duration 100ms --idle-interval 200us --verbose");
     let output = command.env("LC_ALL", "C.UTF-8").env("NO_COLOR", "1").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(output.stderr.is_empty(), "{}", stderr(&output));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        !text.contains('\u{1b}') && text.contains("busy loop, 40us") && text.contains("idle loop, 200us")
+        !text.contains('\u{1b}')
+            && text.contains("40 µs from a busy loop")
+            && text.contains("200 µs from an idle loop")
     );
-    let findings = text.lines().take_while(|line| !line.starts_with("note:"));
+    let findings = text
+        .lines()
+        .skip(2)
+        .take_while(|line| !line.starts_with("inconclusive:") && !line.starts_with("note:"));
     assert!(findings.clone().all(|line| line.chars().count() <= 100), "{text}");
     let mut drawn = 0;
     for method in ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"] {

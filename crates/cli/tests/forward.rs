@@ -487,5 +487,11 @@ fn people_get_a_table() {
     let output = run("forward --udp 127.0.0.1:0 --to 127.0.0.1:9 --duration 50ms --cpu-limit 50%");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(text.starts_with("in ") && text.contains("\ndropped ") && text.contains("\nlatency "), "{text}");
+    assert!(
+        text.starts_with("forward 127.0.0.1:")
+            && text.contains("\nin ")
+            && text.contains("\ndropped ")
+            && text.contains("\nlatency "),
+        "{text}"
+    );
 }

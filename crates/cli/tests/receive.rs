@@ -234,7 +234,10 @@ fn a_table_is_for_people() {
     let text = String::from_utf8(table.stdout.clone()).unwrap();
     assert_eq!(table.status.code(), Some(0), "{}", stderr(&table));
     assert!(
-        text.starts_with("received") && text.contains("\nback to back") && text.contains("Linux "),
+        text.starts_with("recv on 127.0.0.1:")
+            && text.contains("\nreceived ")
+            && text.contains("\nback to back")
+            && text.contains("Linux "),
         "{text}"
     );
     assert!(!text.contains('\x1b'), "no colours without a terminal");

@@ -65,11 +65,24 @@ impl Machine {
 
     /// One line for people.
     pub fn line(&self) -> String {
-        let virtualised = if self.virtualised { ", virtual machine" } else { "" };
         let steal =
             self.steal_share.map_or_else(String::new, |share| format!(", steal {:.1}%", share * 100.0));
+        self.place() + &steal
+    }
+
+    /// The same of what does not change during a run.
+    pub fn place(&self) -> String {
+        let virtualised = if self.virtualised { ", virtual machine" } else { "" };
         let Machine { kernel, cpu, cores, clocksource, .. } = self;
-        format!("Linux {kernel}, {cores} x {cpu}{virtualised}, clock {clocksource}{steal}")
+        format!("Linux {kernel}, {cores} x {cpu}{virtualised}, clock {clocksource}")
+    }
+
+    /// One line of what else went on during a run, where it was watched.
+    pub fn interference(&self) -> Option<String> {
+        let named = [("the host", self.steal_share), ("other programs", self.others_share)];
+        let known = named.into_iter().filter_map(|(who, share)| Some((who, share?)));
+        let shown: Vec<String> = known.map(|(who, share)| format!("{who} {:.1}%", share * 100.0)).collect();
+        (!shown.is_empty()).then(|| format!("CPU taken meanwhile: {}", shown.join(", ")))
     }
 }
 

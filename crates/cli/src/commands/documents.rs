@@ -5,6 +5,7 @@ use clap_mangen::Man;
 use softtimers_measure::failure::Failure;
 
 use crate::commands::Cli;
+use crate::run::catalogue::{self, Field};
 
 /// `softtimers completions`.
 #[derive(Args, Debug, Clone)]
@@ -65,8 +66,33 @@ pub(crate) fn man(args: &ManArgs) -> Result<String, Failure> {
     Man::new(command)
         .render(&mut page)
         .map_err(|error| Failure::broke_off("writing the manual page", &error))?;
-    Ok(String::from_utf8_lossy(&page).into_owned())
+    let mut page = String::from_utf8_lossy(&page).into_owned();
+    let before = page.find(".SH EXTRA").or_else(|| page.find(".SH VERSION")).unwrap_or(page.len());
+    page.insert_str(before, &output(args.names.first().map_or("", String::as_str)));
+    Ok(page)
 }
+
+/// The section on what a command prints, in roff; empty for one that prints no report.
+fn output(command: &str) -> String {
+    let fields = catalogue::fields(command);
+    if fields.is_empty() {
+        return String::new();
+    }
+    let escaped = |text: &str| text.replace('\\', "\\\\").replace('-', "\\-");
+    let entry = |field: &Field| {
+        let Field { label, unit, meaning } = field;
+        let unit = if unit.is_empty() { String::new() } else { format!(" ({})", escaped(unit)) };
+        // A line of text may not begin as a request does.
+        format!(".TP\n\\fB{}\\fR{unit}\n\\&{}\n", escaped(label), escaped(meaning))
+    };
+    let own: String = fields.into_iter().map(entry).collect();
+    let everywhere: String = catalogue::EVERYWHERE.iter().map(entry).collect();
+    format!(".SH OUTPUT\n{}\n{own}.PP\nBelow every report:\n{everywhere}", escaped(OUTPUT))
+}
+
+/// What holds for all labels.
+const OUTPUT: &str = "A report for people. A dash is a figure that was not measured. With --json the same figures have names of \
+                      their own, and more of them.";
 
 #[cfg(test)]
 mod tests {
@@ -81,6 +107,10 @@ mod tests {
         assert!(page(&[]).unwrap().contains(".TH softtimers 1"));
         let send = page(&["send"]).unwrap();
         assert!(send.contains(".TH softtimers-send 1") && send.contains("burst\\-interval"), "{send}");
+        assert!(
+            send.contains("\n.SH OUTPUT\n") && send.contains("\\fBback to back\\fR (share)\n\\&Gaps shorter"),
+            "{send}"
+        );
         let unknown = page(&["echo-client"]).unwrap_err().to_string();
         assert!(unknown.starts_with("no command 'echo-client'; there are send, recv"), "{unknown}");
         let nested = page(&["sim", "hip-traces"]).unwrap();

@@ -5,4 +5,4 @@ mod driver;
 pub(crate) mod engine;
 pub(crate) mod generate;
 pub(crate) mod run;
-mod show;
+pub(crate) mod show;

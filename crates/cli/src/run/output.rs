@@ -1,7 +1,15 @@
-//! What a command prints: a table for people, or one JSON object; then the assertions.
+//! The end of a run: a report for people, or one JSON object; then the assertions.
 //!
 //! stdout is data and stderr is talk, so `softtimers recv --json ADDR > run.json` leaves a clean file
 //! and still shows where it listens. A reader that goes away (`| head`) is no error.
+//!
+//! ```text
+//!   send to 127.0.0.1:7000: 5.00 kpps of 1200 B …     header: on a terminal when the run begins, else with the rest
+//!   Linux 6.18, 2 x …
+//!     time     sent …                                 a line a second, on a terminal: see stream
+//!   rate      5.00 kpps …                             the report's table
+//!   inconclusive: …                                   what stands below every report
+//! ```
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write};
@@ -13,7 +21,8 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::machine::Machine;
 
 use super::privileges::Sandbox;
-use super::table::Table;
+use super::screen::{Screen, Tone};
+use super::table::{Table, wrapped};
 
 /// The findings of a command. Its keys are those of the JSON object, beside the ones of [`Object`].
 pub(crate) trait Report: Serialize {
@@ -30,6 +39,8 @@ pub(crate) trait Report: Serialize {
 /// A report with the circumstances it was made in: what is printed.
 #[derive(Debug)]
 pub(crate) struct Object<'a, R, C> {
+    /// What was asked for, in a line, unless it has been printed already.
+    pub(crate) header: Option<&'a str>,
     /// Where.
     pub(crate) machine: &'a Machine,
     /// What held there once privileges were given up; a run whose children need them keeps them.
@@ -88,7 +99,7 @@ impl Output {
         } else if self.json {
             tolerate_closed(print_line(&object.to_json_text()?))?;
         } else {
-            print(&object.to_text())?;
+            print(&object.to_text(&Screen::stdout()))?;
         }
         let mut failed: Vec<Failure> =
             self.assertions.iter().filter_map(|assertion| assertion.check(&json).err()).collect();
@@ -130,23 +141,37 @@ impl<R: Report, C: Serialize> Object<'_, R, C> {
         }
     }
 
-    fn to_text(&self) -> String {
-        let mut text = self.report.table().to_string();
-        if let Some(seed) = self.seed {
-            let _ = writeln!(text, "random: --seed {seed} repeats it");
+    /// The same for people.
+    pub(crate) fn to_text(&self, screen: &Screen) -> String {
+        let begun = self.header.map(|header| head(header, self.machine, screen));
+        let mut text = begun.unwrap_or_default() + &self.report.table().draw(screen);
+        let seed = self.seed.map(|seed| format!("random: --seed {seed} repeats it"));
+        let notes = self.fallbacks.iter().map(|fallback| format!("note: {fallback}"));
+        let disturbed = self.machine.interference();
+        let sandbox = self.sandbox.and_then(Sandbox::line);
+        let inconclusive = self.inconclusive.as_ref().map(|why| (format!("inconclusive: {why}"), Tone::Bad));
+        let plain =
+            seed.into_iter().chain(notes).chain(disturbed).chain(sandbox).map(|line| (line, Tone::Plain));
+        text.push('\n');
+        for (line, tone) in inconclusive.into_iter().chain(plain) {
+            for line in wrapped(&line, sentence(screen)) {
+                let _ = writeln!(text, "{}", screen.toned(&line, tone));
+            }
         }
-        for fallback in self.fallbacks {
-            let _ = writeln!(text, "note: {fallback}");
-        }
-        if let Some(why) = &self.inconclusive {
-            let _ = writeln!(text, "inconclusive: {why}");
-        }
-        if let Some(line) = self.sandbox.and_then(Sandbox::line) {
-            let _ = writeln!(text, "{line}");
-        }
-        let _ = writeln!(text, "{}", self.machine.line());
         text
     }
+}
+
+/// The lines above everything: what was asked for, and where it runs.
+pub(super) fn head(header: &str, machine: &Machine, screen: &Screen) -> String {
+    let width = sentence(screen);
+    let lines = [wrapped(header, width), wrapped(&machine.place(), width)].concat();
+    format!("{}\n\n", lines.join("\n"))
+}
+
+/// The room of a sentence: in a file or pipe it is a line, which programs can find.
+fn sentence(screen: &Screen) -> usize {
+    if screen.watched { screen.width } else { usize::MAX }
 }
 
 fn no_json(error: serde_json::Error) -> Failure {
@@ -214,6 +239,7 @@ pub(crate) fn say(text: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::quantity::{or_dash, share};
     use softtimers_measure::failure::Exit;
 
     #[derive(Serialize, Default)]
@@ -228,13 +254,22 @@ mod tests {
         fn table(&self) -> Table {
             let mut table = Table::default();
             table.row("sent", self.sent);
-            table.share("back to back", self.back_to_back);
+            table.row("back to back", or_dash(self.back_to_back, share));
             table
         }
     }
 
     fn object<'a>(machine: &'a Machine, report: &'a Small) -> Object<'a, Small, ()> {
-        Object { machine, sandbox: None, seed: None, config: &(), fallbacks: &[], inconclusive: None, report }
+        Object {
+            header: None,
+            machine,
+            sandbox: None,
+            seed: None,
+            config: &(),
+            fallbacks: &[],
+            inconclusive: None,
+            report,
+        }
     }
 
     #[test]
@@ -252,7 +287,8 @@ mod tests {
         let (machine, small) = (Machine::default(), Small::default());
         let seeded = Object { seed: Some(7), ..object(&machine, &small) };
         assert_eq!(seeded.to_json().unwrap()["seed"], 7);
-        assert!(seeded.to_text().contains("\nrandom: --seed 7 repeats it\n"), "{}", seeded.to_text());
+        let text = seeded.to_text(&Screen::PIPE);
+        assert!(text.contains("\nrandom: --seed 7 repeats it\n"), "{text}");
         assert!(object(&machine, &small).to_json().unwrap().get("seed").is_none());
     }
 
@@ -261,11 +297,22 @@ mod tests {
         let machine = Machine { kernel: "6.1".to_owned(), ..Machine::default() };
         let report = Small { sent: 3, back_to_back: Some(0.5) };
         let notes = ["no epoll_pwait2; timerfd instead".to_owned()];
-        let text =
-            Object { fallbacks: &notes, inconclusive: Some("busy".to_owned()), ..object(&machine, &report) }
-                .to_text();
-        assert!(text.starts_with("sent          3\nback to back  50.00%\nnote: no epoll_pwait2"), "{text}");
-        assert!(text.contains("\ninconclusive: busy\nLinux 6.1"), "{text}");
+        let object = Object {
+            header: Some("small: nothing at all"),
+            fallbacks: &notes,
+            inconclusive: Some("busy".to_owned()),
+            ..object(&machine, &report)
+        };
+        let text = object.to_text(&Screen::PIPE);
+        assert!(text.starts_with("small: nothing at all\nLinux 6.1"), "{text}");
+        assert!(
+            text.contains(
+                "\n\nsent          3\nback to back  50.0%\n\ninconclusive: busy\nnote: no epoll_pwait2"
+            ),
+            "{text}"
+        );
+        let narrow = object.to_text(&Screen { width: 30, watched: true, ..Screen::PIPE });
+        assert!(narrow.contains("\nnote: no epoll_pwait2; timerfd\ninstead\n"), "{narrow}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! `--json-stream`: a line of JSON a second, from a run that waits for no reader.
+//! A line a second, from a run that waits for no reader: of JSON with `--json-stream`, and of columns on a terminal.
 //!
 //! Making a line takes a millisecond, and a reader may take as long as it likes. So a thread of its own does both, and the
 //! run only counts, into the stats of an interval that the thread takes away each second.
 //!
-//! A line has the same figures of its interval and of the run so far. The last line comes when the run is over, so that
+//! A line of JSON has the same figures of its interval and of the run so far; one of columns has those of its interval. The last line comes when the run is over, so that
 //! the intervals add up to it; the object of `--json` follows. Where a reader is slow, an interval is longer, and no line
 //! is lost. One that goes away ends the run as a signal does, and is no error.
 
@@ -19,7 +19,31 @@ use softtimers_measure::interrupt::StopHandle;
 use softtimers_measure::machine::{BackgroundLoad, Machine};
 use softtimers_measure::stats::{Intervals, Stats};
 
-use super::output::print_line;
+use super::output::{print, print_line};
+use super::screen::Screen;
+
+/// Stats that people can watch: a few figures of each second, in columns.
+pub(crate) trait Seconds: Stats {
+    /// The columns beside the time: their names, and the room for what stands below.
+    const COLUMNS: &'static [(&'static str, usize)];
+
+    /// Returns the figures of an interval, one for each column.
+    fn cells(figures: &Self::Figures) -> Vec<String>;
+}
+
+/// How the lines are written.
+#[derive(Debug)]
+pub(super) enum Form {
+    /// An object each.
+    Json {
+        /// Of the lines.
+        schema: String,
+        /// Of the run.
+        seed: Option<u64>,
+    },
+    /// In columns.
+    Lines(Screen),
+}
 
 /// The lines of a run that goes on.
 #[derive(Debug)]
@@ -29,14 +53,12 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Begins with an interval in which nothing has been counted. `schema` is that of the lines, `seed` that of the run,
-    /// and `stop` ends it if nobody reads any more.
+    /// Begins with an interval in which nothing has been counted; `stop` ends the run if nobody reads any more.
     ///
     /// # Errors
     /// If the system has no thread left.
-    pub(super) fn start<S: Stats>(
-        schema: String,
-        seed: Option<u64>,
+    pub(super) fn start<S: Seconds>(
+        form: Form,
         intervals: Intervals<S>,
         stop: StopHandle,
     ) -> io::Result<Self> {
@@ -44,7 +66,7 @@ impl Stream {
         // Files are read before the run begins, not beside its first departures.
         let (machine, host) = (Machine::read(), BackgroundLoad::of_host());
         let now = Monotonic.now();
-        let writer = Writer { schema, seed, intervals, start: now, taken: now, machine, host };
+        let writer = Writer { form, intervals, start: now, taken: now, printed: 0, machine, host };
         let writer =
             thread::Builder::new().name("stream".to_owned()).spawn(move || writer.run(&wait, &stop))?;
         Ok(Stream { over, writer })
@@ -63,12 +85,13 @@ impl Stream {
 }
 
 struct Writer<S> {
-    schema: String,
-    seed: Option<u64>,
+    form: Form,
     intervals: Intervals<S>,
     start: Timestamp,
     /// When the last interval ended.
     taken: Timestamp,
+    /// Lines so far.
+    printed: u64,
     machine: Machine,
     host: BackgroundLoad,
 }
@@ -88,7 +111,7 @@ struct Line<'a, F> {
     total: F,
 }
 
-impl<S: Stats> Writer<S> {
+impl<S: Seconds> Writer<S> {
     fn run(mut self, over: &Receiver<()>, stop: &StopHandle) -> Result<(), Failure> {
         let mut next = self.start + SECOND;
         loop {
@@ -100,7 +123,7 @@ impl<S: Stats> Writer<S> {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
             match self.line(over) {
-                Ok(()) if over => return Ok(()),
+                Ok(()) if over => return self.close(),
                 Ok(()) => {}
                 Err(error) => {
                     stop.end();
@@ -116,31 +139,86 @@ impl<S: Stats> Writer<S> {
         }
     }
 
+    /// Sets the lines of a terminal apart from what follows.
+    fn close(&self) -> Result<(), Failure> {
+        let apart = matches!(self.form, Form::Lines(_)) && self.printed > 0;
+        if apart { print("\n") } else { Ok(()) }
+    }
+
     /// Prints the interval that ends now; the run's last one only if there is something in it.
     fn line(&mut self, last: bool) -> io::Result<()> {
-        let Self { schema, seed, intervals, start, taken, machine, host } = self;
+        let Self { form, intervals, start, taken, printed, machine, host } = self;
         let machine = machine.clone().during(host.so_far());
         let line = intervals.next(|interval, total| {
             let now = Monotonic.now();
-            if last && interval.is_empty() && *taken > *start {
+            let since = |earlier| now.saturating_duration_since(earlier);
+            // A rest is no line of a table, whose rates it would contradict.
+            let too_short = matches!(form, Form::Lines(_)) && since(*taken) < WORTH_A_LINE;
+            if last && (interval.is_empty() || too_short) && *taken > *start {
                 return Ok(None);
             }
-            let since = |earlier| now.saturating_duration_since(earlier);
-            let line = Line {
-                schema,
-                version: env!("CARGO_PKG_VERSION"),
-                seed: *seed,
-                machine: &machine,
-                from_s: taken.saturating_duration_since(*start).as_secs_f64(),
-                to_s: since(*start).as_secs_f64(),
-                interval: interval.figures(since(*taken)),
-                total: total.figures(since(*start)),
+            let (figures, to) = (interval.figures(since(*taken)), since(*start));
+            let line = match form {
+                Form::Lines(screen) => Ok(columns::<S>(*printed, to, &figures, screen)),
+                Form::Json { schema, seed } => serde_json::to_string(&Line {
+                    schema,
+                    version: env!("CARGO_PKG_VERSION"),
+                    seed: *seed,
+                    machine: &machine,
+                    from_s: taken.saturating_duration_since(*start).as_secs_f64(),
+                    to_s: to.as_secs_f64(),
+                    interval: figures,
+                    total: total.figures(to),
+                }),
             };
             *taken = now;
-            serde_json::to_string(&line).map(Some).map_err(io::Error::other)
+            *printed += 1;
+            line.map(Some).map_err(io::Error::other)
         })?;
         line.map_or(Ok(()), |line| print_line(&line))
     }
 }
 
+/// An interval as columns, after their header where it is the first on a page.
+pub(crate) fn columns<S: Seconds>(
+    printed: u64,
+    to: Duration,
+    figures: &S::Figures,
+    screen: &Screen,
+) -> String {
+    let row = |cells: Vec<String>| line(S::COLUMNS, &cells, screen.width);
+    let names = S::COLUMNS.iter().map(|(name, _)| (*name).to_owned());
+    let row_now = row([vec![seconds(to)], S::cells(figures)].concat());
+    if printed.is_multiple_of(PAGE) {
+        format!("{}\n{row_now}", row([TIME.to_owned()].into_iter().chain(names).collect()))
+    } else {
+        row_now
+    }
+}
+
+/// A line of cells, the time first; columns that the screen has no room for are left out, the last ones first.
+pub(crate) fn line(columns: &[(&str, usize)], cells: &[String], width: usize) -> String {
+    let mut line = String::new();
+    for (cell, room) in
+        cells.iter().zip([TIME_WIDTH].into_iter().chain(columns.iter().map(|&(_, room)| room)))
+    {
+        if line.chars().count() + 2 + room > width {
+            break;
+        }
+        line += &format!("{}{cell:>room$}", if line.is_empty() { "" } else { "  " });
+    }
+    line
+}
+
+/// The end of an interval since the run began.
+pub(crate) fn seconds(to: Duration) -> String {
+    format!("{:.0} s", to.as_secs_f64())
+}
+
+/// The name of the first column.
+pub(crate) const TIME: &str = "time";
+const TIME_WIDTH: usize = 6;
+/// Lines after which the header comes again.
+const PAGE: u64 = 20;
+const WORTH_A_LINE: Duration = Duration::from_millis(200);
 const SECOND: Duration = Duration::from_secs(1);

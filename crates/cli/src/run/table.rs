@@ -1,125 +1,270 @@
-//! A report for people: [`Table`], a name and a value a row.
+//! A report for people, in the order in which it is read: [`Table`], made of labelled rows, distributions, grids and sentences.
+//!
+//! What a command found is put in here once, and drawn for the [`Screen`] that it is read on. A label is a name of the
+//! [catalogue](super::catalogue), which says what it means; a test finds those that are not.
 
-use std::time::Duration;
+use std::fmt::Display;
 
 use softtimers_measure::distribution::Distribution;
-use softtimers_measure::units::show_duration;
 
-/// Rows of a name and a value, printed in two columns.
+use super::grid::Grid;
+use super::quantity::{or_dash, part, time};
+use super::screen::{Screen, Tone};
+
+/// The parts of a report.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Table {
-    rows: Vec<(String, String)>,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Part {
+    /// A label, and its value.
+    Row(String, String, Tone),
+    /// A label, and the figures of a distribution below [`TIMES`].
+    Times(String, [String; 5]),
+    /// What the following rows are about.
+    Heading(String),
+    /// Columns below a header.
+    Grid(Grid),
+    /// A sentence.
+    Text(String, Tone),
+    /// A line that is not to be broken.
+    Drawn(String),
 }
 
 impl Table {
     /// Adds a row.
-    pub(crate) fn row(&mut self, name: &str, value: impl ToString) {
-        self.rows.push((name.to_owned(), value.to_string()));
+    pub(crate) fn row(&mut self, label: &str, value: impl Display) {
+        self.toned(label, value, Tone::Plain);
     }
 
-    /// Adds the rows of another table.
-    pub(crate) fn append(&mut self, mut other: Table) {
-        self.rows.append(&mut other.rows);
+    /// Adds a row that is good or bad.
+    pub(crate) fn toned(&mut self, label: &str, value: impl Display, tone: Tone) {
+        self.parts.push(Part::Row(label.to_owned(), value.to_string(), tone));
     }
 
-    /// Adds a share as a percentage, or a dash for what was not measured.
-    pub(crate) fn share(&mut self, name: &str, share: Option<f64>) {
-        self.row(name, share.map_or_else(|| "-".to_owned(), |share| format!("{:.2}%", share * 100.0)));
+    /// Adds a count of what should not be with its share of the whole.
+    pub(crate) fn loss(&mut self, label: &str, count: u64, whole: u64) {
+        self.toned(label, part(count, whole), Tone::bad_if(count > 0));
     }
 
-    /// Adds a number, or a dash for what was not measured.
-    pub(crate) fn number(&mut self, name: &str, number: Option<u64>) {
-        self.row(name, number.map_or_else(|| "-".to_owned(), |number| number.to_string()));
-    }
-
-    /// Adds a text, broken between words into lines of 100 columns with the name's.
-    pub(crate) fn text(&mut self, name: &str, text: &str) {
-        let names = self.rows.iter().map(|(name, _)| name.chars().count());
-        let width = WIDEST.saturating_sub(names.chain([name.chars().count()]).max().unwrap_or(0) + 2);
-        let mut line = String::new();
-        let mut name = name;
-        for word in text.split_whitespace() {
-            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
-                self.row(std::mem::take(&mut name), std::mem::take(&mut line));
-            }
-            line += if line.is_empty() { "" } else { " " };
-            line += word;
+    /// Adds a count of what seldom is, if there is any.
+    pub(crate) fn seldom(&mut self, label: &str, count: u64) {
+        if count > 0 {
+            self.row(label, count);
         }
-        self.row(name, line);
     }
 
-    /// Adds a distribution of nanoseconds, to a thousandth of the unit that each is shown in: five times of any length
-    /// have room on a line.
-    pub(crate) fn distribution(&mut self, name: &str, distribution: &Distribution) {
-        let parts = [
-            ("min", distribution.min),
-            ("p50", distribution.p50),
-            ("p99", distribution.p99),
-            ("p99.9", distribution.p999),
-            ("max", distribution.max),
-        ];
-        let show = |(label, value): (&str, Option<u64>)| {
-            let nanos = value?;
-            let digit =
-                [1_000_000_000, 1_000_000].into_iter().find(|&unit| nanos >= unit).unwrap_or(1_000) / 1_000;
-            let rounded = nanos.saturating_add(digit / 2) / digit * digit;
-            Some(format!("{label} {}", show_duration(Duration::from_nanos(rounded))))
+    /// Adds a distribution of nanoseconds.
+    pub(crate) fn times(&mut self, label: &str, times: &Distribution) {
+        let Distribution { min, p50, p99, p999, max, .. } = *times;
+        let cells = [min, p50, p99, p999, max].map(|nanos| or_dash(nanos, time));
+        self.parts.push(Part::Times(label.to_owned(), cells));
+    }
+
+    /// Begins what the following rows are about.
+    pub(crate) fn heading(&mut self, text: impl Display) {
+        self.parts.push(Part::Heading(text.to_string()));
+    }
+
+    /// Adds columns, if there are rows.
+    pub(crate) fn grid(&mut self, grid: Grid) {
+        if !grid.is_empty() {
+            self.parts.push(Part::Grid(grid));
+        }
+    }
+
+    /// Adds a sentence.
+    pub(crate) fn text(&mut self, text: &str, tone: Tone) {
+        self.parts.push(Part::Text(text.to_owned(), tone));
+    }
+
+    /// Adds a line of a drawing.
+    pub(crate) fn drawn(&mut self, line: String) {
+        self.parts.push(Part::Drawn(line));
+    }
+
+    /// Adds the parts of another table.
+    pub(crate) fn append(&mut self, mut other: Table) {
+        self.parts.append(&mut other.parts);
+    }
+
+    /// All that the catalogue is to explain.
+    #[cfg(test)]
+    pub(crate) fn labels(&self) -> Vec<&str> {
+        let mut labels = vec![];
+        for part in &self.parts {
+            match part {
+                Part::Row(label, ..) | Part::Times(label, ..) => labels.push(label.as_str()),
+                Part::Grid(grid) => labels.extend(grid.labels()),
+                Part::Heading(_) | Part::Text(..) | Part::Drawn(_) => {}
+            }
+        }
+        labels.retain(|label| !label.is_empty());
+        labels
+    }
+
+    /// Draws it.
+    pub(crate) fn draw(&self, screen: &Screen) -> String {
+        let labels = self.parts.iter().filter_map(|part| match part {
+            Part::Row(label, ..) | Part::Times(label, ..) => Some(label.chars().count()),
+            _ => None,
+        });
+        let margin = labels.max().unwrap_or(0);
+        let times = self.parts.iter().filter_map(|part| match part {
+            Part::Times(_, cells) => Some(cells),
+            _ => None,
+        });
+        let widths = times.fold(TIMES.map(str::len), |widths, cells| {
+            std::array::from_fn(|at| widths[at].max(cells[at].chars().count()))
+        });
+        let mut text = String::new();
+        let mut after_times = false;
+        let mut above = None;
+        for part in &self.parts {
+            // Grids stand apart from rows, and from each other.
+            let is_grid = |part: &Part| matches!(part, Part::Grid(_));
+            let is_heading = |part: &Part| matches!(part, Part::Heading(_));
+            if above.is_some_and(|above| {
+                !is_heading(above) && !is_heading(part) && (is_grid(above) || is_grid(part))
+            }) {
+                text.push('\n');
+            }
+            above = Some(part);
+            let is_times = matches!(part, Part::Times(..));
+            if is_times && !after_times {
+                text += &times_line("", &TIMES, margin, &widths);
+            }
+            after_times = is_times;
+            match part {
+                Part::Row(label, value, tone) => text += &row(label, value, *tone, margin, screen),
+                Part::Times(label, cells) => {
+                    text += &times_line(label, &cells.each_ref().map(String::as_str), margin, &widths);
+                }
+                Part::Heading(heading) => {
+                    let blank = if text.is_empty() { "" } else { "\n" };
+                    text += &format!("{blank}{}\n", wrapped(heading, screen.width).join("\n"));
+                }
+                Part::Grid(grid) => text += &grid.draw(screen),
+                Part::Text(sentence, tone) => {
+                    for line in wrapped(sentence, screen.width) {
+                        text += &format!("{}\n", screen.toned(&line, *tone));
+                    }
+                }
+                Part::Drawn(line) => text += &format!("{line}\n"),
+            }
+        }
+        text
+    }
+}
+
+fn times_line(label: &str, cells: &[&str; 5], margin: usize, widths: &[usize; 5]) -> String {
+    let cells: String = cells.iter().zip(widths).map(|(cell, width)| format!("  {cell:>width$}")).collect();
+    format!("{label:margin$}{cells}\n")
+}
+
+/// The lines of a row: a value that has no room goes on below itself.
+fn row(label: &str, value: &str, tone: Tone, margin: usize, screen: &Screen) -> String {
+    let lines = wrapped(value, screen.width.saturating_sub(margin + 2));
+    let shown = lines.iter().enumerate().map(|(at, line)| {
+        let label = if at == 0 { label } else { "" };
+        format!("{label:margin$}  {}", screen.toned(line, tone)).trim_end().to_owned() + "\n"
+    });
+    shown.collect()
+}
+
+/// A text in lines: where two spaces separate its parts, broken between these, and between words where one has no room.
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for group in text.split("  ").map(str::trim).filter(|group| !group.is_empty()) {
+        let room = |line: &str, more: &str, between: usize| {
+            line.is_empty() || line.chars().count() + between + more.chars().count() <= width
         };
-        let shown: Vec<String> = parts.into_iter().filter_map(show).collect();
-        self.row(name, if shown.is_empty() { "-".to_owned() } else { shown.join("  ") });
+        let fits_alone = group.chars().count() <= width;
+        if fits_alone && !room(lines.last().map_or("", String::as_str), group, 2) {
+            lines.push(String::new());
+        }
+        for (at, word) in words(group).into_iter().enumerate() {
+            let between = if at == 0 { "  " } else { " " };
+            if !room(lines.last().map_or("", String::as_str), &word, between.len()) {
+                lines.push(String::new());
+            }
+            if let Some(line) = lines.last_mut() {
+                *line += if line.is_empty() { "" } else { between };
+                *line += &word;
+            }
+        }
     }
+    lines
 }
 
-impl std::fmt::Display for Table {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let width = self.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-        self.rows.iter().try_for_each(|(name, value)| writeln!(f, "{name:width$}  {value}"))
+/// The words of a text; a number and its unit are one.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = vec![];
+    for word in text.split(' ') {
+        let is_number = |word: &String| word.chars().all(|each| each.is_ascii_digit() || each == '.');
+        match words.last_mut().filter(|last| is_number(last)) {
+            Some(number) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            None => words.push(word.to_owned()),
+        }
     }
+    words
 }
 
-/// What a terminal of two pages side by side shows.
-const WIDEST: usize = 100;
+/// The figures of every distribution.
+pub(crate) const TIMES: [&str; 5] = ["min", "p50", "p99", "p99.9", "max"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn some(times: [u64; 5]) -> Distribution {
+        let [min, p50, p99, p999, max] = times.map(Some);
+        Distribution { min, p50, p99, p999, max, ..Distribution::default() }
+    }
+
     #[test]
     fn values_stand_in_a_column() {
         let mut table = Table::default();
         table.row("sent", 25_000);
-        table.share("back to back", Some(0.004));
-        assert_eq!(table.to_string(), "sent          25000\nback to back  0.40%\n");
+        table.loss("lost", 100, 25_000);
+        table.seldom("refused", 0);
+        assert_eq!(table.draw(&Screen::PIPE), "sent  25000\nlost  100/25000 (0.40%)\n");
+        let terminal = table.draw(&Screen { colour: true, ..Screen::PIPE });
+        assert_eq!(terminal, "sent  25000\nlost  \u{1b}[31m100/25000 (0.40%)\u{1b}[0m\n");
     }
 
     #[test]
-    fn long_texts_are_broken_between_words() {
+    fn distributions_are_aligned_below_one_header() {
         let mut table = Table::default();
-        table.text("verdict", &"word ".repeat(30));
-        table.text("none", "");
-        let lines: Vec<String> = table.to_string().lines().map(str::to_owned).collect();
-        assert_eq!(lines[0], format!("verdict  {}", ["word"; 18].join(" ")));
-        assert_eq!(lines[1], format!("         {}", ["word"; 12].join(" ")));
-        assert_eq!(lines.len(), 3);
+        table.row("sent", 7);
+        table.times("gap", &some([900, 40_000, 41_000, 999_999, 2_500_000]));
+        table.times("late", &Distribution::default());
+        table.times("stay", &some([43_902, 999_999, 9_732_095, 214_844_556, 31_247_759_108]));
+        let drawn = "sent  7\n          min      p50      p99    p99.9      max\n\
+                     gap    900 ns  40.0 µs  41.0 µs  1.00 ms  2.50 ms\n\
+                     late        -        -        -        -        -\n\
+                     stay  43.9 µs  1.00 ms  9.73 ms   215 ms   31.2 s\n";
+        assert_eq!(table.draw(&Screen::PIPE), drawn);
     }
 
     #[test]
-    fn distributions_fit_on_a_line() {
+    fn a_number_stays_with_its_unit() {
+        assert_eq!(wrapped("late by 40.0 µs instead", 13), ["late by", "40.0 µs", "instead"]);
+    }
+
+    #[test]
+    fn long_values_go_on_below_themselves() {
         let mut table = Table::default();
-        let some = Distribution {
-            min: Some(900),
-            p50: Some(40_000),
-            max: Some(2_500_000),
-            ..Distribution::default()
-        };
-        table.distribution("gap", &some);
-        table.distribution("late", &Distribution::default());
-        assert_eq!(table.to_string(), "gap   min 900ns  p50 40us  max 2.5ms\nlate  -\n");
-        let long = [43_902, 999_999, 9_732_095, 214_844_556, 31_247_759_108].map(Some);
-        let [min, p50, p99, p999, max] = long;
-        let mut table = Table::default();
-        table.distribution("late", &Distribution { min, p50, p99, p999, max, ..Distribution::default() });
-        let shown = "min 43.902us  p50 999.999us  p99 9.732ms  p99.9 214.845ms  max 31.248s";
-        assert_eq!(table.to_string(), format!("late  {shown}\n"));
+        table.row("fired by", "syscall exit 1000  handler exit 2000  readiness 3000");
+        table.row("note", "word ".repeat(10).trim());
+        let drawn = table.draw(&Screen { width: 40, ..Screen::PIPE });
+        let expected = "fired by  syscall exit 1000\n          handler exit 2000\n          readiness 3000\n\
+                        note      word word word word word word\n          word word word word\n";
+        assert_eq!(drawn, expected);
     }
 }

@@ -11,12 +11,16 @@ use crate::volume::Volume;
 /// A line of `--json-stream`: an interval, and the run so far.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Line {
+    /// Packets.
     #[serde(flatten)]
-    counts: Counts,
-    out_pps: f64,
+    pub counts: Counts,
+    /// Those that left, over the time.
+    pub out_pps: f64,
     packets_per_poll: Option<f64>,
-    latency_ns: Distribution,
-    cpu_share: Option<f64>,
+    /// From the kernel's receive time to having been sent.
+    pub latency_ns: Distribution,
+    /// CPU time over the time.
+    pub cpu_share: Option<f64>,
 }
 
 impl Line {

@@ -56,13 +56,18 @@ pub struct Counts {
 /// The keys of `interval` and of `total`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RecvFigures {
-    received_pps: f64,
-    received_bps: f64,
+    /// Datagrams in this time, over this time.
+    pub received_pps: f64,
+    /// The same of payload bits.
+    pub received_bps: f64,
+    /// Datagrams.
     #[serde(flatten)]
-    counts: Counts,
+    pub counts: Counts,
+    /// Gaps whose second datagram came in this time.
     #[serde(flatten)]
-    gaps: GapReport,
-    one_way_variation_ns: Distribution,
+    pub gaps: GapReport,
+    /// Packet delay variation.
+    pub one_way_variation_ns: Distribution,
 }
 
 impl RecvStats {

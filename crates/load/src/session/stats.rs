@@ -165,13 +165,16 @@ impl Stats for SendStats {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SendFigures {
     /// Departures in this time, over this time.
-    achieved_pps: f64,
-    sent: u64,
-    forfeited: u64,
-    late_ns: Distribution,
+    pub achieved_pps: f64,
+    /// Datagrams the kernel took.
+    pub sent: u64,
+    /// Scheduled times that were skipped.
+    pub forfeited: u64,
+    /// Departure time less scheduled time.
+    pub late_ns: Distribution,
     /// Gaps whose second datagram left in this time.
     #[serde(flatten)]
-    gaps: GapReport,
+    pub gaps: GapReport,
     packets_per_turn: Option<f64>,
     fired: BTreeMap<&'static str, u64>,
     late: BTreeMap<&'static str, LateReport>,

@@ -36,11 +36,12 @@ pub(super) fn lines(points: &[Point]) -> Vec<(String, String)> {
     };
     let mut lines: Vec<(String, String)> = rows.iter().enumerate().rev().map(line).collect();
     lines.push((String::new(), format!("+{}", "-".repeat(WIDTH))));
-    lines.push((String::new(), format!(" 0{right:>width$.0} offered", width = WIDTH - 1)));
+    let offered = format!("offered {right:.0}");
+    lines.push((String::new(), format!(" 0{offered:>width$}", width = WIDTH - 1)));
     lines
 }
 
-const WIDTH: usize = 64;
+const WIDTH: usize = 60;
 const HEIGHT: usize = 10;
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use softtimers_measure::interrupt::Interrupt;
 
 use super::args::{BenchPlan, Offers};
 use super::search::Search;
-use super::show::{BenchConfig, BenchReport, CurveReport};
+use super::show::{BenchConfig, BenchReport, CurveReport, header};
 use crate::run::output::Output;
 use crate::run::privileges::{Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
@@ -47,6 +47,10 @@ impl Command for Overload {
         BenchConfig::of(&self.plan, &self.bench)
     }
 
+    fn header(&self) -> String {
+        header(&BenchConfig::of(&self.plan, &self.bench))
+    }
+
     fn example(&self) -> BenchReport {
         BenchReport {
             curve: Some(CurveReport::default()),
@@ -60,7 +64,7 @@ impl Command for Overload {
         // Each trial has a receive buffer of its own, which is granted in full with this.
         run.drop_privileges(Needs { kept: CapabilitySet::NET_ADMIN, ..Needs::default() })?;
         let interrupt = run.interrupt()?;
-        let progress = run.progress("measuring", Some(self.plan.expected()));
+        let progress = run.begin(self, "measuring", Some(self.plan.expected()));
         let report = Search::new(&self.plan, &mut self.bench, interrupt).run()?;
         drop(progress);
         let fallbacks = notes(&self.plan, &self.bench, &report, interrupt);

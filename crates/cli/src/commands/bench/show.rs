@@ -6,12 +6,14 @@ use serde::Serialize;
 use softtimers_forward::Mode;
 use softtimers_forward::overload::{Bench, Point, ROOM};
 use softtimers_forward::stats::DropCounts;
-use softtimers_measure::units::show_duration;
 use softtimers_poll::{Behaviour, Curve};
 
 use super::args::{BenchPlan, Beside, TrialLength};
 use super::plot;
+use crate::run::grid::Grid;
 use crate::run::output::Report;
+use crate::run::quantity::{number, or_dash, packets, setting, share, time};
+use crate::run::screen::Tone;
 use crate::run::table::Table;
 
 /// The configuration in effect.
@@ -141,82 +143,145 @@ impl Report for BenchReport {
 
     fn table(&self) -> Table {
         let mut table = Table::default();
-        let nanos = |nanos| show_duration(Duration::from_nanos(nanos));
-        let (before, after) = (nanos(self.work_ns), nanos(self.work_after_ns));
-        table.row("work", format!("{before} per datagram before the trials, {after} after them"));
-        if let Some(capacity) = self.capacity_pps {
-            let found = match self.mlfrr_pps {
-                Some(mlfrr) => format!("{mlfrr} packets/s without a loss, confirmed by a longer trial"),
-                None => "none confirmed: each longer trial lost datagrams".to_owned(),
-            };
-            table.row("MLFRR", format!("{found}; {} trials", self.search_trials));
-            table.row("capacity", format!("{capacity:.0} packets/s: the most of these trials"));
-        }
-        table.row("points", HEADER);
-        for point in &self.points {
-            let name = point.multiple.map_or_else(String::new, |multiple| format!("  {multiple} x"));
-            table.row(&name, line(point));
-        }
-        if self.points.len() > 2 {
-            for (name, line) in plot::lines(&self.points) {
-                table.row(&name, line);
-            }
-        }
         if let Some(curve) = &self.curve {
-            table.row(
-                "beyond capacity",
-                format!(
-                    "{}: {} of {} packets/s at the highest rate ({:.0}% of the peak)",
-                    curve.behaviour,
-                    curve.asymptote_pps,
-                    curve.peak_pps,
-                    curve.asymptote_share * 100.0
-                ),
+            let CurveReport { behaviour, asymptote_pps, peak_pps, asymptote_share, .. } = *curve;
+            let (rate, peak) = (packets(asymptote_pps as f64), packets(peak_pps as f64));
+            let behaviour = if behaviour == "realisable" { "stable" } else { behaviour };
+            let tone = if behaviour == "livelock" { Tone::Bad } else { Tone::Good };
+            let kept = share(asymptote_share);
+            table.toned(
+                "overload",
+                format!("{behaviour}: {rate} at the highest rate, {kept} of the peak of {peak}"),
+                tone,
             );
         }
-        table.share("20 ms timer", self.timer_share);
-        table.share("input, no progress", self.stalled_share);
+        if let Some(capacity) = self.capacity_pps {
+            let found = match self.mlfrr_pps {
+                Some(mlfrr) => format!("{}, confirmed by a longer trial", packets(mlfrr as f64)),
+                None => "none confirmed: each longer trial lost datagrams".to_owned(),
+            };
+            table.row("MLFRR", format!("{found}  {}", number(self.search_trials, "trial")));
+            table.row("capacity", format!("{}, the most of these trials", packets(capacity)));
+        }
+        let (before, after) = (time(self.work_ns), time(self.work_after_ns));
+        table.row("work", format!("{before} per datagram before the trials, {after} after"));
+        table.row("20 ms timer", or_dash(self.timer_share, share));
+        table.row("no progress", or_dash(self.stalled_share, share));
+        let mut grid = Grid::new(POINTS).keys(2);
+        for point in &self.points {
+            grid.row(cells(point));
+        }
+        table.grid(grid);
+        if self.points.len() > 2 {
+            for (name, line) in plot::lines(&self.points) {
+                table.drawn(format!("{name:>15} {line}"));
+            }
+        }
         table
     }
 }
 
-/// So many datagrams of a trial, in a second. A single one is seen in a long trial, too.
-fn per_second(point: &Point, datagrams: u64) -> f64 {
-    let rate = datagrams as f64 / point.trial_s;
-    if datagrams == 0 { 0.0 } else { rate.max(1.0) }
+/// Which receiver is offered what.
+pub(super) fn header(config: &BenchConfig) -> String {
+    let BenchConfig { mode, stages, rules, trial_s, trial_datagrams, .. } = config;
+    let trial = match (trial_s, trial_datagrams) {
+        (Some(seconds), _) => setting(Duration::try_from_secs_f64(*seconds).unwrap_or_default()),
+        (None, datagrams) => number(datagrams.unwrap_or(0), "datagram"),
+    };
+    let (stages, rules) = (number(u64::from(*stages), "stage"), number(u64::from(*rules), "rule"));
+    format!("bench of a receiver over loopback: mode {mode}, {stages}, {rules}; trials of {trial}")
 }
 
-fn line(point: &Point) -> String {
-    let percent = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0));
-    let latency = |value: Option<u64>| {
-        value.map_or("-".to_owned(), |nanos| show_duration(Duration::from_nanos(rounded(nanos))))
-    };
+/// Datagrams of a trial, per second. A single one is seen in a long trial, too.
+fn per_second(point: &Point, datagrams: u64) -> String {
+    let rate = datagrams as f64 / point.trial_s;
+    format!("{:.0}", if datagrams == 0 { 0.0 } else { rate.max(1.0) })
+}
+
+fn cells(point: &Point) -> [String; 13] {
+    let whole_percent = |share: Option<f64>| or_dash(share, |share| format!("{:.0}%", share * 100.0));
     let DropCounts { ring, rule, queue, output } = point.dropped;
     let [late, ring, queue, output] =
         [point.late, ring, queue, rule + output].map(|datagrams| per_second(point, datagrams));
-    format!(
-        "{:>7.0} {:>2} {:>9.0} {:>6.0} {:>7.0} {:>6.0} {:>6.0} {:>6} {:>6} {:>5} {:>4} {:>4}",
-        point.offered_pps,
-        point.burst,
-        point.delivered_pps,
+    [
+        or_dash(point.multiple, |multiple| format!("{multiple} x")),
+        format!("{:.0}", point.offered_pps),
+        point.burst.to_string(),
+        format!("{:.0}", point.delivered_pps),
         late,
         ring,
         queue,
         output,
-        latency(point.latency_ns.p50),
-        latency(point.latency_ns.p99),
-        percent(point.timer_share),
-        percent(Some(point.cpu_share)),
-        percent(point.beside_share),
-    )
+        or_dash(point.latency_ns.p50, time),
+        or_dash(point.latency_ns.p99, time),
+        whole_percent(point.timer_share),
+        whole_percent(Some(point.cpu_share)),
+        whole_percent(point.beside_share),
+    ]
 }
 
-/// To two digits, which is what a table has room for.
-fn rounded(nanos: u64) -> u64 {
-    let step = 10u64.pow(nanos.checked_ilog10().unwrap_or(0).saturating_sub(1));
-    nanos / step * step
-}
+/// All from `offered` to `output` but the burst is datagrams per second, so that a line adds up: what was offered was
+/// delivered, left late, or was dropped.
+const POINTS: [&str; 13] = [
+    "load",
+    "offered",
+    "burst",
+    "delivered",
+    "left",
+    "ring",
+    "queue",
+    "output",
+    "p50",
+    "p99",
+    "timer",
+    "CPU",
+    "else",
+];
 
-/// All but `in` and what follows `output` is packets a second, so that a line adds up: what was offered was delivered, left
-/// late, or was dropped.
-const HEADER: &str = "offered in delivered   late    ring  queue output    p50    p99 timer  CPU else";
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::snapshot::{self, Live, times};
+
+    #[test]
+    fn snapshot() {
+        let point = |multiple: f64, offered_pps: f64, delivered_pps: f64| Point {
+            multiple: Some(multiple),
+            offered_pps,
+            delivered_pps,
+            burst: 2,
+            trial_s: 1.0,
+            late: 3,
+            dropped: DropCounts { ring: 1_204, queue: 17, ..DropCounts::default() },
+            latency_ns: times(),
+            timer_share: Some(0.98),
+            cpu_share: 0.97,
+            beside_share: Some(0.4),
+            ..Point::default()
+        };
+        let report = BenchReport {
+            capacity_pps: Some(48_200.0),
+            mlfrr_pps: Some(45_100),
+            search_trials: 12,
+            work_ns: 20_000,
+            work_after_ns: 20_400,
+            highest_multiple: Some(3.0),
+            curve: Some(CurveReport {
+                behaviour: "realisable",
+                loss_free_pps: 45_100,
+                peak_pps: 48_200,
+                asymptote_pps: 46_000,
+                asymptote_share: 0.954,
+            }),
+            timer_share: Some(0.98),
+            stalled_share: Some(0.0),
+            points: vec![
+                point(0.5, 24_100.0, 24_090.0),
+                point(1.0, 48_200.0, 47_100.0),
+                point(3.0, 144_600.0, 46_000.0),
+            ],
+        };
+        let header = "bench of a receiver over loopback: mode hybrid, 1 stage, 100 rules; trials of 500 ms";
+        snapshot::check("bench", "bench", header, &Live::none(), &report);
+    }
+}

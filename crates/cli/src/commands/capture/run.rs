@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use softtimers::{Clock, Monotonic, Slice};
 use softtimers_measure::failure::Failure;
+use softtimers_measure::stats::Counter;
 use softtimers_net::packet::{Filter, Interface};
 use softtimers_net::poller::{PacketConfig, PacketDevice};
 
@@ -14,13 +15,14 @@ use super::batch::{BatchWriter, Before};
 use super::engine::CaptureLoop;
 use super::pcapng;
 use super::pipe::Patience;
-use super::show::{CaptureConfig, CaptureReport, FeedbackCounts};
+use super::show::{CaptureConfig, CaptureReport, FeedbackCounts, header};
 use super::sink::{self, Sink};
 use super::stage::Stage;
 use super::stats::CaptureStats;
-use crate::run::output::{Object, Output, Report, say};
+use crate::run::output::{Object, Output, say};
 use crate::run::privileges::paths::{Opens, directory_of};
 use crate::run::privileges::{Confined, Needs, Rights};
+use crate::run::screen::Screen;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 impl Command for Capture {
@@ -36,6 +38,10 @@ impl Command for Capture {
 
     fn config(&self) -> CaptureConfig {
         CaptureConfig::of(self)
+    }
+
+    fn header(&self) -> String {
+        header(&CaptureConfig::of(self))
     }
 
     fn example(&self) -> CaptureReport {
@@ -57,7 +63,13 @@ impl Command for Capture {
         let shown = sink.shown();
 
         run.watch();
-        let counter = run.counter(CaptureStats::default())?;
+        // Where frames go to stdout, nothing else does.
+        let counter = if self.writes_to_stdout() {
+            Counter::new(CaptureStats::default())
+        } else {
+            run.announce(&self.header());
+            run.counter(CaptureStats::default())?
+        };
         let before = Before::default();
         let interrupt = run.own_interrupt()?;
         let stop =
@@ -70,19 +82,24 @@ impl Command for Capture {
         let mut engine = CaptureLoop::new(device, self.max_delay / 2, stage, before, interrupt, counter)?;
         engine.cut_to(self.snap_length);
         say(format_args!("capturing on {} to {shown}", self.interface));
-        let _progress = run.progress("capturing", self.end.duration);
+        let _progress = (!self.writes_to_stdout()).then(|| run.begin(self, "capturing", self.end.duration));
         let (report, captured) = engine.run(until);
         Ok(Outcome { fallbacks, broke_off: captured.err(), ..Outcome::of(report) })
     }
 
     /// To stdout, unless the frames go there.
     fn print(&mut self, object: &Object<'_, CaptureReport, CaptureConfig>) -> Result<(), Failure> {
-        if self.sink.path == Path::new("-") {
-            say(format_args!("{}", object.report.table().to_string().trim_end()));
-            object.fallbacks.iter().for_each(|fallback| say(format_args!("note: {fallback}")));
+        if self.writes_to_stdout() {
+            say(format_args!("{}", object.to_text(&Screen::PIPE).trim_end()));
             return Ok(());
         }
         self.output.finish(object)
+    }
+}
+
+impl Capture {
+    fn writes_to_stdout(&self) -> bool {
+        self.sink.path == Path::new("-")
     }
 }
 

@@ -1,12 +1,17 @@
 //! What `capture` tells: the keys of `softtimers.capture/1`.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use softtimers_measure::distribution::Distribution;
 
 use super::args::Capture;
 use super::sink::Rotate;
-use super::stats::{Counts, DropCounts};
+use super::stats::{CaptureStats, Counts, DropCounts, SecondReport};
 use crate::run::output::Report;
+use crate::run::quantity::{bytes, counts, end, number, or_dash, packets, setting, share, time};
+use crate::run::screen::Tone;
+use crate::run::stream::Seconds;
 use crate::run::table::Table;
 
 /// The `config` object of `capture`.
@@ -93,23 +98,96 @@ impl Report for CaptureReport {
 
     fn table(&self) -> Table {
         let mut table = Table::default();
-        let Counts { captured, bytes, dropped } = self.counts;
-        table.row("captured", format!("{captured} frames, {bytes} bytes, {} file(s)", self.files));
+        let Counts { captured, bytes: volume, dropped } = self.counts;
+        let (frames, files) = (number(captured, "frame"), number(self.files, "file"));
+        table.row("captured", format!("{frames}  {}  {files}", bytes(volume)));
         let DropCounts { interface, ring, queue, output } = dropped;
-        table.row("dropped", format!("interface {interface}  ring {ring}  queue {queue}  output {output}"));
-        table.distribution("delay", &self.delay_ns);
-        table.share("processor", self.cpu_share);
+        let places = [("interface", interface), ("ring", ring), ("queue", queue), ("output", output)];
+        let some = places.iter().any(|&(_, count)| count > 0);
+        table.toned("dropped", if some { counts(places) } else { "0".to_owned() }, Tone::bad_if(some));
+        table.times("delay", &self.delay_ns);
+        table.row("CPU", or_dash(self.cpu_share, |used| format!("{} of one core", share(used))));
         table.row("wake-ups", self.wakeups);
         if let Some(FeedbackCounts { shut, timed_out }) = self.feedback {
-            table.row("feedback", format!("shut {shut}, by time-out open {timed_out}"));
+            table.row("feedback", format!("shut {shut}  opened by time-out {timed_out}"));
         }
-        if self.outages > 0 {
-            table.row("outages", self.outages);
-        }
-        if self.renewals > 0 {
-            table.row("ring made anew", self.renewals);
-        }
+        table.seldom("outages", self.outages);
+        table.seldom("ring renewals", self.renewals);
         table.row("ended by", self.ended);
         table
+    }
+}
+
+/// What is captured whereto, and how late it may be there.
+pub(super) fn header(config: &CaptureConfig) -> String {
+    let CaptureConfig { interface, file, max_delay_ns, filter, .. } = config;
+    let filter = filter.as_ref().map_or_else(String::new, |filter| format!(", filter '{filter}'"));
+    let delay = setting(Duration::from_nanos(*max_delay_ns));
+    let end = end(config.duration_s, config.count, "frame");
+    format!("capture {interface} to {file}: delay at most {delay}{filter}{end}")
+}
+
+impl Seconds for CaptureStats {
+    const COLUMNS: &'static [(&'static str, usize)] = &[
+        ("captured", 9),
+        ("rate", 9),
+        ("volume", 8),
+        ("dropped", 9),
+        ("delay p50", 9),
+        ("p99", 8),
+        ("CPU", 6),
+    ];
+
+    fn cells(figures: &SecondReport) -> Vec<String> {
+        let Counts { captured, bytes: volume, dropped: DropCounts { interface, ring, queue, output } } =
+            figures.counts;
+        vec![
+            captured.to_string(),
+            packets(figures.captured_pps),
+            bytes(volume),
+            (interface + ring + queue + output).to_string(),
+            or_dash(figures.delay_ns.p50, time),
+            or_dash(figures.delay_ns.p99, time),
+            or_dash(figures.cpu_share, share),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::snapshot::{self, Live, times};
+    use crate::run::stream::columns;
+
+    #[test]
+    fn snapshot() {
+        let dropped = DropCounts { interface: 1, ring: 2, queue: 3, output: 0 };
+        let counts = Counts { captured: 49_974, bytes: 62_967_240, dropped };
+        let report = CaptureReport {
+            counts,
+            delay_ns: times(),
+            cpu_share: Some(0.031),
+            span_s: 10.0,
+            files: 2,
+            wakeups: 9_876,
+            feedback: Some(FeedbackCounts { shut: 4, timed_out: 1 }),
+            outages: 1,
+            renewals: 1,
+            ended: "duration",
+        };
+        let config = CaptureConfig {
+            interface: "eth0".to_owned(),
+            file: "eth0.pcapng".to_owned(),
+            max_delay_ns: 1_000_000,
+            filter: Some("udp port 53".to_owned()),
+            duration_s: Some(10.0),
+            ..CaptureConfig::default()
+        };
+        let seconds =
+            SecondReport { counts, captured_pps: 49_974.0, delay_ns: times(), cpu_share: Some(0.031) };
+        let live = Live::new(CaptureStats::COLUMNS, move |screen| {
+            columns::<CaptureStats>(0, Duration::from_secs(1), &seconds, screen)
+        });
+        snapshot::check("capture", "capture", &header(&config), &live, &report);
     }
 }

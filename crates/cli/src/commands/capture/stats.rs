@@ -51,10 +51,10 @@ pub(crate) type CaptureStats = Passage<Counts>;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct SecondReport {
     #[serde(flatten)]
-    counts: Counts,
-    captured_pps: f64,
-    delay_ns: Distribution,
-    cpu_share: Option<f64>,
+    pub(crate) counts: Counts,
+    pub(crate) captured_pps: f64,
+    pub(crate) delay_ns: Distribution,
+    pub(crate) cpu_share: Option<f64>,
 }
 
 impl Counted for Counts {

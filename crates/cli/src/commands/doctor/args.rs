@@ -34,6 +34,10 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
     pub(crate) rotate: u32,
 
+    /// Show all costs, what each kernel feature did, a stretch of each method's gaps, and why it was late
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+
     /// How to print.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -56,6 +60,8 @@ pub(crate) struct Doctor {
     #[serde(skip)]
     pub(super) idle_interval: Duration,
     #[serde(skip)]
+    pub(super) verbose: bool,
+    #[serde(skip)]
     pub(super) output: Output,
 }
 
@@ -70,6 +76,7 @@ impl From<&DoctorArgs> for Doctor {
             rotate: args.rotate as usize % METHODS.len(),
             duration,
             idle_interval,
+            verbose: args.verbose,
             output: Output::from(&args.output),
         }
     }

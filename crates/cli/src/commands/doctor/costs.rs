@@ -1,4 +1,4 @@
-//! The price of the operations that a timer is made of.
+//! The cost of the operations that a timer is made of.
 
 mod signal;
 mod sleeps;
@@ -13,9 +13,10 @@ use softtimers::clock::Tsc;
 use softtimers::{Backup, Clock, Config, Monotonic, Slack, Slice, SoftTimers, TimerSlack, TriggerState};
 use softtimers_measure::distribution::Distribution;
 
+use crate::run::quantity::{self, or_dash, time};
 use crate::run::table::Table;
 
-/// Prices in nanoseconds; each is the least of several rounds, because a neighbour only adds.
+/// Costs in nanoseconds, each the minimum over several rounds: interference can only add time.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Costs {
     /// The time to read the clock.
@@ -50,28 +51,27 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    pub(super) fn add_to(&self, table: &mut Table) {
-        let nanos = |nanos: f64| format!("{nanos:>9.1} ns");
-        let maybe = |value: Option<f64>| value.map_or_else(|| format!("{:>9}", "-"), nanos);
+    pub(super) fn add_to(&self, verbose: bool, table: &mut Table) {
         let how = if self.clock_read_ns < self.syscall_ns { "without" } else { "by" };
-        table.row("clock read", format!("{}   {how} a system call", nanos(self.clock_read_ns)));
-        table.row("TSC read", maybe(self.tsc_read_ns));
-        table.row("empty turn", format!("{}   the clock read included", nanos(self.turn_ns)));
-        table.row("system call", nanos(self.syscall_ns));
-        table.row("arming a timer", nanos(self.timer_arm_ns));
-        let share =
-            self.soft_event_of_signal.map(|share| format!("   {:.1}% of a timer signal", share * 100.0));
-        table.row("CPU, soft event", nanos(self.soft_event_ns) + &share.unwrap_or_default());
-        table.row("CPU, timer signal", maybe(self.timer_signal_cpu_ns));
-        table.row("CPU, wake-up", format!("{}   by a time-out", nanos(self.wakeup_cpu_ns)));
-        table.row("", format!("{}   by a timer descriptor", nanos(self.timerfd_wakeup_cpu_ns)));
-        let micros = |nanos: f64| format!("{:>9.1} us", nanos / 1e3);
-        let measured = self.sched_slice_ns.map_or_else(|| format!("{:>9}", "-"), micros);
-        let stated =
-            self.sched_slice_stated_ns.map(|stated| format!(";{} by the kernel's word", micros(stated)));
-        table.row("scheduler slice", measured + &stated.unwrap_or_default());
-        table.distribution("late, default slack", &self.wakeup_late_default_ns);
-        table.distribution("late, slack 1 ns", &self.wakeup_late_slack1_ns);
+        table.row("clock read", format!("{} {how} a system call", time(self.clock_read_ns)));
+        let share_of_signal = |share: f64| format!("  {} of a timer signal", quantity::share(share));
+        let of_signal = self.soft_event_of_signal.map_or_else(String::new, share_of_signal);
+        table.row("soft event", time(self.soft_event_ns) + &of_signal);
+        table.row("timer signal", or_dash(self.timer_signal_cpu_ns, time));
+        let (by_timeout, by_timer) = (time(self.wakeup_cpu_ns), time(self.timerfd_wakeup_cpu_ns));
+        table.row("wake-up", format!("{by_timeout} by a time-out  {by_timer} by a timer descriptor"));
+        if verbose {
+            table.row("TSC read", or_dash(self.tsc_read_ns, time));
+            table.row("empty check", time(self.turn_ns));
+            table.row("system call", time(self.syscall_ns));
+            table.row("arming a timer", time(self.timer_arm_ns));
+            let stated = self
+                .sched_slice_stated_ns
+                .map(|stated| format!("  {} as the kernel states it", time(stated)));
+            table.row("scheduler slice", or_dash(self.sched_slice_ns, time) + &stated.unwrap_or_default());
+        }
+        table.times("late, usual slack", &self.wakeup_late_default_ns);
+        table.times("late, slack 1 ns", &self.wakeup_late_slack1_ns);
     }
 }
 

@@ -64,15 +64,22 @@ pub(super) fn blank() -> Vec<FeatureReport> {
     Feature::ALL.iter().map(|&feature| FeatureReport::not(feature, "")).collect()
 }
 
-/// The findings for people: what works first.
-pub(super) fn add_to(features: &[FeatureReport], table: &mut Table) {
-    for (works, title) in [(true, "works here"), (false, "not seen to work")] {
-        let found = || features.iter().filter(|found| found.works == works);
-        if found().next().is_some() {
-            table.row(title, format!("{} of {}", found().count(), features.len()));
+/// The findings for people: what works first. How it was seen is for who asks.
+pub(super) fn add_to(features: &[FeatureReport], verbose: bool, table: &mut Table) {
+    for (works, label) in [(true, "works here"), (false, "not seen to work")] {
+        let found: Vec<_> = features.iter().filter(|found| found.works == works).collect();
+        if found.is_empty() {
+            continue;
         }
-        for FeatureReport { name, how, .. } in found() {
-            table.text(&format!("  {name}"), how);
+        let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
+        let all = features.len();
+        if !verbose {
+            table.row(label, format!("{} of {all}: {}", found.len(), names.join(", ")));
+            continue;
+        }
+        table.row(label, format!("{} of {all}", found.len()));
+        for FeatureReport { name, how, .. } in found {
+            table.row("", format!("{name}: {how}"));
         }
     }
 }
@@ -124,6 +131,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::screen::Screen;
 
     #[test]
     fn what_works_is_told_apart_and_fits() {
@@ -136,8 +144,8 @@ mod tests {
             })
             .collect();
         let mut table = Table::default();
-        add_to(&all, &mut table);
-        let text = table.to_string();
+        add_to(&all, true, &mut table);
+        let text = table.draw(&Screen::PIPE);
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         let at = |word: &str| text.lines().position(|line| line.trim_start().starts_with(word));
         assert!(at("works here") < at("gso") && at("gso") < at("not seen") && at("not seen") < at("netem"));

@@ -14,6 +14,7 @@ use serde::Serialize;
 use softtimers_measure::distribution::Distribution;
 
 use super::costs::Costs;
+use crate::run::quantity::{share, time};
 use crate::run::table::Table;
 
 /// The intervals between events for which soft timers are useful on this machine. Empty if the first
@@ -42,25 +43,24 @@ pub(super) fn useful(costs: &Costs, trigger_interval: Option<&Distribution>) -> 
 
 impl UsefulRange {
     pub(super) fn add_to(&self, table: &mut Table) {
-        let micros = |nanos: f64| format!("{:.1} us", nanos / 1e3);
-        let share = format!("{:.0}% of a processor", self.acceptable_share * 100.0);
+        let core = format!("{} of a core", share(self.acceptable_share));
         let ends = match (self.shortest_ns, self.longest_ns) {
             (Some(shortest), Some(longest)) if shortest >= longest => format!(
-                "empty: trigger states are {} apart, and a timer's signals take {share} at {}",
-                micros(shortest),
-                micros(longest)
+                "empty: trigger states are {} apart, and a timer's signals take {core} at {}",
+                time(shortest),
+                time(longest)
             ),
             (Some(shortest), Some(longest)) => format!(
-                "events every {} (the busy loop's trigger states) to {} (where a timer's signals take {share})",
-                micros(shortest),
-                micros(longest)
+                "events every {} (the busy loop's trigger states) to {} (where a timer's signals take {core})",
+                time(shortest),
+                time(longest)
             ),
             (None, Some(longest)) => {
-                format!("events up to every {}, where a timer's signals take {share}", micros(longest))
+                format!("events up to every {}, where a timer's signals take {core}", time(longest))
             }
-            (_, None) => "unknown: what a timer's signal costs was not measured".to_owned(),
+            (_, None) => "unknown: the cost of a timer's signal was not measured".to_owned(),
         };
-        table.text("useful range", &ends);
+        table.row("useful range", ends);
     }
 }
 
@@ -71,6 +71,7 @@ const ACCEPTABLE_SHARE: f64 = 0.05;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::screen::Screen;
 
     fn range(trigger_interval: Option<u64>, signal: Option<f64>) -> (UsefulRange, String) {
         let interval =
@@ -79,14 +80,14 @@ mod tests {
         let range = useful(&costs, interval.as_ref());
         let mut table = Table::default();
         range.add_to(&mut table);
-        (range, table.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+        (range, table.draw(&Screen::PIPE).split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
     #[test]
     fn both_ends_follow_from_what_was_measured() {
         let (range, told) = range(Some(8_000), Some(19_000.0));
         assert_eq!((range.shortest_ns, range.longest_ns), (Some(8_000.0), Some(380_000.0)));
-        assert!(told.contains("every 8.0 us") && told.contains("to 380.0 us"), "{told}");
+        assert!(told.contains("every 8.00 µs") && told.contains("to 380 µs"), "{told}");
     }
 
     #[test]
@@ -97,7 +98,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_said() {
-        assert!(range(None, Some(4_450.0)).1.contains("up to every 89.0 us"));
+        assert!(range(None, Some(4_450.0)).1.contains("up to every 89.0 µs"));
         assert!(range(Some(8_000), None).1.contains("unknown"));
         assert_eq!(useful(&Costs::default(), Some(&Distribution::default())).shortest_ns, None);
     }

@@ -7,8 +7,9 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 
 use super::args::Doctor;
-use super::show::DoctorReport;
+use super::show::{DoctorReport, header};
 use super::trial::{Cell, INTERVAL, Load, METHODS, Notes, Trial};
+use super::verdict::Verdict;
 use super::{costs, features, range, verdict};
 use crate::run::output::Output;
 use crate::run::privileges::Rights;
@@ -28,6 +29,10 @@ impl Command for Doctor {
         self.clone()
     }
 
+    fn header(&self) -> String {
+        header(self)
+    }
+
     fn example(&self) -> DoctorReport {
         DoctorReport {
             features: features::blank(),
@@ -40,7 +45,7 @@ impl Command for Doctor {
         // Busy and idle, and a baseline for every two of the busy ones.
         let trials = 5 * METHODS.len() as u32 / 2;
         let expected = (self.duration + TRIAL_OVERHEAD) * trials + COSTS_TAKE;
-        let _progress = run.progress("examining", Some(expected));
+        let _progress = run.begin(self, "examining", Some(expected));
         let interrupt = run.interrupt()?;
         let costs = costs::measure().map_err(|error| Failure::broke_off("measuring costs", &error))?;
         let features = features::all(interrupt);
@@ -50,11 +55,13 @@ impl Command for Doctor {
         let server = pacing.iter().find(is_server).filter(|cell| cell.not_made.is_none());
         let useful_range = range::useful(&costs, server.map(|cell| &cell.trigger_interval_ns));
         let verdict = if interrupt.arrived() {
-            "interrupted, so no verdict".to_owned()
+            Verdict::none("interrupted, so no verdict")
         } else {
             verdict::of(&costs, &pacing, run.disturbed().is_some())
         };
-        let report = DoctorReport { verdict, useful_range, costs, features, pacing };
+        let Verdict { sentences: verdict, remarks } = verdict;
+        let verbose = self.verbose;
+        let report = DoctorReport { verdict, remarks, useful_range, costs, features, pacing, verbose };
         Ok(Outcome { fallbacks: notes.sentences(), ..Outcome::of(report) })
     }
 }

@@ -1,17 +1,21 @@
-//! The findings for people, within 100 columns: prices, one line for each method, a stretch of its gaps,
-//! why it was late, and the verdict.
+//! The findings for people: the verdict, one line for each method, and what the machine costs. With `--verbose` also a stretch
+//! of each method's gaps, why it was late, and what each kernel feature did.
 
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers_measure::units::show_duration;
 
+use super::args::Doctor;
 use super::costs::Costs;
 use super::features::{self, FeatureReport};
 use super::range::UsefulRange;
 use super::strip::Alphabet;
-use super::trial::{Cell, Load};
+use super::trial::{Cell, Load, METHODS};
+use super::verdict;
+use crate::run::grid::Grid;
 use crate::run::output::Report;
+use crate::run::quantity::{or_dash, setting, share, time};
+use crate::run::screen::Tone;
 use crate::run::table::Table;
 
 /// The keys of `doctor`'s object.
@@ -25,8 +29,19 @@ pub(crate) struct DoctorReport {
     pub(crate) useful_range: UsefulRange,
     /// The same stream by every method.
     pub(crate) pacing: Vec<Cell>,
-    /// What follows from it, in one sentence.
+    /// What follows from it, in two sentences.
     pub(crate) verdict: String,
+    /// What else is worth knowing, each a sentence.
+    pub(crate) remarks: Vec<String>,
+    /// Whether people are told everything.
+    #[serde(skip)]
+    pub(crate) verbose: bool,
+}
+
+/// How many trials, how long each.
+pub(super) fn header(plan: &Doctor) -> String {
+    let (trials, length) = (2 * METHODS.len(), setting(plan.duration));
+    format!("doctor: {trials} trials of {length} over loopback, from a busy loop and from an idle one")
 }
 
 impl Report for DoctorReport {
@@ -40,69 +55,83 @@ impl Report for DoctorReport {
 impl DoctorReport {
     fn drawn(&self, alphabet: Alphabet) -> Table {
         let mut table = Table::default();
-        self.costs.add_to(&mut table);
-        self.useful_range.add_to(&mut table);
-        features::add_to(&self.features, &mut table);
-        for load in [Load::Echo, Load::None] {
+        table.text(&self.verdict, Tone::Plain);
+        for (load, loops) in [(Load::Echo, "busy loop"), (Load::None, "idle loop")] {
             let cells: Vec<&Cell> = self.pacing.iter().filter(|cell| cell.busy == load).collect();
             if let Some(first) = cells.first() {
-                let gap = show_duration(Duration::from_nanos(first.target_gap_ns));
-                add(&mut table, &format!("{} loop, {gap}", load.adjective()), &cells, alphabet);
+                let gap = setting(Duration::from_nanos(first.target_gap_ns));
+                let article = if load == Load::Echo { "a" } else { "an" };
+                table.heading(format_args!("A gap of {gap} from {article} {loops}"));
+                methods(&cells, &mut table);
+                if self.verbose {
+                    details(&cells, &mut table, alphabet);
+                }
             }
         }
-        table.text("verdict", &self.verdict);
+        table.heading("This machine");
+        self.useful_range.add_to(&mut table);
+        self.costs.add_to(self.verbose, &mut table);
+        features::add_to(&self.features, self.verbose, &mut table);
+        if !self.remarks.is_empty() {
+            table.heading("Remarks");
+        }
+        for remark in &self.remarks {
+            table.text(remark, Tone::Plain);
+        }
         table
     }
 }
 
-fn add(table: &mut Table, name: &str, cells: &[&Cell], alphabet: Alphabet) {
-    table.row(name, line(HEADER));
-    table.row("", line(SUBHEADER));
+/// A line for each method.
+fn methods(cells: &[&Cell], table: &mut Table) {
+    let mut grid = Grid::new(COLUMNS);
+    for cell in cells.iter().filter(|cell| cell.not_made.is_none()) {
+        let tone = if verdict::holds(cell) { Tone::Good } else { Tone::Plain };
+        grid.toned([cell.method.clone()].into_iter().chain(cell.columns()), tone);
+    }
+    table.grid(grid);
     for cell in cells {
-        match &cell.not_made {
-            Some(why) => table.text(&format!("  {}", cell.method), &format!("not tried: {why}")),
-            None => {
-                table.row(&format!("  {}", cell.method), line(cell.columns().each_ref().map(String::as_str)));
-            }
+        if let Some(why) = &cell.not_made {
+            table.text(&format!("{}: not tried: {why}", cell.method), Tone::Plain);
         }
     }
-    if cells.iter().any(|cell| !cell.gap_strip_ns.is_empty()) {
-        table.row(" some of its gaps", alphabet.legend());
+}
+
+/// A stretch of gaps of each method, why it was late, and how often it checked the clock.
+fn details(cells: &[&Cell], table: &mut Table, alphabet: Alphabet) {
+    let drawn = || cells.iter().filter(|cell| !cell.gap_strip_ns.is_empty());
+    if drawn().next().is_some() {
+        table.row("gaps", alphabet.legend());
     }
-    for cell in cells.iter().filter(|cell| !cell.gap_strip_ns.is_empty()) {
-        table.row(&format!("  {}", cell.method), alphabet.draw(&cell.gap_strip_ns, cell.target_gap_ns));
+    for cell in drawn() {
+        table.drawn(format!("  {:8}{}", cell.method, alphabet.draw(&cell.gap_strip_ns, cell.target_gap_ns)));
     }
-    if cells.iter().any(|cell| cell.was_late()) {
-        table.row(" late over 1ms", "departures by cause (and the longest pause)");
+    for (at, cell) in cells.iter().filter(|cell| cell.was_late()).enumerate() {
+        let causes = format!("{}: {}", cell.method, cell.causes());
+        table.row(if at == 0 { "late over 1 ms" } else { "" }, causes);
     }
-    for cell in cells.iter().filter(|cell| cell.was_late()) {
-        table.text(&format!("  {}", cell.method), &cell.causes());
-    }
-    let looks: Vec<String> = cells
+    let checks: Vec<String> = cells
         .iter()
-        .filter_map(|cell| Some(format!("{} {}", cell.method, micros(cell.trigger_interval_ns.mean?))))
+        .filter_map(|cell| Some(format!("{} {}", cell.method, time(cell.trigger_interval_ns.mean?))))
         .collect();
-    if !looks.is_empty() {
-        table.text(" looks every, us", &looks.join(", "));
+    if !checks.is_empty() {
+        table.row("clock checks", checks.join("  "));
     }
 }
 
 impl Cell {
     fn columns(&self) -> [String; 10] {
-        let dash = || "-".to_owned();
-        let share = |share: Option<f64>| share.map_or_else(dash, percent);
-        let time = |nanos: Option<u64>| nanos.map_or_else(dash, |nanos| micros(nanos as f64));
         [
-            share(Some(self.achieved_share)),
-            share(self.back_to_back),
-            self.longest_burst.map_or_else(dash, |burst| burst.to_string()),
-            time(self.gap_ns.p50),
-            time(self.gap_ns.p99),
-            time(self.gap_ns.p999),
-            time(self.late_ns.p50),
-            time(self.late_ns.p99),
-            share(Some(self.cpu_share)),
-            share(self.work_kept),
+            percent(self.achieved_share),
+            or_dash(self.back_to_back, percent),
+            or_dash(self.longest_burst, |burst| burst.to_string()),
+            or_dash(self.gap_ns.p50, time),
+            or_dash(self.gap_ns.p99, time),
+            or_dash(self.gap_ns.p999, time),
+            or_dash(self.late_ns.p50, time),
+            or_dash(self.late_ns.p99, time),
+            percent(self.cpu_share),
+            or_dash(self.work_kept, percent),
         ]
     }
 
@@ -116,43 +145,41 @@ impl Cell {
         causes.sort_by_key(|(_, late)| std::cmp::Reverse(late.count));
         let mut shown: Vec<String> = causes
             .into_iter()
-            .map(|(cause, late)| format!("{cause} {} ({})", late.count, millis(late.longest_ns)))
+            .map(|(cause, late)| {
+                format!("{} {} ({})", cause.replace('_', " "), late.count, time(late.longest_ns))
+            })
             .collect();
         if let Some(count) = self.long_handlers.filter(|&count| count > 0) {
             shown.push(format!("{count} long handlers"));
         }
-        shown.join(", ")
+        shown.join("  ")
     }
 }
 
 /// A baseline that was disturbed can make a share of any size.
-fn percent(share: f64) -> String {
-    if share < 9.999_5 { format!("{:.1}%", share * 100.0) } else { ">999%".to_owned() }
+fn percent(part: f64) -> String {
+    if part < 9.995 { share(part) } else { ">999%".to_owned() }
 }
 
-/// Microseconds, as many digits as a column has room for.
-fn micros(nanos: f64) -> String {
-    let micros = nanos / 1e3;
-    if micros < 99_999.95 { format!("{micros:.1}") } else { format!("{micros:.0}") }
-}
-
-fn millis(nanos: u64) -> String {
-    format!("{:.1}ms", nanos as f64 / 1e6)
-}
-
-fn line(columns: [&str; 10]) -> String {
-    let aligned = columns.iter().zip(WIDTHS).map(|(value, width)| format!("{value:>width$}"));
-    aligned.collect::<Vec<_>>().join(" ").trim_end().to_owned()
-}
-
-const HEADER: [&str; 10] = ["of", "back to", "longest", "gap us", "", "", "late us", "", "", "work"];
-const SUBHEADER: [&str; 10] = ["rate", "back", "burst", "p50", "p99", "p99.9", "p50", "p99", "cpu", "kept"];
-/// Of the headers, of `100.0%`, and of `99999.9`.
-const WIDTHS: [usize; 10] = [6, 7, 7, 7, 7, 7, 8, 7, 6, 6];
+const COLUMNS: [&str; 11] = [
+    "method",
+    "rate kept",
+    "back to back",
+    "longest burst",
+    "gap p50",
+    "gap p99",
+    "gap p99.9",
+    "late p50",
+    "late p99",
+    "CPU",
+    "work kept",
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::screen::Screen;
+    use crate::run::snapshot::{self, Live, times};
     use softtimers_load::send::LateReport;
     use softtimers_measure::distribution::Distribution;
 
@@ -181,33 +208,96 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_aligned_and_fit() {
-        let text = report().drawn(Alphabet::Blocks).to_string();
-        assert!(text.lines().all(|line| line.chars().count() <= 100 && line == line.trim_end()), "{text}");
-        let ends: Vec<usize> = ["busy loop, 40us", "  timerfd", "idle loop, 40us"]
-            .map(|name| text.lines().find(|line| line.starts_with(name)).map_or(0, str::len))
-            .to_vec();
-        assert!(ends[0] > 0 && ends.iter().all(|&end| end == ends[0]), "{text}");
-        assert!(text.contains("9999.9") && text.contains("12148.7") && text.contains("1234568"), "{text}");
-        assert!(text.contains(" >999%"), "{text}");
+    fn the_verdict_comes_first_and_lines_fit() {
+        for width in [80, 120] {
+            let text = report().drawn(Alphabet::Blocks).draw(&Screen { width, ..Screen::PIPE });
+            assert!(text.starts_with("a word and another "), "{text}");
+            assert!(
+                text.lines().all(|line| line.chars().count() <= width && line == line.trim_end()),
+                "{text}"
+            );
+            assert!(text.contains("10.00 ms") || text.contains("10.0 ms"), "{text}");
+            assert!(text.contains(" >999%"), "{text}");
+        }
     }
 
     #[test]
-    fn gaps_are_drawn_and_lateness_is_explained() {
-        let text = report().drawn(Alphabet::Ascii).to_string();
-        assert!(text.is_ascii() && text.contains(&"=".repeat(64)), "{text}");
-        assert!(text.contains("catch_up 5213 (10.0ms), scheduler 3 (4.1ms), 2 long handlers"), "{text}");
-        assert!(!text.contains("steal") && text.contains("timerfd 74.8"), "{text}");
-        let quiet = DoctorReport { pacing: vec![Cell::default()], ..DoctorReport::default() };
-        let text = quiet.table().to_string();
-        assert!(!text.contains("some of its gaps") && !text.contains("late over"), "{text}");
+    fn gaps_are_drawn_and_lateness_is_explained_to_who_asks() {
+        let verbose = DoctorReport { verbose: true, ..report() };
+        let text = verbose.drawn(Alphabet::Ascii).draw(&Screen::PIPE);
+        assert!(text.contains(&"=".repeat(64)), "{text}");
+        assert!(text.contains("catch up 5213 (10.0 ms)  scheduler 3 (4.10 ms)  2 long handlers"), "{text}");
+        assert!(!text.contains("steal") && text.contains("timerfd 74.8 µs"), "{text}");
+        let text = report().drawn(Alphabet::Ascii).draw(&Screen::PIPE);
+        assert!(!text.contains("====") && !text.contains("late over"), "{text}");
     }
 
     #[test]
     fn what_was_not_tried_has_a_reason_and_no_figures() {
         let cell = Cell { not_made: Some("interrupted".to_owned()), ..report().pacing.remove(0) };
-        let text = DoctorReport { pacing: vec![cell], ..DoctorReport::default() }.table().to_string();
-        let row = text.lines().find(|line| line.starts_with("  timerfd")).unwrap();
-        assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["timerfd", "not", "tried:", "interrupted"]);
+        let text = DoctorReport { pacing: vec![cell], ..DoctorReport::default() }.table().draw(&Screen::PIPE);
+        assert!(text.lines().any(|line| line == "timerfd: not tried: interrupted"), "{text}");
+    }
+
+    #[test]
+    fn snapshot() {
+        let cell = |method: &str, busy, held: f64| Cell {
+            method: method.to_owned(),
+            busy,
+            target_gap_ns: 40_000,
+            achieved_share: held,
+            back_to_back: Some(0.004),
+            longest_burst: Some(2),
+            gap_ns: times(),
+            late_ns: times(),
+            trigger_interval_ns: times(),
+            late: [("scheduler".to_owned(), LateReport { count: 3, longest_ns: 4_100_000 })].into(),
+            cpu_share: 0.99,
+            work_kept: (busy == Load::Echo).then_some(0.91),
+            gap_strip_ns: vec![40_000, 41_000, 38_000, 19_999, 400_000, 22_500, 60_000],
+            ..Cell::default()
+        };
+        let methods = [("soft", 1.0), ("loop", 0.81), ("pwait2", 0.42)];
+        let pacing: Vec<Cell> = [Load::Echo, Load::None]
+            .iter()
+            .flat_map(|&busy| methods.map(|(name, held)| cell(name, busy, held)))
+            .collect();
+        let costs = Costs {
+            clock_read_ns: 27.4,
+            tsc_read_ns: Some(11.2),
+            turn_ns: 29.1,
+            soft_event_ns: 61.3,
+            syscall_ns: 112.0,
+            timer_arm_ns: 340.0,
+            wakeup_cpu_ns: 4_300.0,
+            timerfd_wakeup_cpu_ns: 5_200.0,
+            timer_signal_cpu_ns: Some(3_900.0),
+            soft_event_of_signal: Some(0.0157),
+            wakeup_late_default_ns: times(),
+            wakeup_late_slack1_ns: times(),
+            sched_slice_ns: Some(2_800_000.0),
+            sched_slice_stated_ns: Some(2_800_000.0),
+        };
+        let feature = |name: &str, works| {
+            features::FeatureReport {
+            name: name.to_owned(),
+            works,
+            how: "how it was seen, in a sentence that is as long as some of them are, which is longer than a line".to_owned(),
+        }
+        };
+        let verdict::Verdict { sentences, remarks } = verdict::of(&costs, &pacing, false);
+        let report = DoctorReport {
+            useful_range: super::super::range::useful(&costs, Some(&times())),
+            costs,
+            features: vec![feature("epoll_pwait2", true), feature("io_uring", true), feature("netem", false)],
+            pacing,
+            verdict: sentences,
+            remarks,
+            verbose: false,
+        };
+        let header = "doctor: 16 trials of 1.25 s over loopback, from a busy loop and from an idle one";
+        snapshot::check("doctor", "doctor", header, &Live::none(), &report);
+        let verbose = DoctorReport { verbose: true, ..report };
+        snapshot::check("doctor", "doctor-verbose", header, &Live::none(), &verbose);
     }
 }

@@ -1,93 +1,128 @@
-//! One sentence from all the figures: whether this machine's programs would gain.
+//! Two sentences from all the figures: whether this machine's programs would gain, and by which figures; and remarks on what
+//! else works, and what it costs.
 //!
 //! Only the busy loop decides, for an idle one can always sleep until a time. And softtimers is
 //! compared with what costs nothing first: the time-out of the wait or a kernel timer, then a clock
 //! check after each handler, which anybody can write into a loop of his own, then what goes on beside
-//! the loop and has a price: a signal for each packet, or a second thread. `spin` decides nothing: a
-//! busy loop never sleeps anyway, so there it is `loop`; what it costs an idle one is told.
+//! the loop and costs something: a signal for each packet, or a second thread. `spin` decides nothing: a
+//! busy loop never sleeps anyway, so there it is `loop`; what it costs an idle one is remarked.
 
 use super::costs::Costs;
 use super::trial::{Cell, Load};
+use crate::run::quantity::{or_dash, packets, time};
+
+/// The verdict, and what else is worth knowing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Verdict {
+    /// Two sentences: what follows, and from which figures.
+    pub(super) sentences: String,
+    /// Each a sentence.
+    pub(super) remarks: Vec<String>,
+}
+
+impl Verdict {
+    /// Without figures to judge by.
+    pub(super) fn none(why: impl Into<String>) -> Self {
+        Verdict { sentences: why.into(), remarks: vec![] }
+    }
+}
 
 /// The verdict, with its reason. Of figures that prove nothing there is none.
-pub(super) fn of(costs: &Costs, cells: &[Cell], inconclusive: bool) -> String {
+pub(super) fn of(costs: &Costs, cells: &[Cell], inconclusive: bool) -> Verdict {
     if inconclusive {
-        return "inconclusive, so no verdict; examine the machine again when it is quiet".to_owned();
+        return Verdict::none("inconclusive, so no verdict; examine the machine again when it is quiet");
     }
     let find = |method: &str| cells.iter().find(|cell| cell.method == method && cell.busy == Load::Echo);
     let (Some(soft), Some(own)) = (find("soft"), find("loop")) else {
-        return "no verdict: a trial is missing".to_owned();
+        return Verdict::none("no verdict: a trial is missing");
     };
     let Some(kernel) = KERNEL.into_iter().filter_map(find).reduce(better) else {
-        return "no verdict: a trial is missing".to_owned();
+        return Verdict::none("no verdict: a trial is missing");
     };
     if let Some(crowded) = [soft, own].into_iter().find(|cell| was_crowded(cell)) {
-        return format!(
-            "no verdict: {} had its processor for only {} of its busy trial, others had the rest; examine the \
+        return Verdict::none(format!(
+            "no verdict: {} had its CPU for only {} of its busy trial, others had the rest; examine the \
              machine again when it is quiet",
             crowded.method,
             percent(crowded.cpu_share)
-        );
+        ));
     }
     // One that costs no more than softtimers makes it unneeded, also if another one leaves more for more.
     let beside = || BESIDE.into_iter().filter_map(find).filter(|cell| holds(cell));
     let as_cheap = beside().filter(|cell| is_as_cheap(cell, soft)).reduce(leaves_more);
     let beside = as_cheap.or_else(|| beside().reduce(leaves_more));
-    format!("{}. {}{}", busy(soft, own, kernel, beside), idle(costs), spinning(cells))
+    let (conclusion, reason) = busy(soft, own, kernel, beside);
+    let mut remarks = vec![];
+    if holds(soft) && holds(own) && !holds(kernel) {
+        remarks.push(
+            "softtimers adds many flows, slack, a fallback timer for when no handler runs, and an account of lateness."
+                .to_owned(),
+        );
+    }
+    if holds(soft) && !holds(kernel) {
+        remarks.extend(
+            beside.filter(|beside| holds(own) || !is_as_cheap(beside, soft)).map(|beside| also(beside, soft)),
+        );
+    }
+    remarks.push(idle(costs));
+    remarks.extend(spinning(cells));
+    Verdict { sentences: format!("{conclusion}. {reason}."), remarks }
 }
 
-/// What a busy program needs; `beside` holds the rate, if there is one.
-fn busy(soft: &Cell, own: &Cell, kernel: &Cell, beside: Option<&Cell>) -> String {
-    let beside_too = || beside.map(|beside| also(beside, soft)).unwrap_or_default();
+/// What a busy program needs, and why; `beside` holds the rate, if there is one.
+fn busy(soft: &Cell, own: &Cell, kernel: &Cell, beside: Option<&Cell>) -> (String, String) {
+    const UNNEEDED: &str = "You do not need softtimers for one flow on this machine";
+    let asked = packets(rate(soft));
     match (holds(soft), holds(own), holds(kernel)) {
-        (_, _, true) => format!(
-            "you do not need softtimers for one flow on this machine: {} holds it too, even from a busy loop",
-            shown(kernel)
+        (_, _, true) => (
+            UNNEEDED.to_owned(),
+            format!("A kernel timer holds {asked} too, even from a busy loop: {}", shown(kernel)),
         ),
-        (true, true, false) => format!(
-            "one flow in a loop you own needs only a clock check after each handler: {} holds it as {} does, \
-             where the kernel's timers do not ({} at best); softtimers adds many flows, slack, the backup \
-             for when no handler runs, and an account of what was late{}",
-            shown(own),
-            shown(soft),
-            shown(kernel),
-            beside_too()
+        (true, true, false) => (
+            "One flow in a loop you own needs only a clock check after each handler".to_owned(),
+            format!(
+                "For {asked}, {} does as well as {}, where kernel timers do not: {} at best",
+                shown(own),
+                shown(soft),
+                shown(kernel)
+            ),
         ),
         (true, false, false) => match beside {
-            Some(beside) if is_as_cheap(beside, soft) => format!(
-                "you do not need softtimers for one flow on this machine: {} holds it too and keeps as much of \
-                 the work, {} against {}",
-                shown(beside),
-                percent(kept(beside)),
-                percent(kept(soft))
+            Some(beside) if is_as_cheap(beside, soft) => (
+                UNNEEDED.to_owned(),
+                format!(
+                    "{} holds {asked} too and keeps as much of the work, {} against {}",
+                    shown(beside),
+                    percent(kept(beside)),
+                    percent(kept(soft))
+                ),
             ),
-            _ => format!(
-                "a busy loop here gains from softtimers: {}, against {} and {}{}",
-                shown(soft),
-                shown(own),
-                shown(kernel),
-                beside_too()
+            _ => (
+                "A busy loop on this machine gains from softtimers".to_owned(),
+                format!("For {asked}: {}, against {} and {}", shown(soft), shown(own), shown(kernel)),
             ),
         },
-        (false, true, false) => format!(
-            "a clock check after each handler serves a busy loop here better than softtimers: {}, against {}",
-            shown(own),
-            shown(soft)
+        (false, true, false) => (
+            "A clock check after each handler serves a busy loop on this machine better than softtimers"
+                .to_owned(),
+            format!("For {asked}: {}, against {}", shown(own), shown(soft)),
         ),
         (false, false, false) => match beside {
-            Some(beside) => format!(
-                "softtimers does not hold {:.0} packets/s from a busy loop here ({}), for its handlers take too \
-                 long; what does is {}, keeping {} of the work at {} of a core",
-                rate(soft),
-                shown(soft),
-                shown(beside),
-                percent(kept(beside)),
-                percent(beside.cpu_share)
+            Some(beside) => (
+                format!(
+                    "softtimers does not hold {asked} from a busy loop here, for its handlers take too long"
+                ),
+                format!(
+                    "It reaches {}; {} holds it, keeping {} of the work at {} of a core",
+                    shown(soft),
+                    shown(beside),
+                    percent(kept(beside)),
+                    percent(beside.cpu_share)
+                ),
             ),
-            None => format!(
-                "no method held {:.0} packets/s from a busy loop here; the best was {}",
-                rate(soft),
-                shown(better(better(soft, own), kernel))
+            None => (
+                format!("No method held {asked} from a busy loop here"),
+                format!("The best was {}", shown(better(better(soft, own), kernel))),
             ),
         },
     }
@@ -97,10 +132,10 @@ fn is_as_cheap(beside: &Cell, soft: &Cell) -> bool {
     kept(beside) + TIE >= kept(soft) && beside.cpu_share <= soft.cpu_share + TIE
 }
 
-/// What else holds the rate, and its price.
+/// What else holds the rate, and its cost.
 fn also(beside: &Cell, soft: &Cell) -> String {
     let mut told = format!(
-        "; {} holds it too, and keeps {} of the work against {}",
+        "{} holds the rate too, and keeps {} of the work against {}",
         shown(beside),
         percent(kept(beside)),
         percent(kept(soft))
@@ -108,32 +143,30 @@ fn also(beside: &Cell, soft: &Cell) -> String {
     if beside.cpu_share > soft.cpu_share + TIE {
         told += &format!(", at {} of a core against {}", percent(beside.cpu_share), percent(soft.cpu_share));
     }
-    told
+    told + "."
 }
 
 /// What a program needs that sleeps anyway.
 fn idle(costs: &Costs) -> String {
-    let late = |value: Option<u64>| value.map_or("-".to_owned(), |nanos| format!("{} us", nanos / 1_000));
+    let late = |value: Option<u64>| or_dash(value, time);
     format!(
-        "An idle program with one timer needs only epoll_pwait2 and a timer slack of 1 ns: late by {} instead of {}",
+        "An idle program with one timer needs only epoll_pwait2 and a timer slack of 1 ns: late by {} instead of {}.",
         late(costs.wakeup_late_slack1_ns.p50),
         late(costs.wakeup_late_default_ns.p50),
     )
 }
 
 /// What never sleeping costs a loop that could.
-fn spinning(cells: &[Cell]) -> String {
+fn spinning(cells: &[Cell]) -> Option<String> {
     let made = |cell: &&Cell| cell.busy == Load::None && cell.not_made.is_none();
     let find = |method: &str| cells.iter().filter(made).find(|cell| cell.method == method);
-    match (find("spin"), find("soft")) {
-        (Some(spin), Some(soft)) => format!(
-            "; one that spins takes {} of a core for {:.0} packets/s, softtimers {}",
-            percent(spin.cpu_share),
-            rate(spin),
-            percent(soft.cpu_share)
-        ),
-        _ => String::new(),
-    }
+    let (spin, soft) = (find("spin")?, find("soft")?);
+    Some(format!(
+        "An idle loop that spins takes {} of a core for {}, softtimers {}.",
+        percent(spin.cpu_share),
+        packets(rate(spin)),
+        percent(soft.cpu_share)
+    ))
 }
 
 fn rate(cell: &Cell) -> f64 {
@@ -161,7 +194,7 @@ fn was_crowded(cell: &Cell) -> bool {
 }
 
 /// The rate is held, evenly.
-fn holds(cell: &Cell) -> bool {
+pub(super) fn holds(cell: &Cell) -> bool {
     cell.achieved_share >= LEAST_SHARE && cell.back_to_back.is_some_and(|share| share <= MOST_BACK_TO_BACK)
 }
 
@@ -209,14 +242,25 @@ mod tests {
         let methods = ["soft", "loop", "pwait2", "timerfd", "ms"];
         let busy = methods.iter().zip(shares).map(|(method, share)| cell(method, Load::Echo, share, 0.0));
         let idle = methods.iter().map(|method| cell(method, Load::None, 1.0, 0.0));
-        of(&Costs::default(), &busy.chain(idle).collect::<Vec<_>>(), false)
+        all_told(&busy.chain(idle).collect::<Vec<_>>())
+    }
+
+    /// The sentences and the remarks.
+    fn all_told(cells: &[Cell]) -> String {
+        let Verdict { sentences, remarks } = of(&Costs::default(), cells, false);
+        [vec![sentences], remarks].concat().join(" ")
     }
 
     #[test]
     fn a_kernel_timer_that_holds_the_rate_is_enough() {
         let told = verdict([1.0, 1.0, 0.4, 0.99, 0.1]);
-        assert!(told.starts_with("you do not need softtimers"), "{told}");
-        assert!(told.contains("timerfd (99% of the rate, 0.0% back to back) holds it too"), "{told}");
+        assert!(
+            told.starts_with(
+                "You do not need softtimers for one flow on this machine. A kernel timer holds 25.0 kpps"
+            ),
+            "{told}"
+        );
+        assert!(told.contains(": timerfd (99% of the rate, 0.0% back to back). "), "{told}");
         assert!(verdict([0.5, 0.5, 1.0, 0.4, 0.1]).contains("pwait2 (100%"));
         assert!(verdict([1.0, 0.5, 0.4, 0.4, 1.0]).contains("ms (100%"));
     }
@@ -224,7 +268,7 @@ mod tests {
     #[test]
     fn a_clock_check_that_does_as_well_is_said_plainly() {
         let told = verdict([1.0, 0.99, 0.4, 0.6, 0.1]);
-        assert!(told.starts_with("one flow in a loop you own needs only a clock check after each handler"));
+        assert!(told.starts_with("One flow in a loop you own needs only a clock check after each handler"));
         assert!(told.contains("loop (99%") && told.contains("timerfd (60%"), "{told}");
         assert!(!told.contains("gains"), "{told}");
     }
@@ -232,7 +276,10 @@ mod tests {
     #[test]
     fn softtimers_is_praised_only_where_it_alone_holds_the_rate() {
         let told = verdict([1.0, 0.8, 0.4, 0.3, 0.1]);
-        assert!(told.starts_with("a busy loop here gains from softtimers: soft (100%"), "{told}");
+        assert!(
+            told.starts_with("A busy loop on this machine gains from softtimers. For 25.0 kpps: soft (100%"),
+            "{told}"
+        );
         assert!(told.contains("against loop (80%") && told.contains("and pwait2 (40%"), "{told}");
     }
 
@@ -240,7 +287,7 @@ mod tests {
     fn softtimers_is_not_praised_where_it_alone_fails() {
         let told = verdict([0.9, 1.0, 0.4, 0.3, 0.1]);
         assert!(
-            told.starts_with("a clock check after each handler serves a busy loop here better"),
+            told.starts_with("A clock check after each handler serves a busy loop on this machine better"),
             "{told}"
         );
         assert!(told.contains("loop (100%") && told.contains("soft (90%"), "{told}");
@@ -254,11 +301,12 @@ mod tests {
             let others = ["loop", "pwait2"].map(|method| cell(method, Load::Echo, 0.6, 0.0));
             [vec![crowded], others.to_vec()].concat()
         };
-        let told = of(&Costs::default(), &cells(0.56, 15), false);
-        assert!(told.starts_with("no verdict: soft had its processor for only 50%"), "{told}");
+        let told_of = |share, count| all_told(&cells(share, count));
+        let told = super::of(&Costs::default(), &cells(0.56, 15), false).sentences;
+        assert!(told.starts_with("no verdict: soft had its CPU for only 50%"), "{told}");
         // One that holds the rate all the same has shown that it can; one that nobody held up, too.
-        assert!(of(&Costs::default(), &cells(1.0, 15), false).starts_with("a busy loop here gains"));
-        assert!(of(&Costs::default(), &cells(0.56, 0), false).starts_with("no method held"));
+        assert!(told_of(1.0, 15).starts_with("A busy loop on this machine gains"));
+        assert!(told_of(0.56, 0).starts_with("No method held"));
     }
 
     /// `soft` keeps 90% of the work for 99% of a core; `signal` is as given.
@@ -273,28 +321,28 @@ mod tests {
             .collect();
         let signal = cell("signal", Load::Echo, 1.0, 0.0);
         cells.push(Cell { work_kept: Some(work_kept), cpu_share, ..signal });
-        of(&Costs::default(), &cells, false)
+        all_told(&cells)
     }
 
     #[test]
     fn what_goes_on_beside_the_loop_is_told_with_its_price() {
         let told = beside_signal([1.0, 1.0, 0.4], 0.5, 1.0);
-        assert!(told.starts_with("one flow in a loop you own needs only a clock check"), "{told}");
-        let price = "signal (100% of the rate, 0.0% back to back) holds it too, and keeps 50% of the work \
+        assert!(told.starts_with("One flow in a loop you own needs only a clock check"), "{told}");
+        let price = "signal (100% of the rate, 0.0% back to back) holds the rate too, and keeps 50% of the work \
                      against 90%";
         assert!(told.contains(price), "{told}");
         let told = beside_signal([1.0, 0.8, 0.4], 0.5, 1.0);
-        assert!(told.starts_with("a busy loop here gains") && told.contains(price), "{told}");
+        assert!(told.starts_with("A busy loop on this machine gains") && told.contains(price), "{told}");
     }
 
     #[test]
     fn softtimers_is_not_needed_where_something_else_is_as_cheap() {
         let told = beside_signal([1.0, 0.8, 0.4], 0.88, 1.0);
-        assert!(told.starts_with("you do not need softtimers for one flow"), "{told}");
+        assert!(told.starts_with("You do not need softtimers for one flow"), "{told}");
         assert!(told.contains("as much of the work, 88% against 90%"), "{told}");
         // A second core is a price, however much work is kept.
         let told = beside_signal([1.0, 0.8, 0.4], 1.0, 1.3);
-        assert!(told.starts_with("a busy loop here gains"), "{told}");
+        assert!(told.starts_with("A busy loop on this machine gains"), "{told}");
         assert!(told.contains("100% of the work against 90%, at 130% of a core against 99%"), "{told}");
     }
 
@@ -315,20 +363,26 @@ mod tests {
                 busy("thread", 1.0, 1.0, 1.3),
             ]
         };
-        let told = of(&Costs::default(), &all(0.9), false);
+        let told = all_told(&all(0.9));
         assert!(
-            told.starts_with("you do not need softtimers for one flow on this machine: signal"),
+            told.starts_with("You do not need softtimers for one flow on this machine. signal"),
             "{told}"
         );
-        let told = of(&Costs::default(), &all(0.5), false);
-        assert!(told.starts_with("a busy loop here gains") && told.contains("thread (100%"), "{told}");
+        let told = all_told(&all(0.5));
+        assert!(
+            told.starts_with("A busy loop on this machine gains") && told.contains("thread (100%"),
+            "{told}"
+        );
     }
 
     #[test]
     fn where_only_an_interruption_holds_the_rate_it_is_said() {
         let told = beside_signal([0.7, 0.6, 0.6], 0.5, 1.0);
-        assert!(told.starts_with("softtimers does not hold 25000 packets/s"), "{told}");
-        assert!(told.contains("what does is signal (100%") && told.contains("50% of the work"), "{told}");
+        assert!(told.starts_with("softtimers does not hold 25.0 kpps"), "{told}");
+        assert!(
+            told.contains("; signal (100%") && told.contains("holds it, keeping 50% of the work"),
+            "{told}"
+        );
     }
 
     #[test]
@@ -336,8 +390,8 @@ mod tests {
         let idle = |method, cpu_share| Cell { cpu_share, ..cell(method, Load::None, 1.0, 0.0) };
         let busy = ["soft", "loop", "pwait2"].map(|method| cell(method, Load::Echo, 1.0, 0.0));
         let cells: Vec<Cell> = busy.into_iter().chain([idle("spin", 1.0), idle("soft", 0.55)]).collect();
-        let told = of(&Costs::default(), &cells, false);
-        assert!(told.ends_with("spins takes 100% of a core for 25000 packets/s, softtimers 55%"), "{told}");
+        let told = all_told(&cells);
+        assert!(told.ends_with("spins takes 100% of a core for 25.0 kpps, softtimers 55%."), "{told}");
     }
 
     /// What the sentence says of a method is what its cell says, to the digits shown.
@@ -350,8 +404,8 @@ mod tests {
     #[test]
     fn idle_loops_do_not_count() {
         let told = verdict([0.5, 0.7, 0.4, 0.3, 0.1]);
-        assert!(told.starts_with("no method held 25000 packets/s from a busy loop"), "{told}");
-        assert!(told.contains("the best was loop (70% of the rate"), "{told}");
+        assert!(told.starts_with("No method held 25.0 kpps from a busy loop"), "{told}");
+        assert!(told.contains("The best was loop (70% of the rate"), "{told}");
     }
 
     #[test]
@@ -359,7 +413,7 @@ mod tests {
         let bursts = |method| cell(method, Load::Echo, 1.0, 0.3);
         let even = |method| cell(method, Load::Echo, 1.0, 0.01);
         let cells = [even("soft"), bursts("loop"), bursts("pwait2"), bursts("timerfd"), bursts("ms")];
-        assert!(of(&Costs::default(), &cells, false).starts_with("a busy loop here gains"));
+        assert!(all_told(&cells).starts_with("A busy loop on this machine gains"));
         let unmeasured = Cell { back_to_back: None, ..even("soft") };
         assert!(!holds(&unmeasured) && shown(&unmeasured).contains("no gaps"));
     }
@@ -368,8 +422,8 @@ mod tests {
     fn there_is_no_verdict_on_half_the_figures() {
         let all = ["soft", "loop", "pwait2"].map(|method| cell(method, Load::Echo, 1.0, 0.0));
         for missing in [&all[..0], &all[..1], &all[..2], &all[1..]] {
-            assert_eq!(of(&Costs::default(), missing, false), "no verdict: a trial is missing");
+            assert_eq!(of(&Costs::default(), missing, false).sentences, "no verdict: a trial is missing");
         }
-        assert!(of(&Costs::default(), &all, true).starts_with("inconclusive, so no verdict"));
+        assert!(of(&Costs::default(), &all, true).sentences.starts_with("inconclusive, so no verdict"));
     }
 }

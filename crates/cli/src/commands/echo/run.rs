@@ -16,6 +16,7 @@ use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
 use super::args::Echo;
 use super::show::EchoReport;
 use crate::run::output::Output;
+use crate::run::quantity::setting;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 impl Command for Echo {
@@ -29,6 +30,11 @@ impl Command for Echo {
 
     fn config(&self) {}
 
+    fn header(&self) -> String {
+        let Echo { server, window, size, duration, .. } = self;
+        format!("echo-client to {server}: {window} requests of {size} B at once, for {}", setting(*duration))
+    }
+
     fn example(&self) -> EchoReport {
         EchoReport::default()
     }
@@ -39,7 +45,9 @@ impl Command for Echo {
         if self.spin && !class.may_spin() {
             return Err(Failure::not_possible(format_args!("--spin: {class}, so it must not spin")));
         }
-        load(self, run.interrupt()?)
+        let interrupt = run.interrupt()?;
+        let _progress = run.begin(self, "loading", Some(self.duration));
+        load(self, interrupt)
             .map(Outcome::of)
             .map_err(|error| Failure::broke_off("loading the echo server", &error))
     }

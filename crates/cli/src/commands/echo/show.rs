@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use softtimers_measure::distribution::Distribution;
 
 use crate::run::output::Report;
+use crate::run::quantity::per_second;
 use crate::run::table::Table;
 
 /// What the client saw.
@@ -26,10 +27,29 @@ impl Report for EchoReport {
 
     fn table(&self) -> Table {
         let mut table = Table::default();
+        table.row("rate", per_second(self.replies_per_s));
         table.row("replies", self.replies);
-        table.row("replies/s", format!("{:.0}", self.replies_per_s));
-        table.row("lost", self.lost);
-        table.distribution("round trip", &self.rtt_ns);
+        table.loss("lost", self.lost, self.replies + self.lost);
+        table.times("round trip", &self.rtt_ns);
         table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::snapshot::{self, Live, times};
+
+    #[test]
+    fn snapshot() {
+        let report = EchoReport {
+            replies: 35_400,
+            replies_per_s: 35_398.2,
+            lost: 2,
+            rtt_ns: times(),
+            duration_s: 1.0,
+        };
+        let header = "echo-client to 127.0.0.1:7000: 128 requests of 32 B at once, for 1 s";
+        snapshot::check("echo-client", "echo-client", header, &Live::none(), &report);
     }
 }

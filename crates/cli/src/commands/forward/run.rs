@@ -18,7 +18,7 @@ use super::args::{Ends, ForwardPlan, InterfacesPlan};
 use super::exposition::exposition;
 use super::metrics::Metrics;
 use super::rule_file::RuleWatch;
-use super::show::ForwardConfig;
+use super::show::{ForwardConfig, header};
 use crate::address::bind_failure;
 use crate::commands::wan::carrier::failure;
 use crate::run::output::{Output, say};
@@ -40,6 +40,10 @@ impl Command for ForwardPlan {
 
     fn config(&self) -> ForwardConfig {
         ForwardConfig::of(self)
+    }
+
+    fn header(&self) -> String {
+        header(&ForwardConfig::of(self))
     }
 
     fn example(&self) -> Stats {
@@ -90,6 +94,7 @@ impl Command for ForwardPlan {
         let opens =
             Opens { reads: self.rules.as_deref().map_or_else(Vec::new, read_again), ..Opens::default() };
         run.drop_privileges(Needs::confined(Confined { opens, uses_bpf: false }))?;
+        run.announce(&self.header());
         let stats = SharedStats::new(run.counter(self.blank())?, run.streams());
         rules.as_mut().map_or(Ok(()), RuleWatch::begin)?;
         say(format_args!("{words}"));
@@ -106,7 +111,7 @@ impl Command for ForwardPlan {
             serving.map_err(broke_off)?;
             say(format_args!("metrics on http://{address}/metrics"));
         }
-        let progress = run.progress(doing, self.how.duration);
+        let progress = run.begin(self, doing, self.how.duration);
         let carried = forward.run(&stats);
         drop(progress);
         Ok(Outcome { broke_off: carried.err(), ..Outcome::of(stats.total()) })

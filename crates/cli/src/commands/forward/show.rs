@@ -2,12 +2,16 @@
 
 use serde::Serialize;
 use softtimers_forward::stats::{
-    ClientStats, Counts, DropCounts, InterfaceStats, MadeStats, PollingStats, RuleStats, WayCounts,
+    ClientStats, Counts, DropCounts, InterfaceStats, Line, MadeStats, PollingStats, RuleStats, WayCounts,
 };
 use softtimers_forward::{Mode, Stats};
 
 use super::args::{Ends, ForwardPlan};
+use crate::run::grid::Grid;
 use crate::run::output::Report;
+use crate::run::quantity::{counts, end, or_dash, packets, share, time};
+use crate::run::screen::Tone;
+use crate::run::stream::Seconds;
 use crate::run::table::Table;
 use crate::withheld::Withheld;
 
@@ -15,7 +19,7 @@ use crate::withheld::Withheld;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct ForwardConfig {
     /// What drives it: `udp`, `packet` or `xdp`.
-    driver: &'static str,
+    pub(super) driver: &'static str,
     /// The address that was bound, with the port in use; the first interface.
     pub(super) listen: String,
     /// Where packets go; the second interface.
@@ -87,6 +91,31 @@ impl ForwardConfig {
     }
 }
 
+/// What is forwarded between whom, and how it looks for packets.
+pub(super) fn header(config: &ForwardConfig) -> String {
+    let ForwardConfig { driver, listen, to, mode, .. } = config;
+    let end = end(config.duration_s, config.count, "packet");
+    format!("forward {listen} to {to}: driver {driver}, mode {mode}{end}")
+}
+
+impl Seconds for Stats {
+    const COLUMNS: &'static [(&'static str, usize)] =
+        &[("in", 9), ("out", 9), ("dropped", 9), ("rate", 9), ("latency p50", 11), ("p99", 8), ("CPU", 6)];
+
+    fn cells(figures: &Line) -> Vec<String> {
+        let Counts { came, out, dropped: DropCounts { ring, rule, queue, output }, .. } = figures.counts;
+        vec![
+            came.to_string(),
+            out.to_string(),
+            (ring + rule + queue + output).to_string(),
+            packets(figures.out_pps),
+            or_dash(figures.latency_ns.p50, time),
+            or_dash(figures.latency_ns.p99, time),
+            or_dash(figures.cpu_share, share),
+        ]
+    }
+}
+
 impl Report for Stats {
     const SCHEMA: &'static str = "softtimers.forward/1";
 
@@ -96,38 +125,39 @@ impl Report for Stats {
         table.row("in", came);
         table.row("out", out);
         let DropCounts { ring, rule, queue, output } = dropped;
-        table.row("dropped", format!("ring {ring}  rule {rule}  queue {queue}  output {output}"));
+        let places = counts([("ring", ring), ("rule", rule), ("queue", queue), ("output", output)]);
+        // What a rule drops is to be dropped.
+        table.toned("dropped", places, Tone::bad_if(ring + queue + output > 0));
         let names =
             if self.interfaces.is_some() { ["a to b", "b to a"] } else { ["from clients", "to clients"] };
         for (name, WayCounts { received, sent }) in names.into_iter().zip(self.ways()) {
-            table.row(name, format!("{received} received, {sent} sent"));
+            table.row(name, format!("{received} received  {sent} sent"));
         }
-        table.distribution("latency", &self.latency.distribution());
+        table.times("latency", &self.latency.distribution());
         let PollingStats { polls, empty_polls, wakeups, mode_switches, cpu_limited } = self.polling;
-        table.row("polls", format!("{polls}, {empty_polls} in vain; slept {wakeups} times"));
-        let each = self.packets_per_poll().map_or_else(|| "-".to_owned(), |packets| format!("{packets:.2}"));
-        table.row("packets a poll", each);
+        table.row("polls", format!("{polls}  {empty_polls} found nothing"));
+        table.row("per poll", or_dash(self.packets_per_poll(), |mean| format!("{mean:.2} packets")));
+        table.row("wake-ups", wakeups);
         table.row("mode switches", mode_switches);
-        table.share("processor", self.cpu_share(self.span));
-        if cpu_limited > 0 {
-            table.row("limited", format!("{cpu_limited} periods of 10 ms"));
-        }
+        table.row("CPU", or_dash(self.cpu_share(self.span), |used| format!("{} of one core", share(used))));
+        table.seldom("CPU limited", cpu_limited);
         self.clients.iter().for_each(|stats| clients(stats, &mut table));
         self.interfaces.iter().for_each(|stats| interfaces(stats, &mut table));
+        let mut rules = Grid::new(["line", "matched", "rule"]).numbered().words(2);
         for entry in self.rules.iter().flat_map(RuleStats::entries) {
-            table.row(&format!("rule {}", entry.line), format!("{}  {}", entry.matched, entry.rule));
+            rules.row([entry.line.to_string(), entry.matched.to_string(), entry.rule.to_string()]);
         }
+        table.grid(rules);
         table
     }
 }
 
 fn clients(stats: &ClientStats, table: &mut Table) {
     let ClientStats { opened, refused, misdirected, upstream_refused, .. } = *stats;
-    let now = stats.now();
-    table.row("clients", format!("{now} at the end of {opened}; {refused} datagrams refused"));
-    if misdirected + upstream_refused > 0 {
-        table.row("", format!("{misdirected} misdirected, {upstream_refused} refused upstream"));
-    }
+    table.row("clients", format!("{} at the end, {opened} in all", stats.now()));
+    table.seldom("refused", refused);
+    table.seldom("misdirected", misdirected);
+    table.seldom("upstream refused", upstream_refused);
     let withheld = Withheld {
         answers: stats.withheld,
         budget: stats.withheld_budget,
@@ -138,19 +168,74 @@ fn clients(stats: &ClientStats, table: &mut Table) {
 }
 
 fn interfaces(stats: &InterfaceStats, table: &mut Table) {
-    let refused = stats.refused.named();
-    let some = refused.iter().filter(|(_, count)| *count > 0);
-    let words: Vec<_> = some.map(|(name, count)| format!("{} {count}", name.replace('_', " "))).collect();
-    table.row("refused", if words.is_empty() { "none".to_owned() } else { words.join("  ") });
+    table.row("refused", counts(stats.refused.named()));
     let MadeStats { sent, lost, told, suppressed } = stats.made;
     if told + suppressed > 0 {
-        table.row("senders told", format!("{told}, and {suppressed} not"));
+        table.row("senders told", format!("{told}  {suppressed} beyond the rate"));
     }
     if lost > 0 {
-        table.row("made here", format!("{sent} sent, {lost} lost"));
+        table.row("made here", format!("{sent} sent  {lost} lost"));
     }
     let [a, b] = stats.outages;
     if a + b + stats.loops > 0 {
-        table.row("outages", format!("{a} at a, {b} at b; {} loops", stats.loops));
+        table.toned("outages", counts([("a", a), ("b", b), ("loops", stats.loops)]), Tone::Bad);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::snapshot::{self, Live};
+    use crate::run::stream::columns;
+    use softtimers_forward::Volume;
+    use softtimers_measure::stats::Stats as _;
+    use std::time::Duration;
+
+    fn counted(mut stats: Stats) -> Stats {
+        for end in &mut stats.ends {
+            end.received = Volume { packets: 50_000, bytes: 60_000_000 };
+            end.sent = Volume { packets: 49_900, bytes: 59_880_000 };
+            end.dropped.ring = 12;
+        }
+        stats.polling = PollingStats {
+            polls: 20_000,
+            empty_polls: 300,
+            wakeups: 1_234,
+            mode_switches: 56,
+            cpu_limited: 7,
+        };
+        [191, 40_012, 61_500, 1_204_000].into_iter().for_each(|nanos| stats.latency.record(nanos));
+        stats.cpu = Duration::from_millis(420);
+        stats.span = Duration::from_secs(1);
+        stats
+    }
+
+    #[test]
+    fn snapshot() {
+        let clients = ClientStats {
+            opened: 9,
+            expired: 7,
+            refused: 1,
+            withheld: 7,
+            withheld_budget: 4,
+            withheld_rate: 3,
+            withheld_bytes: 8_400,
+            misdirected: 2,
+            upstream_refused: 1,
+            ..ClientStats::default()
+        };
+        let relay = Stats { clients: Some(clients), ..counted(Stats::of_relay()) };
+        let figures = relay.figures(Duration::from_secs(1));
+        let live = Live::new(Stats::COLUMNS, move |screen| {
+            columns::<Stats>(0, Duration::from_secs(1), &figures, screen)
+        });
+        let header = "forward 127.0.0.1:7001 to 127.0.0.1:7000: driver udp, mode hybrid, for 10 s";
+        snapshot::check("forward", "forward-udp", header, &live, &relay);
+        let made = MadeStats { sent: 12, lost: 1, told: 5, suppressed: 2 };
+        let interfaces = InterfaceStats { made, outages: [1, 0], loops: 1, ..InterfaceStats::default() };
+        let names = ["eth0", "eth1"].map(str::to_owned);
+        let between = Stats { interfaces: Some(interfaces), ..counted(Stats::of_interfaces(&names)) };
+        let header = "forward eth0 to eth1: driver xdp, mode hip";
+        snapshot::check("forward", "forward", header, &Live::none(), &between);
     }
 }

@@ -73,6 +73,10 @@ impl Command for Rates {
         Some(self.setup.seed)
     }
 
+    fn header(&self) -> String {
+        show::header(self)
+    }
+
     fn example(&self) -> RatesReport {
         RatesReport::example(self)
     }
@@ -85,6 +89,7 @@ impl Command for Rates {
         let counters = Counters::find(Path::new("/"), self.setup.cpu);
         run.drop_privileges(Needs::default())?;
         let interrupt = run.interrupt()?;
+        run.announce(&self.header());
         let done = Arc::new(AtomicUsize::new(0));
         let steps = 1 + self.rates.len() * (3 * self.rounds as usize + 2);
         let _progress = Progress::counted("measuring", steps, &done);

@@ -12,7 +12,7 @@ use softtimers_measure::failure::Failure;
 use super::account::Accounts;
 use super::args::Noise;
 use super::measured::{Phases, Rests, measure};
-use super::show::{ClassReport, NoiseReport};
+use super::show::{ClassReport, NoiseReport, header};
 use super::work::{self, Work};
 use crate::run::output::Output;
 use crate::run::privileges::{Needs, Rights};
@@ -38,6 +38,10 @@ impl Command for Noise {
         Some(self.setup.seed)
     }
 
+    fn header(&self) -> String {
+        header(self)
+    }
+
     fn example(&self) -> NoiseReport {
         NoiseReport::example(self)
     }
@@ -57,6 +61,7 @@ impl Command for Noise {
         let interrupt = run.interrupt()?;
         let done = Arc::new(AtomicUsize::new(0));
         let phases = self.phases as usize * (1 + usize::from(self.fifo));
+        run.announce(&self.header());
         let progress = (self.phase * phases as u32 > WORTH_SHOWING)
             .then(|| Progress::counted("measuring", phases, &done));
         let refused =

@@ -6,12 +6,13 @@ use serde::Serialize;
 use softtimers_core::Random;
 use softtimers_measure::distribution::{Distribution, Quantile, Recorder};
 use softtimers_measure::estimate::quantile;
-use softtimers_measure::units::show_duration;
 use softtimers_sim::noise::{self, undelayed, wanted};
 
 use super::args::Noise;
 use super::measured::{Cause, Caused, Interrupts, Phases};
+use crate::run::grid::Grid;
 use crate::run::output::Report;
+use crate::run::quantity::{or_dash, setting, share, time};
 use crate::run::table::Table;
 
 /// The keys of `noise`'s object.
@@ -116,39 +117,44 @@ impl ClassReport {
     }
 
     fn add_to(&self, table: &mut Table) {
-        table.distribution("phase", &self.phase_ns);
-        let threshold = show_duration(Duration::from_nanos(self.threshold_ns));
-        let delayed = self.p_delayed.map_or_else(|| "-".to_owned(), |share| format!("{:.3}%", share * 100.0));
-        table.row("delayed", format!("{delayed} of {} phases, beyond {threshold}", self.phases));
-        for &Slower { times, share } in &self.survival {
-            let bar = "#".repeat(bar(share, self.phases));
-            let shown = if share > 0.0 { format!("{share:8.1e}") } else { "       -".to_owned() };
-            table.row(&format!("  > {times} medians"), format!("{shown}  {bar}").trim_end());
-        }
-        for caused in &self.causes {
-            let [delay, longest] =
-                [caused.delay_ns, caused.longest_ns].map(|ns| show_duration(Duration::from_nanos(ns)));
-            let phases = format!("{} delayed, by {delay} in all, the longest {longest}", caused.phases);
-            table.row(&format!("  {}", caused.cause.name()), phases);
-        }
+        table.times("phase", &self.phase_ns);
+        let delayed = or_dash(self.p_delayed, share);
+        table
+            .row("delayed", format!("{delayed} of {} phases, over {}", self.phases, time(self.threshold_ns)));
         if let (Some(delayed), Some(undelayed)) = (self.interrupts.delayed, self.interrupts.undelayed) {
             table.row("interrupts", format!("{delayed:.2} in a delayed phase, {undelayed:.2} in another"));
-            for line in &self.interrupts.lines {
-                let text = format!("{:.2} and {:.2}: {}", line.delayed, line.undelayed, line.what);
-                table.text(&format!("  {}", line.line), &text);
-            }
         }
-        for job in &self.slowdown {
-            let Slowdown { nodes, factor, undelayed, p_wanted, .. } = job;
+        for line in &self.interrupts.lines {
             table.row(
-                &format!("{nodes} node{}", if *nodes == 1 { "" } else { "s" }),
-                format!(
-                    "{factor:.3} times as slow, {:.1}% of phases undelayed; p of {p_wanted} would do",
-                    undelayed * 100.0
-                ),
+                "",
+                format!("{:.2} and {:.2}: {} ({})", line.delayed, line.undelayed, line.what, line.line),
             );
         }
+        let mut causes = Grid::new(["cause", "delayed phases", "in all", "longest"]);
+        for caused in &self.causes {
+            let [delay, longest] = [caused.delay_ns, caused.longest_ns].map(time);
+            causes.row([caused.cause.name().to_owned(), caused.phases.to_string(), delay, longest]);
+        }
+        table.grid(causes);
+        let mut survival = Grid::new(["over", "phases", ""]).words(2);
+        for &Slower { times, share: above } in &self.survival {
+            let bar = "#".repeat(bar(above, self.phases));
+            survival.row([format!("{times} medians"), share(above), bar]);
+        }
+        table.grid(survival);
+        let mut jobs = Grid::new(["nodes", "slowdown", "undelayed", "would do"]).numbered();
+        for Slowdown { nodes, factor, undelayed, p_wanted, .. } in &self.slowdown {
+            jobs.row([nodes.to_string(), format!("{factor:.3}"), share(*undelayed), p_wanted.to_string()]);
+        }
+        table.grid(jobs);
     }
+}
+
+/// Which phases, how many, and where.
+pub(super) fn header(plan: &Noise) -> String {
+    let class = if plan.fifo { ", then the same under SCHED_FIFO" } else { "" };
+    let phase = setting(Duration::from_nanos(plan.phase_ns));
+    format!("noise: {} phases of {phase} on CPU {}{class}", plan.phases, plan.setup.cpu)
 }
 
 impl Report for NoiseReport {
@@ -156,13 +162,13 @@ impl Report for NoiseReport {
 
     fn table(&self) -> Table {
         let mut table = Table::default();
-        table.row("calibrated", show_duration(Duration::from_nanos(self.calibrated_ns)));
+        table.row("calibrated", time(self.calibrated_ns));
         if self.fifo.is_some() {
-            table.row("ordinary class", "");
+            table.heading("Ordinary class");
         }
         self.ordinary.add_to(&mut table);
         if let Some(fifo) = &self.fifo {
-            table.row("SCHED_FIFO", "");
+            table.heading("SCHED_FIFO");
             fifo.add_to(&mut table);
         }
         table
@@ -172,9 +178,9 @@ impl Report for NoiseReport {
 impl Cause {
     fn name(self) -> &'static str {
         match self {
-            Cause::Scheduler => "others ran",
-            Cause::Steal => "the host took",
-            Cause::Interrupts => "interrupted",
+            Cause::Scheduler => "other programs",
+            Cause::Steal => "the host",
+            Cause::Interrupts => "interrupts",
             Cause::Unexplained => "unexplained",
         }
     }
@@ -214,9 +220,54 @@ const MOST_DRAWN: u64 = 100_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::noise::measured::InterruptLine;
+    use crate::run::snapshot::{self, Live, times};
 
     #[test]
     fn one_phase_has_one_column_and_all_have_thirty() {
         assert_eq!([0.0, 1e-4, 1e-2, 1.0].map(|share| bar(share, 10_000)), [0, 1, 16, 30]);
+    }
+
+    #[test]
+    fn snapshot() {
+        let class = ClassReport {
+            phases: 10_000,
+            phase_ns: times(),
+            threshold_ns: 1_600_000,
+            p_delayed: Some(0.02),
+            survival: [(1.01, 0.4), (1.6, 0.02), (10.0, 0.000_1), (20.0, 0.0)]
+                .map(|(times, share)| Slower { times, share })
+                .to_vec(),
+            causes: vec![Caused {
+                cause: Cause::Scheduler,
+                phases: 150,
+                delay_ns: 453_000_000,
+                longest_ns: 4_300_000,
+            }],
+            interrupts: Interrupts {
+                delayed: Some(2.0),
+                undelayed: Some(0.12),
+                lines: vec![InterruptLine {
+                    line: "LOC".to_owned(),
+                    what: "Local timer interrupts".to_owned(),
+                    delayed: 1.9,
+                    undelayed: 0.11,
+                }],
+                ..Interrupts::default()
+            },
+            slowdown: [1, 1_000]
+                .map(|nodes| Slowdown {
+                    nodes,
+                    factor: 1.5,
+                    undelayed: 1e-12,
+                    p_wanted: 0.1,
+                    ..Slowdown::default()
+                })
+                .to_vec(),
+            ..ClassReport::default()
+        };
+        let report = NoiseReport { calibrated_ns: 1_000_107, ordinary: class.clone(), fifo: Some(class) };
+        let header = "noise: 10000 phases of 1 ms on CPU 0, then the same under SCHED_FIFO";
+        snapshot::check("noise", "noise", header, &Live::none(), &report);
     }
 }

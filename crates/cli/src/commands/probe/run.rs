@@ -14,7 +14,7 @@ use super::args::KernelProbe;
 use super::caches::Caches;
 use super::companion::{Companion, Ended, wait};
 use super::cost;
-use super::show::{ProbeConfig, ProbeReport, TracepointReport};
+use super::show::{ProbeConfig, ProbeReport, TracepointReport, header};
 use super::stats::ProbeStats;
 use super::view::View;
 use crate::run::output::Output;
@@ -36,6 +36,10 @@ impl Command for KernelProbe {
         ProbeConfig::of(self)
     }
 
+    fn header(&self) -> String {
+        header(&ProbeConfig::of(self))
+    }
+
     fn example(&self) -> ProbeReport {
         ProbeReport::example(self)
     }
@@ -51,6 +55,7 @@ impl Command for KernelProbe {
         let companion = if self.command.is_empty() { None } else { Some(Companion::start(&self.command)?) };
         // The command has no part in it.
         run.drop_privileges(Needs::with_bpf())?;
+        run.announce(&self.header());
         let mut counter = run.counter(ProbeStats::new(self.probe.processors.as_deref()))?;
         let command = watch(self, &probe, begun, companion, interrupt, &mut counter)?;
         let elapsed = Monotonic.now().saturating_duration_since(begun);

@@ -4,6 +4,7 @@ use softtimers_load::recv::{BindError, Receiver, RecvConfig, RecvReport};
 use softtimers_measure::failure::Failure;
 
 use super::args::Recv;
+use super::show::header;
 use crate::address::bind_failure;
 use crate::run::output::{Output, say};
 use crate::run::privileges::{Confined, Needs, Rights};
@@ -24,6 +25,10 @@ impl Command for Recv {
         self.config.clone()
     }
 
+    fn header(&self) -> String {
+        header(&self.config)
+    }
+
     fn example(&self) -> RecvReport {
         RecvReport::example()
     }
@@ -36,9 +41,10 @@ impl Command for Recv {
         run.drop_privileges(Needs::confined(Confined::default()))?;
         let interrupt = run.interrupt()?;
         run.watch();
-        let counter = run.counter(self.plan.stats())?;
         say(format_args!("listening on {}", receiver.address()));
-        let _progress = run.progress("receiving", self.plan.end.duration);
+        run.announce(&header(&receiver.config()));
+        let counter = run.counter(self.plan.stats())?;
+        let _progress = run.begin(self, "receiving", self.plan.end.duration);
         receiver.receive(interrupt, counter)?;
         self.config = receiver.config();
         let fallbacks = receiver.fallbacks().to_vec();

@@ -1,23 +1,46 @@
 //! The report of `recv` for people.
 
-use std::time::Duration;
-
-use softtimers_load::recv::{FlowReport, FlowsReport, RecvReport};
+use softtimers_load::recv::{FlowReport, FlowsReport, RecvConfig, RecvFigures, RecvReport, RecvStats};
 use softtimers_measure::distribution::Distribution;
-use softtimers_measure::units::show_duration;
 
+use crate::run::grid::Grid;
 use crate::run::output::Report;
+use crate::run::quantity::{bits, end, or_dash, packets, share, time};
+use crate::run::screen::Tone;
+use crate::run::stream::Seconds;
 use crate::run::table::Table;
 
-/// A flow in a line.
-fn line(report: &FlowReport) -> String {
-    let FlowReport { peer, flow, received, lost, .. } = report;
-    let mut line = format!("{peer} flow {flow}: {received} received, {lost} lost");
-    for (count, what) in [(report.reordered, "reordered"), (report.duplicated, "duplicated")] {
-        line += &if count > 0 { format!(", {count} {what}") } else { String::new() };
+/// Where it listens, how long, and by whose clock.
+pub(super) fn header(config: &RecvConfig) -> String {
+    let once = if config.once { ", until all senders have ended" } else { "" };
+    let end = end(config.duration_s, config.count, "datagram");
+    format!("recv on {}{end}{once}, kernel receive timestamps", config.address)
+}
+
+impl Seconds for RecvStats {
+    const COLUMNS: &'static [(&'static str, usize)] = &[
+        ("rate", 11),
+        ("packets", 9),
+        ("received", 9),
+        ("lost", 6),
+        ("PDV p50", 7),
+        ("PDV p99", 7),
+        ("back to back", 12),
+        ("longest burst", 13),
+    ];
+
+    fn cells(figures: &RecvFigures) -> Vec<String> {
+        vec![
+            bits(figures.received_bps),
+            packets(figures.received_pps),
+            figures.counts.received.to_string(),
+            figures.counts.lost.to_string(),
+            or_dash(figures.one_way_variation_ns.p50, time),
+            or_dash(figures.one_way_variation_ns.p99, time),
+            or_dash(figures.gaps.back_to_back, share),
+            or_dash(figures.gaps.longest_burst, |burst| burst.to_string()),
+        ]
     }
-    let mean = report.one_way_variation_ns.mean.map(|nanos| Duration::from_micros((nanos / 1e3) as u64));
-    line + &mean.map_or_else(String::new, |mean| format!(", mean variation {}", show_duration(mean)))
 }
 
 impl Report for RecvReport {
@@ -25,45 +48,53 @@ impl Report for RecvReport {
 
     fn table(&self) -> Table {
         let mut table = Table::default();
+        let (bits, packets) = (or_dash(self.received_bps, bits), or_dash(self.received_pps, packets));
+        table.row("rate", format!("{bits}  {packets}"));
         table.row("received", self.received);
-        table.row("lost", self.lost);
-        table.row("reordered", self.reordered);
-        table.row("duplicated", self.duplicated);
-        let rate = |rate: Option<f64>, unit: &str| {
-            rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}{unit}"))
-        };
-        table
-            .row("rate", format!("{}  {}", rate(self.received_pps, "pps"), rate(self.received_bps, "bit/s")));
-        table.distribution("gap", &self.gaps.gap_ns);
-        table.share("back to back", self.gaps.back_to_back);
-        table.number("longest burst", self.gaps.longest_burst);
-        table.distribution("one-way variation", &self.one_way_variation_ns);
+        let once = self.received.saturating_sub(self.duplicated);
+        table.loss("lost", self.lost, once + self.lost);
+        table.loss("reordered", self.reordered, self.received);
+        table.loss("duplicated", self.duplicated, self.received);
+        table.times("gap", &self.gaps.gap_ns);
+        table.times("PDV", &self.one_way_variation_ns);
+        table.row("back to back", or_dash(self.gaps.back_to_back, share));
+        table.row("longest burst", or_dash(self.gaps.longest_burst, |burst| burst.to_string()));
         table.row("flows", self.flows);
         if let FlowsReport {
             count: 2.., received: Distribution { min: Some(min), max: Some(max), .. }, ..
         } = self.over_flows
         {
-            table.row("of each flow", format!("{min} to {max} received"));
-            table.distribution("deviation", &self.over_flows.gap_stddev_ns);
-            table.distribution("mean variation", &self.over_flows.one_way_variation_mean_ns);
-            table.number("longest train", self.over_flows.longest_train);
+            table.row("per flow", format!("{min} to {max} received"));
+            table.times("gap deviation", &self.over_flows.gap_stddev_ns);
+            table.times("mean PDV", &self.over_flows.one_way_variation_mean_ns);
+            table.row("longest train", or_dash(self.over_flows.longest_train, |train| train.to_string()));
         }
-        for (place, flow) in self.worst_flows.iter().take(WORST_IN_TABLE).enumerate() {
-            table.row(if place == 0 { "worst flows" } else { "" }, line(flow));
-        }
-        for (name, count) in [
+        table.grid(worst(&self.worst_flows));
+        for (label, count) in [
             ("too late", self.too_late),
-            ("dropped by this socket", self.socket_drops.unwrap_or(0)),
-            ("not softtimers traffic", self.foreign),
+            ("socket drops", self.socket_drops.unwrap_or(0)),
+            ("not softtimers", self.foreign),
             ("strangers", self.strangers),
             ("beyond 16384 flows", self.unsorted),
         ] {
             if count > 0 {
-                table.row(name, count);
+                table.toned(label, count, Tone::Bad);
             }
         }
         table
     }
+}
+
+fn worst(flows: &[FlowReport]) -> Grid {
+    let mut grid = Grid::new(["worst flows", "received", "lost", "reordered", "duplicated", "mean PDV"]);
+    for flow in flows.iter().take(WORST_IN_TABLE) {
+        let counts =
+            [flow.received, flow.lost, flow.reordered, flow.duplicated].map(|count| count.to_string());
+        let name = format!("{} flow {}", flow.peer, flow.flow);
+        let mean = or_dash(flow.one_way_variation_ns.mean, time);
+        grid.toned([name].into_iter().chain(counts).chain([mean]), Tone::bad_if(flow.lost > 0));
+    }
+    grid
 }
 
 /// A table for people fits a screen, however many flows there are.
@@ -72,6 +103,12 @@ const WORST_IN_TABLE: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::screen::Screen;
+    use crate::run::snapshot::{self, Live, times};
+    use crate::run::stream::columns;
+    use softtimers_load::gaps::GapReport;
+    use softtimers_load::recv::Counts;
+    use std::time::Duration;
 
     #[test]
     fn the_keys_of_the_contract_are_there() {
@@ -105,16 +142,71 @@ mod tests {
             ..RecvReport::example()
         }
         .table()
-        .to_string();
-        assert!(table.lines().count() < 24, "{table}");
+        .draw(&Screen::PIPE);
+        assert!(table.lines().count() < 26, "{table}");
         assert!(table.contains("\nworst flows"), "{table}");
     }
 
     #[test]
     fn people_see_what_went_wrong_only_if_it_did() {
-        let clean = RecvReport::default().table().to_string();
-        assert!(!clean.contains("dropped"), "{clean}");
-        let full = RecvReport { socket_drops: Some(3), ..RecvReport::default() }.table().to_string();
-        assert!(full.contains("dropped by this socket  3"), "{full}");
+        let clean = RecvReport::default().table().draw(&Screen::PIPE);
+        assert!(!clean.contains("drops"), "{clean}");
+        let full = RecvReport { socket_drops: Some(3), ..RecvReport::default() }.table().draw(&Screen::PIPE);
+        assert!(full.contains("socket drops   3"), "{full}");
+    }
+
+    #[test]
+    fn snapshot() {
+        let worst = FlowReport {
+            peer: "127.0.0.1:43210".to_owned(),
+            flow: 3,
+            received: 12_480,
+            lost: 20,
+            one_way_variation_ns: times(),
+            ..FlowReport::default()
+        };
+        let report = RecvReport {
+            received: 49_974,
+            lost: 26,
+            reordered: 4,
+            duplicated: 0,
+            too_late: 1,
+            gaps: GapReport { gap_ns: times(), back_to_back: Some(0.000_52), longest_burst: Some(2) },
+            one_way_variation_ns: times(),
+            flows: 4,
+            received_pps: Some(5_000.0),
+            received_bps: Some(48e6),
+            socket_drops: Some(3),
+            foreign: 2,
+            strangers: 1,
+            unsorted: 5,
+            over_flows: FlowsReport {
+                count: 4,
+                received: Distribution { min: Some(12_480), max: Some(12_500), ..times() },
+                gap_stddev_ns: times(),
+                one_way_variation_mean_ns: times(),
+                longest_train: Some(4),
+                ..FlowsReport::default()
+            },
+            worst_flows: vec![worst; 5],
+            ..RecvReport::default()
+        };
+        let config = RecvConfig {
+            address: "127.0.0.1:7000".to_owned(),
+            duration_s: Some(10.0),
+            once: true,
+            ..RecvConfig::default()
+        };
+        let seconds = RecvFigures {
+            received_pps: 5_000.0,
+            received_bps: 48e6,
+            counts: Counts { received: 5_000, lost: -1, ..Counts::default() },
+            gaps: report.gaps,
+            one_way_variation_ns: times(),
+        };
+        let live = Live::new(RecvStats::COLUMNS, move |screen| {
+            columns::<RecvStats>(0, Duration::from_secs(1), &seconds, screen)
+        });
+        snapshot::check("recv", "recv", &header(&config), &live, &report);
     }
 }

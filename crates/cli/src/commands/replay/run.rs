@@ -5,6 +5,7 @@ use softtimers_measure::failure::Failure;
 use super::args::{Replay, ReplayConfig};
 use super::show::ReplayReport;
 use crate::commands::send::run::send;
+use crate::commands::send::show::header;
 use crate::run::output::Output;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
@@ -21,6 +22,11 @@ impl Command for Replay {
         self.configuration()
     }
 
+    fn header(&self) -> String {
+        let ReplayConfig { file, speed, send, .. } = self.configuration();
+        header(&format!("replay {file} at {speed}x"), &send)
+    }
+
     fn example(&self) -> ReplayReport {
         ReplayReport::new(Default::default(), None, self.summary)
     }
@@ -30,7 +36,7 @@ impl Command for Replay {
     }
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<ReplayReport>, Failure> {
-        let sent = send(&self.send, run)?;
+        let sent = send(self, &self.send, run)?;
         let fallbacks = [self.notes(), sent.fallbacks].concat();
         let report = ReplayReport::new(sent.report, sent.skew, self.summary);
         Ok(Outcome { fallbacks, broke_off: sent.broke_off, ..Outcome::of(report) })

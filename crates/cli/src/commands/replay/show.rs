@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 use softtimers_load::replay::Summary;
 use softtimers_load::send::SendReport;
-use softtimers_measure::units::show_duration;
 
 use crate::run::output::Report;
+use crate::run::quantity::{self, bytes, or_dash, share, time};
 use crate::run::table::Table;
 
 /// The keys of `replay`'s object: those of `send`, and its own.
@@ -35,18 +35,43 @@ impl Report for ReplayReport {
     const SCHEMA: &'static str = "softtimers.replay/1";
 
     fn table(&self) -> Table {
-        let Summary { packets, span_s, bytes, peak_pps, gaps, .. } = &self.recording;
+        let Summary { packets, span_s, bytes: volume, peak_pps, gaps, .. } = self.recording;
         let mut table = Table::default();
-        let span = show_duration(Duration::from_micros((span_s * 1e6) as u64));
+        let (span, volume) = (time(span_s * 1e9), bytes(volume));
         table.row(
             "recording",
-            format!("{packets} packets in {span}, {bytes} bytes, at most {peak_pps} in a second"),
+            format!("{packets} packets in {span}  {volume}  peak {}", quantity::packets(peak_pps as f64)),
         );
-        table.distribution("its gaps", &gaps.gap_ns);
-        table.share("its back to back", gaps.back_to_back);
+        table.times("recorded gap", &gaps.gap_ns);
+        table.row("recorded bursts", or_dash(gaps.back_to_back, share));
         table.append(self.send.table());
-        let skew = self.skew_ns.map(|skew| show_duration(Duration::from_nanos(skew)));
-        table.row("late at the end", skew.unwrap_or_else(|| "-".to_owned()));
+        table.row("late at the end", or_dash(self.skew_ns, time));
         table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::send::show::tests::full;
+    use crate::run::snapshot::{self, Live, times};
+    use softtimers_load::gaps::GapReport;
+    use softtimers_load::recording::{Changed, Format};
+
+    #[test]
+    fn snapshot() {
+        let gaps = GapReport { gap_ns: times(), back_to_back: Some(0.23), longest_burst: Some(17) };
+        let recording = Summary {
+            format: Format::Pcapng,
+            packets: 2_795,
+            span_s: 11.5,
+            bytes: 2_526_321,
+            peak_pps: 612,
+            gaps,
+            changed: Changed::default(),
+        };
+        let report = ReplayReport::new(full(), Some(Duration::from_micros(85)), recording);
+        let header = "replay trace.pcapng at 2x to 127.0.0.1:7000: 486 pps recorded of 1472 B (5.72 Mbit/s), 1 flow, timer soft";
+        snapshot::check("replay", "replay", header, &Live::none(), &report);
     }
 }

@@ -17,6 +17,7 @@ use crate::run::output::{Object, Output, say};
 use crate::run::privileges::Rights;
 use crate::run::privileges::user::as_caller;
 use crate::run::progress::Progress;
+use crate::run::quantity::number;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 impl Command for WrittenReport {
@@ -32,6 +33,11 @@ impl Command for WrittenReport {
 
     fn config(&self) -> ReportConfig {
         self.config.clone()
+    }
+
+    fn header(&self) -> String {
+        let sections = number(self.config.sections.len() as u64, "section");
+        format!("report of {sections} in {}", self.out.display())
     }
 
     fn example(&self) -> Findings {

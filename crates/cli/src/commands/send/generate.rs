@@ -12,6 +12,7 @@ use super::driver::Driver;
 use crate::address;
 use crate::run::output::Output;
 use crate::run::privileges::{Needs, Rights};
+use crate::run::quantity::{bits, end, packets};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 /// A run of `send --driver xdp`.
@@ -85,6 +86,13 @@ impl Command for Generate {
         self.plan.config()
     }
 
+    fn header(&self) -> String {
+        let GenerateConfig { interface, address, target_pps, size_bytes, .. } = self.plan.config();
+        let (rate, sent) = (bits(target_pps * size_bytes as f64 * 8.0), packets(target_pps));
+        let end = end(self.plan.config().duration_s, self.plan.config().count, "datagram");
+        format!("send to {address}: {sent} of {size_bytes} B ({rate}){end}, driver xdp on {interface}")
+    }
+
     fn example(&self) -> SendReport {
         SendReport::default()
     }
@@ -94,7 +102,7 @@ impl Command for Generate {
         run.drop_privileges(Needs::with_bpf())?;
         let interrupt = run.interrupt()?;
         run.watch();
-        let _progress = run.progress("sending", self.plan.end.duration);
+        let _progress = run.begin(self, "sending", self.plan.end.duration);
         let sent = prepared.send(interrupt)?;
         Ok(Outcome { fallbacks: sent.fallbacks, broke_off: sent.broke_off, ..Outcome::of(sent.report) })
     }

@@ -5,6 +5,7 @@ use softtimers_load::send::{self, SendReport};
 use softtimers_measure::failure::Failure;
 
 use super::args::Send;
+use super::show::header;
 use crate::run::output::Output;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
@@ -21,6 +22,10 @@ impl Command for Send {
         self.plan.config()
     }
 
+    fn header(&self) -> String {
+        header("send", &self.plan.config())
+    }
+
     fn example(&self) -> SendReport {
         SendReport::default()
     }
@@ -30,15 +35,21 @@ impl Command for Send {
     }
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SendReport>, Failure> {
-        let sent = send(&self.plan, run)?;
+        let sent = send(self, &self.plan, run)?;
         Ok(Outcome { fallbacks: sent.fallbacks, broke_off: sent.broke_off, ..Outcome::of(sent.report) })
     }
 }
 
 /// Sends as planned, for `send` and `replay`. Until the receiver has agreed, a signal ends the process.
-pub(crate) fn send(plan: &SendPlan, run: &Run<'_>) -> Result<send::Outcome, Failure> {
+pub(crate) fn send<C: Command>(
+    command: &C,
+    plan: &SendPlan,
+    run: &Run<'_>,
+) -> Result<send::Outcome, Failure> {
     let prepared = send::prepare(plan)?;
-    let _progress = run.progress("sending", plan.traffic.expected());
     let interrupt = run.own_interrupt()?;
-    prepared.send(interrupt, run.counter(send::stats(plan))?)
+    run.announce(&command.header());
+    let counter = run.counter(send::stats(plan))?;
+    let _progress = run.begin(command, "sending", plan.traffic.expected());
+    prepared.send(interrupt, counter)
 }

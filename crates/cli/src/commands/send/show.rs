@@ -1,76 +1,115 @@
 //! The report of `send` for people.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use softtimers::late::LateCause;
-use softtimers_load::send::{PolledReport, SendReport, SocketReport};
-use softtimers_measure::units::show_duration;
+use softtimers_load::plan::SendConfig;
+use softtimers_load::send::{PolledReport, SendFigures, SendReport, SendStats, SocketReport};
 
+use crate::run::grid::Grid;
 use crate::run::output::Report;
+use crate::run::quantity::{bits, counts, end, number, or_dash, packets, per_second, share, time};
+use crate::run::screen::Tone;
+use crate::run::stream::Seconds;
 use crate::run::table::Table;
+
+/// What is sent, to whom, how long and by which engine.
+pub(crate) fn header(command: &str, config: &SendConfig) -> String {
+    let SendConfig { address, target_pps, size_bytes, flows, pattern, timer, busy, .. } = config;
+    let rate = bits(target_pps * *size_bytes as f64 * 8.0);
+    let pattern = if pattern == "constant" { String::new() } else { format!(" {pattern}") };
+    let beside = if *busy == "none" { String::new() } else { format!(", beside {busy}") };
+    let flows = number(u64::from(*flows), "flow");
+    let end = end(config.duration_s, config.count, "datagram");
+    let packets = packets(*target_pps);
+    format!(
+        "{command} to {address}: {packets}{pattern} of {size_bytes} B ({rate}), {flows}{end}, timer {timer}{beside}"
+    )
+}
+
+impl Seconds for SendStats {
+    const COLUMNS: &'static [(&'static str, usize)] = &[
+        ("rate", 9),
+        ("sent", 9),
+        ("skipped", 7),
+        ("late p50", 8),
+        ("late p99", 8),
+        ("back to back", 12),
+        ("longest burst", 13),
+    ];
+
+    fn cells(figures: &SendFigures) -> Vec<String> {
+        vec![
+            packets(figures.achieved_pps),
+            figures.sent.to_string(),
+            figures.forfeited.to_string(),
+            or_dash(figures.late_ns.p50, time),
+            or_dash(figures.late_ns.p99, time),
+            or_dash(figures.gaps.back_to_back, share),
+            or_dash(figures.gaps.longest_burst, |burst| burst.to_string()),
+        ]
+    }
+}
 
 impl Report for SendReport {
     const SCHEMA: &'static str = "softtimers.send/1";
 
     fn table(&self) -> Table {
         let mut table = Table::default();
-        let achieved = self.achieved_pps.map_or("-".to_owned(), |rate| format!("{rate:.0}"));
-        table.row("rate", format!("{achieved} of {:.0} packets/s", self.target_pps));
+        let kept = self
+            .achieved_pps
+            .map_or_else(String::new, |rate| format!(" ({})", share(rate / self.target_pps)));
+        table.row(
+            "rate",
+            format!("{} of {}{kept}", or_dash(self.achieved_pps, packets), packets(self.target_pps)),
+        );
         table.row("sent", self.sent);
-        table.row("forfeited", self.forfeited);
-        table.distribution("lateness", &self.late_ns);
-        table.distribution("gaps", &self.gaps.gap_ns);
-        table.share("back to back", self.gaps.back_to_back);
-        table.number("longest burst", self.gaps.longest_burst);
+        table.loss("skipped", self.forfeited, self.sent + self.forfeited);
+        table.times("late", &self.late_ns);
+        table.times("gap", &self.gaps.gap_ns);
+        table.row("back to back", or_dash(self.gaps.back_to_back, share));
+        table.row("longest burst", or_dash(self.gaps.longest_burst, |burst| burst.to_string()));
         if let (Some(min), Some(max)) = (self.flow_share.min, self.flow_share.max) {
-            table.row("flows", format!("each sent {:.2}% to {:.2}% of its share", min * 100.0, max * 100.0));
-            table.number("longest train", self.longest_train);
-            let mean = self.packets_per_turn.map_or("-".to_owned(), |mean| format!("{mean:.2} packets"));
-            table.row("left in a turn", mean);
+            table.row("flow share", format!("{} to {}", share(min), share(max)));
+            table.row("longest train", or_dash(self.longest_train, |train| train.to_string()));
+            table.row("per turn", or_dash(self.packets_per_turn, |mean| format!("{mean:.2} datagrams")));
         }
         handed_over(self, &mut table);
-        table.share("cpu of one core", Some(self.cpu_share));
-        polled(&self.polled, &mut table);
+        table.row("CPU", format!("{} of one core", share(self.cpu_share)));
+        busy_polling(&self.polled, &mut table);
         table.row("wake-ups", self.wakeups);
-        table.row("found due by", counts(&self.fired));
+        table.row("fired by", counts(self.fired.iter().map(|(name, &count)| (name, count))));
         if self.trigger_interval_ns.count > 0 {
-            table.distribution("looked for due", &self.trigger_interval_ns);
+            table.times("clock checks", &self.trigger_interval_ns);
         }
         if self.triggers.values().any(|&count| count > 0) {
-            table.row("trigger states", counts(&self.triggers));
+            table.row("trigger states", counts(self.triggers.iter().map(|(name, &count)| (name, count))));
         }
         if let Some((count, longest)) = self.long_handlers.zip(self.longest_handler_ns) {
-            let longest = show_duration(Duration::from_nanos(longest));
-            table.row("long handlers", format!("{count} over 1ms; the longest took {longest}"));
+            table.row("long handlers", format!("{count} over 1 ms, the longest {}", time(longest)));
         }
-        if let Some(overruns) = self.timer_overruns.filter(|&overruns| overruns > 0) {
-            table.row("timer overruns", overruns);
-        }
-        for cause in LateCause::ALL {
-            let Some(late) = self.late.get(cause.name()).filter(|late| late.count > 0) else { continue };
-            let longest = show_duration(Duration::from_nanos(late.longest_ns));
-            let why = explained(cause);
-            table.row(
-                &format!("late: {}", cause.name()),
-                format!("{} departures, up to {longest}: {why}", late.count),
-            );
-        }
+        table.seldom("timer overruns", self.timer_overruns.unwrap_or(0));
+        late(self, &mut table);
         let SocketReport { would_block, no_buffers, refused, answers_dropped } = self.socket;
         if would_block + no_buffers + refused > 0 {
-            table.row(
-                "tried again",
-                format!("{would_block} full buffer, {no_buffers} full queue, {refused} refused"),
-            );
+            let why = [("full buffer", would_block), ("full queue", no_buffers), ("refused", refused)];
+            table.toned("retried", counts(why), Tone::bad_if(refused > 0));
         }
-        if answers_dropped > 0 {
-            table.row("answers dropped", answers_dropped);
-        }
+        table.seldom("answers dropped", answers_dropped);
         if let Some(rate) = self.work_rate {
-            table.row("work", format!("{rate:.0}/s"));
+            table.row("work", per_second(rate));
         }
         table
     }
+}
+
+/// Departures that were late, by cause.
+fn late(report: &SendReport, table: &mut Table) {
+    let mut causes = Grid::new(["late over 1 ms", "departures", "longest", "because"]).words(3);
+    for cause in LateCause::ALL {
+        let Some(late) = report.late.get(cause.name()).filter(|late| late.count > 0) else { continue };
+        let name = cause.name().replace('_', " ");
+        causes.row([name, late.count.to_string(), time(late.longest_ns), explained(cause).to_owned()]);
+    }
+    table.grid(causes);
 }
 
 /// Only where a system call took more than one datagram.
@@ -80,9 +119,9 @@ fn handed_over(report: &SendReport, table: &mut Table) {
     };
     let cut = match report.segmented {
         0 => String::new(),
-        segments => format!("; {segments} by UDP_SEGMENT"),
+        segments => format!("  {segments} as segments"),
     };
-    table.row("handed over", format!("{per_call:.2} packets per system call{cut}"));
+    table.row("per call", format!("{per_call:.2} datagrams{cut}"));
 }
 
 /// What a cause means, in a few words for people.
@@ -98,40 +137,93 @@ fn explained(cause: LateCause) -> &'static str {
     }
 }
 
-fn counts(fired: &BTreeMap<&'static str, u64>) -> String {
-    let shown: Vec<String> = fired
-        .iter()
-        .filter(|&(_, &count)| count > 0)
-        .map(|(name, count)| format!("{name} {count}"))
-        .collect();
-    if shown.is_empty() { "-".to_owned() } else { shown.join("  ") }
-}
-
-/// How much of a processor polling took, where there is an idle policy, and what it might take.
-fn polled(polled: &PolledReport, table: &mut Table) {
-    let Some(share) = polled.share else { return };
-    let percent = |share: f64| format!("{:.2}%", share * 100.0);
-    let mut text = format!("{} of one core", percent(share));
+/// How much of a CPU busy-polling took, where there is an idle policy, and what it might take.
+fn busy_polling(polled: &PolledReport, table: &mut Table) {
+    let Some(taken) = polled.share else { return };
+    let mut text = format!("{} of one core", share(taken));
     if let Some(budget) = polled.budget_share {
-        text += &format!(", of a budget of {}; {} sleeps forced", percent(budget), polled.forced_sleeps);
+        text += &format!("  limit {}, which forced {}", share(budget), number(polled.forced_sleeps, "sleep"));
     }
-    table.row("polled away", text);
+    table.row("busy-poll time", text);
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::commands::send::args::Send;
+    use crate::commands::{Cli, Command};
+    use crate::run::screen::Screen;
+    use crate::run::snapshot::{self, Live, times};
+    use crate::run::stream::columns;
+    use clap::Parser;
+    use softtimers_load::gaps::GapReport;
+    use softtimers_load::send::{LateReport, ShareReport};
+    use softtimers_measure::stats::Stats as _;
+    use std::time::Duration;
 
     #[test]
     fn people_read_what_polling_took_and_what_it_might() {
         let row = |share, budget_share| {
             let mut table = Table::default();
-            polled(&PolledReport { share, budget_share, forced_sleeps: 12 }, &mut table);
-            table.to_string()
+            busy_polling(&PolledReport { share, budget_share, forced_sleeps: 12 }, &mut table);
+            table.draw(&Screen::PIPE)
         };
-        let limited = "polled away  43.00% of one core, of a budget of 50.00%; 12 sleeps forced\n";
+        let limited = "busy-poll time  43.0% of one core  limit 50.0%, which forced 12 sleeps\n";
         assert_eq!(row(Some(0.43), Some(0.5)), limited);
-        assert_eq!(row(Some(0.43), None), "polled away  43.00% of one core\n");
+        assert_eq!(row(Some(0.43), None), "busy-poll time  43.0% of one core\n");
         assert_eq!(row(None, None), "");
+    }
+
+    pub(crate) fn full() -> SendReport {
+        let named = |names: &[(&'static str, u64)]| names.iter().copied().collect();
+        let late = [("wakeup", 3, 2_703_331), ("catch_up", 84, 5_038_136)];
+        let late = late.map(|(cause, count, longest_ns)| (cause, LateReport { count, longest_ns }));
+        SendReport {
+            target_pps: 25_000.0,
+            achieved_pps: Some(24_987.0),
+            sent: 49_974,
+            forfeited: 26,
+            late_ns: times(),
+            gaps: GapReport { gap_ns: times(), back_to_back: Some(0.000_52), longest_burst: Some(2) },
+            longest_train: Some(4),
+            flow_share: ShareReport { min: Some(0.998), max: Some(1.0) },
+            packets_per_turn: Some(1.25),
+            system_calls: 39_979,
+            packets_per_call: Some(1.25),
+            segmented: 9_000,
+            cpu_share: 0.371,
+            polled: PolledReport { share: Some(0.12), budget_share: Some(0.5), forced_sleeps: 12 },
+            wakeups: 12_345,
+            trigger_interval_ns: times(),
+            triggers: named(&[
+                ("syscall_exit", 49_974),
+                ("readiness", 77),
+                ("backup", 12_000),
+                ("idle", 345),
+            ]),
+            long_handlers: Some(1),
+            longest_handler_ns: Some(3_160_000),
+            timer_overruns: Some(2),
+            fired: named(&[("syscall_exit", 30_000), ("backup", 19_000), ("idle", 974)]),
+            late: late.into(),
+            socket: SocketReport { would_block: 5, no_buffers: 1, refused: 2, answers_dropped: 3 },
+            work_rate: Some(35_400.0),
+            ..SendReport::default()
+        }
+    }
+
+    #[test]
+    fn snapshot() {
+        let line = "softtimers send 127.0.0.1:7000 --rate 25kpps --flows 4 --duration 2s --busy compute";
+        let plan = match Cli::parse_from(line.split(' ')).command {
+            Command::Send(args) => Send::new(&args).unwrap().plan,
+            other => panic!("{other:?}"),
+        };
+        let header = header("send", &plan.config());
+        let seconds = softtimers_load::send::stats(&plan).figures(Duration::from_secs(1));
+        let live = Live::new(SendStats::COLUMNS, move |screen| {
+            columns::<SendStats>(0, Duration::from_secs(1), &seconds, screen)
+        });
+        snapshot::check("send", "send", &header, &live, &full());
     }
 }

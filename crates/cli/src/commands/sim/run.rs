@@ -23,7 +23,7 @@ use softtimers_sim::{PointError, PointRows, Watch, csv};
 
 use super::args::{SimArgs, SimPlan};
 use super::merge;
-use super::show::{SimConfig, SimReport};
+use super::show::{SimConfig, SimReport, header};
 use crate::file::OutputFile;
 use crate::run::output::{Object, Output, print_line, say};
 use crate::run::progress::Progress;
@@ -81,6 +81,11 @@ impl Command for Simulation {
         self.shared.config()
     }
 
+    fn header(&self) -> String {
+        let SimPlan { sweep, seed, .. } = &self.shared.plan;
+        header(sweep, *seed)
+    }
+
     fn example(&self) -> SimReport {
         SimReport::example(&self.shared.plan.sweep)
     }
@@ -89,11 +94,14 @@ impl Command for Simulation {
         Some(self.shared.plan.seed)
     }
 
-    fn run(&mut self, _: &Run<'_>) -> Result<Outcome<SimReport>, Failure> {
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SimReport>, Failure> {
         let listening = |error: io::Error| Failure::broke_off("listening for signals", &error);
         let interrupt = Arc::new(Interrupt::listen_each().map_err(listening)?);
         let (going_on, over) = UnixStream::pair().map_err(listening)?;
         self.going_on = Some(going_on);
+        if !self.shared.plan.csv {
+            run.announce(&self.header());
+        }
         let (attended, signals) = (Arc::clone(&self.shared), Arc::clone(&interrupt));
         thread::Builder::new()
             .name("signals".to_owned())
@@ -183,6 +191,7 @@ impl Shared {
         let (config, report) = (self.config(), self.report(found));
         let SimPlan { output, seed, .. } = &self.plan;
         output.finish(&Object {
+            header: None,
             machine: &machine,
             sandbox: None,
             seed: Some(*seed),

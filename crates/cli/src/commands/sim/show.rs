@@ -6,7 +6,9 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use softtimers_sim::{Column, Experiment, Kind, Parameter, PointRows, Sweep, Value};
 
+use crate::run::grid::Grid;
 use crate::run::output::Report;
+use crate::run::quantity::number;
 use crate::run::table::Table;
 
 /// The rows of the points that were run.
@@ -15,6 +17,9 @@ pub(crate) struct SimReport {
     sweep: Arc<Sweep>,
     found: Vec<PointRows>,
 }
+
+/// Those of a row that is folded, in each of its blocks.
+const MOST_KEYS: usize = 3;
 
 /// The parameters of all points.
 #[derive(Debug)]
@@ -47,6 +52,14 @@ impl SimReport {
         SimReport::new(sweep, vec![found])
     }
 
+    /// Leading columns that say which row it is: words, and those that repeat a parameter.
+    fn keys(&self, names: &[&str], words: &[bool]) -> usize {
+        let parameters = self.sweep.experiment().parameters;
+        let repeats = |name: &str| parameters.iter().any(|parameter| parameter.name == name);
+        let keys = names.iter().zip(words).take_while(|&(name, &words)| words || repeats(name));
+        keys.count().clamp(1, MOST_KEYS)
+    }
+
     /// Names and, row by row, texts.
     fn cells(&self) -> (Vec<&'static str>, Vec<Vec<String>>) {
         let columns = self.sweep.experiment().columns;
@@ -69,30 +82,23 @@ impl Report for SimReport {
 
     fn table(&self) -> Table {
         let (names, rows) = self.cells();
-        let widths: Vec<usize> = names
-            .iter()
-            .enumerate()
-            .map(|(at, name)| {
-                let cells = rows.iter().map(|row| row[at].chars().count());
-                cells.chain([name.chars().count()]).max().unwrap_or(0)
-            })
-            .collect();
-        let mut table = Table::default();
-        let mut line = |cells: &[&str]| {
-            // Words to the left, numbers to the right.
-            let shown = cells.iter().zip(&widths).enumerate().map(|(at, (cell, &width))| {
-                let words = rows.iter().any(|row| row[at].chars().any(char::is_alphabetic));
-                if words { format!("{cell:width$}") } else { format!("{cell:>width$}") }
-            });
-            let shown: Vec<_> = shown.collect();
-            table.row(&shown[0], shown[1..].join("  ").trim_end());
-        };
-        line(&names);
-        for row in &rows {
-            line(&row.iter().map(String::as_str).collect::<Vec<_>>());
+        let words = |at: usize| rows.iter().any(|row| row[at].chars().any(char::is_alphabetic));
+        let words: Vec<bool> = (0..names.len()).map(words).collect();
+        let mut grid = Grid::new(names.iter().copied()).numbered().keys(self.keys(&names, &words));
+        for at in (0..names.len()).filter(|&at| words[at]) {
+            grid = grid.words(at);
         }
+        rows.into_iter().for_each(|row| grid.row(row));
+        let mut table = Table::default();
+        table.grid(grid);
         table
     }
+}
+
+/// Which experiment, at how many points.
+pub(super) fn header(sweep: &Sweep, seed: u64) -> String {
+    let Experiment { name, about, .. } = sweep.experiment();
+    format!("sim {name}: {about}; {}, seed {seed}", number(sweep.points() as u64, "point"))
 }
 
 impl Serialize for SimReport {
@@ -161,5 +167,31 @@ impl Serialize for SimConfig {
             }
         }
         map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::snapshot::{self, Live};
+    use softtimers_sim::{Parameters, Part, PointError, Watch};
+    use std::num::NonZeroUsize;
+
+    /// Of a simulation nothing is made up: the same seed, the same rows.
+    #[test]
+    fn snapshot() {
+        for name in ["framerate", "slowstart"] {
+            let experiment = softtimers_sim::experiments::find(name).unwrap();
+            let sweep = Arc::new(Sweep::new(experiment, Parameters::new(experiment.parameters), vec![], 1));
+            let mut found = vec![];
+            let watch = Watch::new();
+            let keep = |point| -> Result<(), PointError> {
+                found.push(point);
+                Ok(())
+            };
+            sweep.run(Part::default(), NonZeroUsize::MIN, &watch, keep).unwrap();
+            let report = SimReport::new(&sweep, found);
+            snapshot::check("sim", &format!("sim-{name}"), &header(&sweep, 1), &Live::none(), &report);
+        }
     }
 }

@@ -1,6 +1,6 @@
-//! `--json-stream` of an emulator: the report so far, a line a second, from a thread that alone waits for the reader.
+//! `--json-stream` of an emulator, or its columns on a terminal: a line a second, from a thread that alone waits for the reader.
 //!
-//! Every line has all figures of the run until then. So where a reader is slow, lines are left out and none is
+//! Every line of JSON has all figures of the run until then. So where a reader is slow, lines are left out and none is
 //! late, and no packet waits for them.
 
 use std::io::ErrorKind;
@@ -11,6 +11,12 @@ use serde_json::Value;
 use softtimers_measure::failure::Failure;
 
 use crate::run::output::print_line;
+
+/// A report so far as a line of the stream.
+pub(super) fn of_stream(mut report: Value) -> String {
+    report["schema"] = SCHEMA.into();
+    report.to_string()
+}
 
 /// The schema of a line; the last one is the object of `--json`.
 const SCHEMA: &str = "softtimers.wan.stream/1";
@@ -42,10 +48,9 @@ impl Lines {
         Ok(Lines { to, writer })
     }
 
-    /// Hands a report over. `false` if nobody reads any more.
-    pub(super) fn hand_over(&self, mut report: Value) -> bool {
-        report["schema"] = SCHEMA.into();
-        !matches!(self.to.try_send(report.to_string()), Err(TrySendError::Disconnected(_)))
+    /// Hands a line over. `false` if nobody reads any more.
+    pub(super) fn hand_over(&self, line: String) -> bool {
+        !matches!(self.to.try_send(line), Err(TrySendError::Disconnected(_)))
     }
 
     /// Waits until what was handed over has been written.

@@ -13,11 +13,13 @@ use softtimers_wan::{PathConfig, Wan, Way};
 use super::args::WanPlan;
 use super::carrier::Carrier;
 use super::control::{Control, MOST_CONNECTIONS, Request};
-use super::lines::Lines;
-use super::show::{DirectionReport, WanConfig, WanReport};
+use super::lines::{Lines, of_stream};
+use super::show::{DirectionReport, Seconds, WanConfig, WanReport, header};
 use crate::run::output::{Output, say};
 use crate::run::privileges::paths::{Opens, directory_of};
 use crate::run::privileges::{Confined, Needs, Rights};
+use crate::run::progress::Progress;
+use crate::run::screen::Screen;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 /// The carrier, and the socket by which the path may be changed meanwhile.
@@ -49,6 +51,10 @@ impl Command for Emulator {
         Some(self.plan.seed)
     }
 
+    fn header(&self) -> String {
+        header(&self.config())
+    }
+
     fn example(&self) -> WanReport {
         self.report()
     }
@@ -75,10 +81,16 @@ impl Command for Emulator {
             )),
             _ => say(format_args!("listening on {}, relaying to {}", config.listen, config.to)),
         }
-        let progress = run.progress("relaying", self.plan.duration);
-        self.carry(interrupt, |report| {
-            let Some(lines) = &lines else { return Ok(true) };
-            run.so_far(&config, report).to_json().map(|report| lines.hand_over(report))
+        run.announce(&self.header());
+        let progress = Progress::start("relaying", self.plan.duration.filter(|_| lines.is_none()));
+        let mut seconds = Seconds::default();
+        self.carry(interrupt, lines.is_some(), |report| match &lines {
+            None => Ok(true),
+            Some(lines) if run.is_watched() => Ok(lines.hand_over(seconds.lines(report, &Screen::stdout()))),
+            Some(lines) => {
+                let object = run.so_far(&config, report).to_json()?;
+                Ok(lines.hand_over(of_stream(object)))
+            }
         })?;
         drop(progress);
         lines.map_or(Ok(()), Lines::finish)?;
@@ -114,10 +126,11 @@ impl Emulator {
     fn carry(
         &mut self,
         interrupt: &Interrupt,
-        each_second: impl Fn(&WanReport) -> Result<bool, Failure>,
+        streams: bool,
+        mut each_second: impl FnMut(&WanReport) -> Result<bool, Failure>,
     ) -> Result<(), Failure> {
         let end = self.plan.duration.map(|duration| self.start + duration);
-        let mut next_line = self.plan.output.stream.then(|| self.start + SECOND);
+        let mut next_line = streams.then(|| self.start + SECOND);
         loop {
             let until = [end, next_line, self.deaf_until].into_iter().flatten().min();
             let ended = self.carrier.run(until)?;

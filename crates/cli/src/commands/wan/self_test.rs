@@ -18,8 +18,11 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::units::show_duration;
 
+use crate::run::grid::Grid;
 use crate::run::output::{Output, Report, say};
 use crate::run::privileges::Rights;
+use crate::run::quantity::{bits, or_dash, setting, share, time};
+use crate::run::screen::Tone;
 use crate::run::table::Table;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
@@ -81,6 +84,14 @@ impl Command for SelfTest {
 
     fn config(&self) -> SelfTestConfig {
         SelfTestConfig { duration_s: LENGTH.as_secs_f64(), size_bytes: SIZE, delay_ns: 50_000_000 }
+    }
+
+    fn header(&self) -> String {
+        let (first, last) = (RATES[0], RATES[RATES.len() - 1]);
+        format!(
+            "wan self-test: {first} to {last} Mbit/s of {SIZE} B over a path of 50 ms, {} each",
+            setting(LENGTH)
+        )
     }
 
     fn example(&self) -> SelfTestReport {
@@ -188,13 +199,19 @@ impl Report for SelfTestReport {
 
     fn table(&self) -> Table {
         let mut table = Table::default();
-        let megabits = |bits: u64| format!("{}Mbit/s", bits / 1_000_000);
+        let megabits = |rate: u64| bits(rate as f64);
+        table.row("limit", or_dash(self.limit_bps, megabits));
+        let names = ["rate", "sent", "lost here", "late p50", "late p99", "late max", "CPU"];
+        let mut grid = Grid::new(names).numbered();
         for rate in &self.rates {
-            table.row(&megabits(rate.target_bps), format!("{} sent, {} lost here", rate.sent, rate.own_loss));
-            table.distribution("  lateness", &rate.lateness_ns);
-            table.share("  CPU of the relay", rate.cpu_share);
+            let Distribution { p50, p99, max, .. } = rate.lateness_ns;
+            let [p50, p99, max] = [p50, p99, max].map(|nanos| or_dash(nanos, time));
+            let (sent, lost) = (rate.sent.to_string(), rate.own_loss.to_string());
+            let cells =
+                [megabits(rate.target_bps), sent, lost, p50, p99, max, or_dash(rate.cpu_share, share)];
+            grid.toned(cells, Tone::bad_if(rate.own_loss > 0));
         }
-        table.row("limit", self.limit_bps.map_or_else(|| "below the lowest rate".into(), megabits));
+        table.grid(grid);
         table
     }
 }
@@ -204,3 +221,28 @@ const RATES: [u64; 8] = [50, 100, 150, 200, 300, 400, 600, 800];
 const LENGTH: Duration = Duration::from_secs(2);
 const MARGIN: Duration = Duration::from_secs(20);
 const SIZE: u32 = 1_200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::snapshot::{self, Live, times};
+
+    #[test]
+    fn snapshot() {
+        let rate = |target_bps, own_loss| RateReport {
+            target_bps,
+            sent_bps: target_bps as f64,
+            sent: 10_416,
+            own_loss,
+            lateness_ns: times(),
+            cpu_share: Some(0.31),
+            ..RateReport::default()
+        };
+        let report = SelfTestReport {
+            limit_bps: Some(50_000_000),
+            rates: vec![rate(50_000_000, 0), rate(100_000_000, 12)],
+        };
+        let header = SelfTest { output: Output::default() }.header();
+        snapshot::check("wan", "wan-self-test", &header, &Live::none(), &report);
+    }
+}

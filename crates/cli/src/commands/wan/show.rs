@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use serde::Serialize;
 use softtimers_measure::distribution::Distribution;
-use softtimers_measure::units::show_duration;
 use softtimers_wan::interfaces::BridgeStats;
 use softtimers_wan::tcp::StreamStats;
 use softtimers_wan::udp::RelayStats;
 use softtimers_wan::{Counters, Limit, Measured, PathConfig, Probability};
 
 use crate::run::output::Report;
+use crate::run::quantity::{bits, bytes, end, number, or_dash, setting, share, time};
+use crate::run::screen::{Screen, Tone};
+use crate::run::stream::{TIME, line, seconds};
 use crate::run::table::Table;
 use crate::withheld::Withheld;
 
@@ -272,67 +274,150 @@ impl From<BridgeStats> for InterfacesReport {
     }
 }
 
+/// What is relayed to whom; what the path is set to stands above its figures.
+pub(super) fn header(config: &WanConfig) -> String {
+    let WanConfig { kind, listen, to, .. } = config;
+    format!("wan, {kind}: {listen} to {to}{}", end(config.duration_s, None, "packet"))
+}
+
+impl SetReport {
+    /// The settings that are not at rest, as in `delay 20 ms, 10.0 Mbit/s, loss 1.00%`.
+    fn words(&self) -> String {
+        let set = |name: &str, value: f64, shown: String| (value > 0.0).then(|| format!("{name}{shown}"));
+        let nanos = |nanos: u64| setting(Duration::from_nanos(nanos));
+        let queue = [
+            self.queue_ns.map(nanos),
+            self.queue_bytes.map(bytes),
+            self.queue_packets.map(|packets| number(u64::from(packets), "packet")),
+        ];
+        let queue = queue.into_iter().flatten().next().map(|most| format!("queue {most}"));
+        let words = [
+            Some(format!("delay {}", nanos(self.delay_ns))),
+            set("jitter ", self.jitter_ns as f64, nanos(self.jitter_ns)),
+            self.rate_bps.map(|rate| bits(rate as f64)),
+            queue.filter(|_| self.rate_bps.is_some()),
+            set("loss ", self.loss, share(self.loss)),
+            set("reorder ", self.reorder, share(self.reorder)),
+            set("duplicate ", self.duplicate, share(self.duplicate)),
+            set("corrupt ", self.corrupt, share(self.corrupt)),
+        ];
+        words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl DirectionReport {
+    fn add_to(&self, name: &str, table: &mut Table) {
+        let DirectionReport { set, measured } = self;
+        table.heading(format_args!("{name}: {}", set.words()));
+        table.row("in", measured.offered);
+        table.row("out", measured.delivered);
+        table.row("rate", or_dash(measured.rate_bps, |rate| bits(rate as f64)));
+        let lost = measured.loss.map_or_else(String::new, |loss| format!(" ({})", share(loss)));
+        table.row("lost", format!("{}{lost}", measured.lost));
+        table.times("delay", &measured.delay_ns);
+        table.times("late", &measured.lateness_ns);
+        for (label, count) in [
+            ("queue drops", measured.queue_drops),
+            ("reordered", measured.reordered),
+            ("duplicated", measured.duplicated),
+            ("corrupted", measured.corrupted),
+            ("marked", measured.marked),
+            ("overflowed", measured.overflowed),
+            ("under way", measured.held),
+        ] {
+            table.seldom(label, count);
+        }
+    }
+}
+
 impl Report for WanReport {
     const SCHEMA: &'static str = "softtimers.wan/1";
 
     fn table(&self) -> Table {
         let mut table = Table::default();
-        for (name, DirectionReport { set, measured }) in [("up", &self.up), ("down", &self.down)] {
-            table.row(name, format!("{} in, {} out", measured.offered, measured.delivered));
-            table.row("  delay set", show_duration(Duration::from_nanos(set.delay_ns)));
-            table.distribution("  delay", &measured.delay_ns);
-            table.distribution("  lateness", &measured.lateness_ns);
-            let rate =
-                |rate: Option<u64>| rate.map_or("-".into(), |bits| format!("{:.3}Mbit", bits as f64 / 1e6));
-            table.row("  rate set", rate(set.rate_bps));
-            table.row("  rate", rate(measured.rate_bps));
-            table.row("  loss set", format!("{:.3}%", set.loss * 100.0));
-            table.share("  loss", measured.loss);
-            for (what, count) in [
-                ("  queue drops", measured.queue_drops),
-                ("  reordered", measured.reordered),
-                ("  duplicated", measured.duplicated),
-                ("  corrupted", measured.corrupted),
-                ("  marked", measured.marked),
-                ("  beyond the emulator", measured.overflowed),
-                ("  still under way", measured.held),
-            ] {
-                if count > 0 {
-                    table.row(what, count);
-                }
-            }
-        }
+        self.up.add_to("up", &mut table);
+        self.down.add_to("down", &mut table);
+        table.heading("relay");
         if self.interfaces.is_none() {
-            table.row("clients", format!("{} of {} there have been", self.clients.now, self.clients.opened));
+            table.row("clients", format!("{} at the end, {} in all", self.clients.now, self.clients.opened));
         }
         let frames = self.interfaces.unwrap_or_default();
-        for (what, count) in [
-            ("joined frames cut", frames.joined),
-            ("not to be cut", frames.unsplit),
+        for (label, count) in [
+            ("cut again", frames.joined),
+            ("not cut", frames.unsplit),
             ("too long", frames.too_long),
             ("marks written", frames.marks_written),
-            ("dropped unread", frames.recv_drops),
-            ("dropped unsent", frames.send_drops),
             ("reset", self.clients.reset),
+            ("stray", self.clients.stray),
+        ] {
+            table.seldom(label, count);
+        }
+        for (label, count) in [
+            ("dropped unread", frames.recv_drops + self.clients.recv_drops),
+            ("dropped unsent", frames.send_drops + self.clients.send_drops),
             ("refused", self.clients.refused),
-            ("for clients that were gone", self.clients.stray),
-            ("upstream not there", self.clients.upstream_refused),
-            ("dropped unread", self.clients.recv_drops),
-            ("dropped unsent", self.clients.send_drops),
+            ("upstream refused", self.clients.upstream_refused),
         ] {
             if count > 0 {
-                table.row(what, count);
+                table.toned(label, count, Tone::Bad);
             }
         }
         self.clients.withheld.row(&mut table);
-        table.share("CPU", self.cpu_share);
+        table.row("CPU", or_dash(self.cpu_share, |used| format!("{} of one core", share(used))));
+        table.row("wake-ups", self.wakeups);
         table
     }
 }
 
+/// A second on a terminal: what became of the packets of each direction since the report before.
+#[derive(Debug, Default)]
+pub(super) struct Seconds {
+    before: WanReport,
+    printed: u64,
+}
+
+impl Seconds {
+    /// Returns the lines of the time since the last call.
+    pub(super) fn lines(&mut self, report: &WanReport, screen: &Screen) -> String {
+        let to = Duration::try_from_secs_f64(report.span_s).unwrap_or_default();
+        let mut text = String::new();
+        if self.printed.is_multiple_of(PAGE) {
+            let names = [TIME].into_iter().chain(COLUMNS.iter().map(|&(name, _)| name));
+            text = line(COLUMNS, &names.map(str::to_owned).collect::<Vec<_>>(), screen.width) + "\n";
+        }
+        for (way, now, before) in
+            [("up", &report.up, &self.before.up), ("down", &report.down, &self.before.down)]
+        {
+            let (now, before) = (&now.measured, &before.measured);
+            let since = |of: fn(&MeasuredReport) -> u64| of(now).saturating_sub(of(before)).to_string();
+            let cells = [
+                seconds(to),
+                way.to_owned(),
+                since(|measured| measured.offered),
+                since(|measured| measured.delivered),
+                since(|measured| measured.lost),
+                since(|measured| measured.queue_drops),
+                or_dash(now.delay_ns.p50, time),
+                or_dash(now.lateness_ns.p99, time),
+            ];
+            text += &(line(COLUMNS, &cells, screen.width) + "\n");
+        }
+        self.before = report.clone();
+        self.printed += 1;
+        text.trim_end().to_owned()
+    }
+}
+
+/// Counts are of the second, times of the run so far.
+pub(super) const COLUMNS: &[(&str, usize)] =
+    &[("way", 4), ("in", 9), ("out", 9), ("lost", 7), ("queue drops", 11), ("delay p50", 9), ("late p99", 8)];
+/// Seconds after which the header comes again.
+const PAGE: u64 = 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::snapshot::{self, Live, times};
 
     #[test]
     fn the_keys_of_the_contract_are_there() {
@@ -343,5 +428,78 @@ mod tests {
                 assert!(json[way]["measured"].get(key).is_some(), "{key}");
             }
         }
+    }
+
+    fn full() -> WanReport {
+        let set = SetReport {
+            delay_ns: 20_000_000,
+            jitter_ns: 1_000_000,
+            rate_bps: Some(10_000_000),
+            queue_bytes: Some(64 * 1024),
+            loss: 0.01,
+            ..SetReport::default()
+        };
+        let measured = MeasuredReport {
+            offered: 50_000,
+            delivered: 49_400,
+            delay_ns: times(),
+            lateness_ns: times(),
+            rate_bps: Some(9_870_000),
+            loss: Some(0.0101),
+            lost: 505,
+            queue_drops: 80,
+            overflowed: 1,
+            reordered: 2,
+            duplicated: 3,
+            corrupted: 4,
+            marked: 5,
+            held: 15,
+        };
+        let withheld = Withheld { answers: 7, budget: 4, rate: 3, bytes: 8_400 };
+        WanReport {
+            up: DirectionReport { set, measured },
+            down: DirectionReport::default(),
+            clients: ClientsReport {
+                now: 2,
+                opened: 9,
+                reset: 1,
+                refused: 1,
+                withheld,
+                stray: 1,
+                upstream_refused: 1,
+                recv_drops: 1,
+                send_drops: 1,
+                ..ClientsReport::default()
+            },
+            span_s: 1.0,
+            cpu_share: Some(0.042),
+            wakeups: 12_345,
+            ..WanReport::default()
+        }
+    }
+
+    #[test]
+    fn snapshot() {
+        let config = WanConfig {
+            kind: "udp",
+            listen: "127.0.0.1:7001".to_owned(),
+            to: "127.0.0.1:7000".to_owned(),
+            duration_s: Some(60.0),
+            ..WanConfig::default()
+        };
+        let live = Live::new(COLUMNS, |screen| Seconds::default().lines(&full(), screen));
+        snapshot::check("wan", "wan", &header(&config), &live, &full());
+        let frames = InterfacesReport {
+            joined: 3,
+            unsplit: 1,
+            too_long: 2,
+            marks_written: 5,
+            recv_drops: 1,
+            send_drops: 1,
+        };
+        let interfaces = WanReport { interfaces: Some(frames), ..full() };
+        let config =
+            WanConfig { kind: "interfaces", listen: "eth0".to_owned(), to: "eth1".to_owned(), ..config };
+        snapshot::check("wan", "wan-interfaces", &header(&config), &Live::none(), &interfaces);
     }
 }

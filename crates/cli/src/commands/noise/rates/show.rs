@@ -5,12 +5,13 @@ use std::time::Duration;
 use serde::Serialize;
 use softtimers_measure::distribution::{Distribution, Recorder};
 use softtimers_measure::estimate::quartiles;
-use softtimers_measure::units::show_duration;
 
 use super::super::args::Rates;
 use super::power::SleepState;
 use super::waker::Served;
+use crate::run::grid::Grid;
 use crate::run::output::Report;
+use crate::run::quantity::{self, number, or_dash, setting, share, time};
 use crate::run::table::Table;
 
 /// The keys of the object of `noise --rates`.
@@ -133,51 +134,50 @@ impl Report for RatesReport {
     const SCHEMA: &'static str = "softtimers.noise_rates/1";
 
     fn table(&self) -> Table {
-        let mut table = Table::default();
         let watts = self.energy.is_some();
-        table.row("", HEADS.join("  ") + if watts { "      W" } else { "" });
+        let mut grid = Grid::new(HEADS.into_iter().chain(watts.then_some("watts")));
         let nothing = Cost { idle: self.idle.clone(), ..Cost::default() };
-        table.row("no timer", nothing.line(watts));
+        grid.row(nothing.cells("none".to_owned(), watts));
         for rate in &self.rates {
-            table.row(&format!("{} Hz", rate.hz), rate.tick.line(watts));
-            table.row("  smart", rate.smart.line(watts));
+            grid.row(rate.tick.cells(format!("{} Hz tick", rate.hz), watts));
+            grid.row(rate.smart.cells(format!("{} Hz smart", rate.hz), watts));
         }
-        table.text("late", "p50 and the longest. Idle: wake-ups a second, CPU, share of time in the deepest state that the kernel knows");
+        let mut table = Table::default();
+        table.grid(grid);
         table
     }
 }
 
 impl Cost {
-    fn line(&self, watts: bool) -> String {
-        let dash = || "-".to_owned();
-        let percent = |share: f64| format!("{:.2}%", share * 100.0);
-        let time = |nanos: Option<f64>| {
-            nanos.map_or_else(dash, |nanos| {
-                show_duration(Duration::from_nanos((nanos / 10.0).round() as u64 * 10))
-            })
-        };
-        let late = |nanos: Option<u64>| time(nanos.map(|nanos| (nanos as f64 / 1e3).round() * 1e3));
-        let measured = self.work_kept.is_some();
-        let if_measured = |text: String| if measured { text } else { dash() };
+    fn cells(&self, timer: String, watts: bool) -> impl Iterator<Item = String> {
+        let if_measured = |text: String| if self.work_kept.is_some() { text } else { "-".to_owned() };
         let cells = [
-            if_measured(format!("{:.1}", self.wakeups_per_s)),
-            if_measured(percent(self.cpu_share)),
-            self.work_kept.map_or_else(dash, percent),
-            time(self.overhead_ns_per_wakeup),
-            late(self.lateness_ns.p50),
-            late(self.lateness_ns.max),
-            format!("{:.1}", self.idle.wakeups_per_s),
-            percent(self.idle.cpu_share),
-            self.idle.states.last().map_or_else(dash, |state| percent(state.share)),
+            timer,
+            if_measured(quantity::per_second(self.wakeups_per_s)),
+            if_measured(share(self.cpu_share)),
+            or_dash(self.work_kept, share),
+            or_dash(self.overhead_ns_per_wakeup, time),
+            or_dash(self.lateness_ns.p50, time),
+            or_dash(self.lateness_ns.max, time),
+            quantity::per_second(self.idle.wakeups_per_s),
+            share(self.idle.cpu_share),
+            or_dash(self.idle.states.last(), |state| share(state.share)),
         ];
-        let cells: Vec<String> = cells
-            .iter()
-            .zip(HEADS)
-            .map(|(cell, head)| format!("{cell:>width$}", width = head.len()))
-            .collect();
-        let shown = self.idle.watts.map_or_else(|| format!("  {:>5}", "-"), |watts| format!("  {watts:5.2}"));
-        cells.join("  ") + if watts { &shown } else { "" }
+        let watts = watts.then(|| or_dash(self.idle.watts, |watts| format!("{watts:.2}")));
+        cells.into_iter().chain(watts)
     }
+}
+
+/// How many rates, and how long each.
+pub(super) fn header(plan: &Rates) -> String {
+    let rates: Vec<String> = plan.rates.iter().map(ToString::to_string).collect();
+    let turn = setting(Duration::from_nanos(plan.turn_ns));
+    let (timers, cpu) = (number(u64::from(plan.timers), "timer"), plan.setup.cpu);
+    format!(
+        "noise of wake-ups at {} Hz: {} rounds of {turn}, {timers}, on CPU {cpu}",
+        rates.join(", "),
+        plan.rounds
+    )
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {
@@ -188,15 +188,43 @@ fn finite(value: f64) -> Option<f64> {
     Some(value).filter(|value| value.is_finite())
 }
 
-/// As wide as what stands below them.
-const HEADS: [&str; 9] = [
-    "wake-ups/s",
-    "   CPU",
+const HEADS: [&str; 10] = [
+    "timer",
+    "wake-ups",
+    "CPU",
     "work kept",
     "each costs",
-    "  late p50",
-    "   longest",
-    "idle: wake-ups/s",
-    "  CPU",
-    "deepest",
+    "late p50",
+    "late max",
+    "idle wake-ups",
+    "idle CPU",
+    "idle deepest",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::snapshot::{self, Live, times};
+
+    #[test]
+    fn snapshot() {
+        let state = |share| SleepState { name: "C1".to_owned(), share, entries_per_s: 1.0 };
+        let idle =
+            Idle { wakeups_per_s: 1_000.0, cpu_share: 0.012, watts: Some(12.3), states: vec![state(0.9)] };
+        let cost = Cost {
+            wakeups_per_s: 998.0,
+            events_per_s: 9_980.0,
+            cpu_share: 0.021,
+            cpu_ns_per_wakeup: Some(21_000.0),
+            work_kept: Some(0.976),
+            overhead_ns_per_wakeup: Some(24_100.0),
+            lateness_ns: times(),
+            idle: idle.clone(),
+            ..Cost::default()
+        };
+        let rate = RateCost { hz: 1_000, tick: cost.clone(), smart: cost, ..RateCost::default() };
+        let report = RatesReport { energy: Some(vec!["package-0".to_owned()]), idle, rates: vec![rate] };
+        let header = "noise of wake-ups at 1000 Hz: 5 rounds of 200 ms, 100 timers, on CPU 0";
+        snapshot::check("noise", "noise-rates", header, &Live::none(), &report);
+    }
+}

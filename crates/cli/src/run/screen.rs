@@ -1,0 +1,75 @@
+//! Where a report is read: how wide lines may be, whether good and bad have a colour, and whether somebody watches.
+
+use std::io::{self, IsTerminal};
+use std::sync::OnceLock;
+
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+
+/// A terminal, or a file or pipe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Screen {
+    /// Columns that a line may have.
+    pub(crate) width: usize,
+    /// Whether colours may be used.
+    pub(crate) colour: bool,
+    /// Whether it is a terminal, where somebody may watch the run.
+    pub(crate) watched: bool,
+}
+
+/// What a figure means for the reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Tone {
+    /// Nothing in itself.
+    #[default]
+    Plain,
+    /// As it should be.
+    Good,
+    /// Not as it should be.
+    Bad,
+}
+
+impl Screen {
+    /// A file or a pipe: its lines are as wide as the tables of the documentation.
+    pub(crate) const PIPE: Screen = Screen { width: 100, colour: false, watched: false };
+
+    /// The screen that stdout is. It is looked at once: a run that has given up its rights may not ask any more.
+    pub(crate) fn stdout() -> Screen {
+        static STDOUT: OnceLock<Screen> = OnceLock::new();
+        *STDOUT.get_or_init(|| {
+            let stdout = io::stdout();
+            if !stdout.is_terminal() {
+                return Screen::PIPE;
+            }
+            let columns = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
+            let width = if columns == 0 { USUAL } else { columns.clamp(NARROWEST, WIDEST) };
+            // NO_COLOR, CLICOLOR and a dumb terminal are respected there.
+            let colour = AutoStream::choice(&stdout) != ColorChoice::Never;
+            Screen { width, colour, watched: true }
+        })
+    }
+
+    /// Returns the text in the colour of its tone.
+    pub(crate) fn toned(&self, text: &str, tone: Tone) -> String {
+        let style = match tone {
+            Tone::Good => AnsiColor::Green.on_default(),
+            Tone::Bad => AnsiColor::Red.on_default(),
+            Tone::Plain => Style::new(),
+        };
+        if self.colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+}
+
+impl Tone {
+    /// Bad if there is any.
+    pub(crate) fn bad_if(bad: bool) -> Tone {
+        if bad { Tone::Bad } else { Tone::Plain }
+    }
+}
+
+/// A terminal that does not say how wide it is.
+const USUAL: usize = 80;
+/// A narrower one wraps lines by itself.
+const NARROWEST: usize = 60;
+/// Beyond it, the eye loses the line.
+const WIDEST: usize = 120;

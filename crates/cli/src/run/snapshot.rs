@@ -1,0 +1,106 @@
+//! What each command prints, kept in `tests/snapshots` where a reader can review it: a full report of each, for terminals of 80
+//! and 120 columns and for a pipe. Figures are made up, so the files change only when the output does.
+//!
+//! `UPDATE_SNAPSHOTS=1 cargo test -p softtimers-cli --bin softtimers snapshot` writes them anew. Colours stand as `{bad …}` and
+//! `{good …}`.
+
+use std::fs;
+use std::path::Path;
+
+use softtimers_measure::distribution::Distribution;
+use softtimers_measure::machine::Machine;
+
+use super::catalogue;
+use super::output::{Object, Report, head};
+use super::privileges::Sandbox;
+use super::screen::Screen;
+
+/// The lines of a second on a terminal, and their columns.
+pub(crate) struct Live {
+    columns: Vec<&'static str>,
+    lines: Box<dyn Fn(&Screen) -> String>,
+}
+
+impl Live {
+    /// None: a progress bar is shown, and gone at the end.
+    pub(crate) fn none() -> Self {
+        Live { columns: vec![], lines: Box::new(|_| String::new()) }
+    }
+
+    /// These lines.
+    pub(crate) fn new(
+        columns: &'static [(&'static str, usize)],
+        lines: impl Fn(&Screen) -> String + 'static,
+    ) -> Self {
+        Live { columns: columns.iter().map(|&(name, _)| name).collect(), lines: Box::new(lines) }
+    }
+}
+
+/// Holds what a command prints against the kept files, and its labels against the catalogue.
+///
+/// # Panics
+/// If they differ, a label has no entry, or a line has no room.
+pub(crate) fn check<R: Report>(command: &str, name: &str, header: &str, live: &Live, report: &R) {
+    let table = report.table();
+    for label in table.labels().into_iter().chain(live.columns.iter().copied()) {
+        assert!(catalogue::explains(command, label), "{command}: the catalogue lacks '{label}'");
+    }
+    let machine = Machine {
+        kernel: "6.18.0".to_owned(),
+        cpu: "Example CPU".to_owned(),
+        cores: 4,
+        clocksource: "tsc".to_owned(),
+        steal_share: Some(0.0),
+        others_share: Some(0.012),
+        ..Machine::default()
+    };
+    let sandbox = Sandbox::shown();
+    let fallbacks =
+        ["a note of what did not work as asked, and of what was done instead of it: once more, and longer"
+            .to_owned()];
+    let object = |header| Object {
+        header,
+        machine: &machine,
+        sandbox: Some(&sandbox),
+        seed: Some(7),
+        config: &(),
+        fallbacks: &fallbacks,
+        inconclusive: Some("other programs used 30.0% of the processors' time".to_owned()),
+        report,
+    };
+    let terminal = |width| Screen { width, colour: true, watched: true };
+    for (kind, screen) in [("80", terminal(80)), ("120", terminal(120)), ("pipe", Screen::PIPE)] {
+        let text = if screen.watched {
+            let lines = (live.lines)(&screen);
+            let lines = if lines.is_empty() { lines } else { lines + "\n\n" };
+            head(header, &machine, &screen) + &lines + &object(None).to_text(&screen)
+        } else {
+            object(Some(header)).to_text(&screen)
+        };
+        let text =
+            text.replace("\u{1b}[31m", "{bad ").replace("\u{1b}[32m", "{good ").replace("\u{1b}[0m", "}");
+        for line in text.lines().filter(|_| screen.watched) {
+            let markers = line.matches("{bad ").count() * 6 + line.matches("{good ").count() * 7;
+            assert!(line.chars().count() - markers <= screen.width, "{name} at {kind}: {line}");
+        }
+        compare(&format!("{name}.{kind}.txt"), &text);
+    }
+}
+
+fn compare(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        fs::write(&path, text).unwrap();
+        return;
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, kept, "{name} differs; if that is meant, UPDATE_SNAPSHOTS=1 writes it anew");
+}
+
+/// A distribution around 40 µs.
+pub(crate) fn times() -> Distribution {
+    let [min, p1, p50, p90, p99, p999, max] =
+        [191, 12_345, 40_012, 44_000, 61_500, 1_204_000, 12_148_700].map(Some);
+    let (mean, stddev) = (Some(41_870.3), Some(9_050.0));
+    Distribution { count: 49_973, min, p1, p50, p90, p99, p999, max, mean, stddev }
+}
