@@ -103,7 +103,7 @@ fn json_has_the_rows_and_assertions_reach_them() {
     let user = object["rows"][0]["user_share"].as_f64().unwrap();
     assert!((0.3..0.5).contains(&user), "{user}");
     assert!(stdout(&format!("{shared} --csv")).contains(&format!(",{user:.3},")));
-    assert!(stdout(shared).contains(&format!(" {:.1}% ", 100.0 * user)));
+    assert!(stdout(shared).contains(&format!(" {:.1}%", 100.0 * user)));
     let failed = run(&format!("{words} --assert rows.0.output_pps<100"));
     assert_eq!(failed.status.code(), Some(1));
     assert!(stderr(&failed).contains("does not hold"), "{}", stderr(&failed));
