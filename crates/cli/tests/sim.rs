@@ -521,7 +521,10 @@ fn noise_refuses_what_it_cannot_measure() {
         ("--rates --turn 1ms", "10ms to 10s are allowed"),
         ("--rates 1kHz --phases 100", "cannot be used with"),
         ("--turn 50ms", "--rates"),
-        ("--rates 1kHz --assert rates.1.work_kept>0", "no key rates.1.work_kept; known are"),
+        (
+            "--rates 1kHz --assert rates.1.work_kept>0",
+            "no key rates.1.work_kept; did you mean rates.0.work_kept",
+        ),
     ] {
         let refused = refusal(&run(&format!("noise {flags}")), 2);
         assert!(refused.contains(message), "{flags}: {refused}");
