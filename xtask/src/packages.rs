@@ -42,11 +42,16 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
 /// uploaded. A tree with changes that are not committed is refused, as it would be in earnest.
 ///
 /// # Errors
-/// If cargo cannot be started.
+/// If cargo cannot be started, or what an earlier run has built cannot be removed.
 pub(crate) fn published_dry(workspace: &Workspace) -> Result<Outcome> {
+    // Cargo takes a version of a registry's package for the same for ever: an earlier run's crates would be linked.
+    let built = workspace.target("publish");
+    if built.exists() {
+        fs::remove_dir_all(&built)?;
+    }
     let mut cargo = cargo(workspace.root());
     cargo.args(["publish", "--workspace", "--dry-run", "--locked"]);
-    program::check(cargo.arg("--target-dir").arg(workspace.target("publish")))
+    program::check(cargo.arg("--target-dir").arg(built))
 }
 
 /// `cargo install --path crates/cli` with a compiler, a linker, and no other program: no clang, no pkg-config.

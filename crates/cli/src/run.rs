@@ -59,8 +59,8 @@ pub(crate) trait Command {
     /// Returns a report with all keys that this run's will have: what is optional is there, and lists have an element.
     fn example(&self) -> Self::Report;
 
-    /// What was asked for, as people read it above the report: what, to whom, how long, by what. Asked when the run begins
-    /// on a terminal, and at its end elsewhere.
+    /// Describes the run in a line, as people read it above the report: the traffic, the destination, the time, the
+    /// means. It is asked for when the run begins on a terminal, and at its end elsewhere.
     fn header(&self) -> String;
 
     /// The number that decides what is random, if anything is.
@@ -265,7 +265,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether people watch the run on a terminal.
+    /// Says whether people watch the run on a terminal.
     pub(crate) fn is_watched(&self) -> bool {
         self.screen.watched && !self.output.json && !self.output.stream
     }

@@ -29,7 +29,7 @@ use softtimers_core::{PaceConfig, Random, Rate, Timestamp};
 
 const FLOWS: [u64; 5] = [1, 64, 1_000, 10_000, 100_000];
 const ROUNDS: usize = 31;
-/// What a busy server's trigger states are apart, in nanoseconds.
+/// The time between a busy server's trigger states, in nanoseconds.
 const STEP: u64 = 30_000;
 const LENGTH: u32 = 1_200;
 
@@ -85,11 +85,11 @@ trait Contender {
     fn next(&self) -> u64;
     /// Lets what is due leave; how many did.
     fn turn(&mut self, now: u64) -> u64;
-    /// What may leave between two refills.
+    /// The number that may leave between two refills.
     fn chunk(&self) -> u64 {
         u64::MAX
     }
-    /// Off the watch.
+    /// Refills while the watch is stopped.
     fn refill(&mut self) {}
 }
 
@@ -281,7 +281,7 @@ impl Contender for Backlog {
     }
 }
 
-/// What a sender needs of it: whose it is, and the token.
+/// The parts that a sender needs: the flow, and the token.
 #[inline]
 fn departure(popped: Popped<u64>) -> (FlowId, u64) {
     match popped {

@@ -174,7 +174,7 @@ impl KeyedTimers {
         self.wheel.len()
     }
 
-    /// Whether no timer is pending.
+    /// Returns whether no timer is pending.
     pub fn is_empty(&self) -> bool {
         self.wheel.len() == 0
     }

@@ -42,7 +42,7 @@ use handles::Handles;
 
 use crate::{Histogram, Intervals, PerSource, Slack, Stats, TimerId, Timestamp, TriggerState};
 
-/// How a [`SoftTimers`] is set up.
+/// The settings of a [`SoftTimers`].
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     tick: Duration,
@@ -111,7 +111,7 @@ impl Config {
         self
     }
 
-    /// Whether every trigger state is to be looked at.
+    /// Says whether every trigger state is to be watched.
     fn watches(&self) -> bool {
         self.intervals || self.without_each || self.disabled != PerSource::default()
     }
@@ -197,7 +197,7 @@ pub struct Fired<E> {
     pub source: TriggerState,
 }
 
-/// What one step of a turn did, as of [`SoftTimers::step`]: a bounded piece of work.
+/// The result of one step of a turn, by [`SoftTimers::step`]: a bounded piece of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step<T> {
     /// The next that is due.
@@ -315,7 +315,7 @@ impl<E> SoftTimers<E> {
         self.wheel.remove(index, |record| handles.give_back(record, index))
     }
 
-    /// Whether the event is still waiting.
+    /// Returns whether the event is still waiting.
     pub fn is_pending(&self, id: TimerId) -> bool {
         self.find(id).is_some()
     }
@@ -419,7 +419,7 @@ impl<E> SoftTimers<E> {
         self.wheel.len()
     }
 
-    /// Whether no event is waiting.
+    /// Returns whether no event is waiting.
     pub fn is_empty(&self) -> bool {
         self.wheel.len() == 0
     }

@@ -76,10 +76,10 @@ pub(crate) struct Wheel<E> {
     gate: u64,
     /// No timer is due before this.
     least: u64,
-    /// Of what is filed, granules below this are in the front, others in slots.
+    /// Granules below this are in the front, others in slots.
     horizon: u64,
     earliest: Earliest,
-    /// Of the width of a granule, the logarithm.
+    /// The logarithm of the width of a granule.
     shift: u32,
     len: u32,
     /// The most timers that the front alone serves.
@@ -106,7 +106,7 @@ pub(crate) enum Pop {
     Idle,
 }
 
-/// What one [`Wheel::pull`] found.
+/// The result of one [`Wheel::pull`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pull {
     /// The least of all timers, due by the time asked for or not.
@@ -141,7 +141,7 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// Timers filed.
+    /// The number of timers filed.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len as usize

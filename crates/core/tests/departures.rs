@@ -112,7 +112,7 @@ fn turns_are_fair() {
     assert_eq!(queue.poll_at(), None, "nothing waits, so nothing is to be armed");
 }
 
-/// What answers each departure with a packet for "now" is served, in later turns.
+/// A packet for "now" that answers each departure is served, in later turns.
 #[test]
 fn a_turn_ends_whatever_is_enqueued_in_it() {
     let mut queue = queue();
@@ -338,7 +338,7 @@ fn a_quantum_is_bounded_in_time_bytes_and_packets() {
     assert!(sizes(within, 100_000_000).iter().all(|&(_, packets)| packets == 1));
 }
 
-/// What one send with segmentation offload takes: alike, but for a shorter last one.
+/// The packets that one send with segmentation offload takes are alike, but for a shorter last one.
 #[test]
 fn segments_of_one_send_are_alike() {
     let mut queue = queue();
@@ -419,7 +419,7 @@ fn what_waits_behind_a_later_one_is_refused() {
     assert_eq!(drain(&mut queue), [(10_000_000, 2), (10_000_040, 5)]);
 }
 
-/// What has waited too long in spite of that takes no place from what is still of use.
+/// A packet that has waited too long in spite of that takes no place from what is still of use.
 #[test]
 fn what_expires_takes_no_place() {
     let mut queue = queue();

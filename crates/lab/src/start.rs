@@ -19,7 +19,7 @@
 mod peer;
 mod transfer;
 
-pub use transfer::{Failure, PACKET, Path, Way, restart, time};
+pub use transfer::{PACKET, Path, Way, restart, time};
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What the gates of a runtime have done, or one of them.
+/// Counters of a runtime's gates, or of one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counters {
@@ -12,8 +12,8 @@ pub struct Counters {
     /// Transmits that passed without being looked at: small ones, ACKs, probes, and all before a rate was
     /// known or while the gate was off.
     pub passed: u64,
-    /// Of those that had to wait, the ones that left early because they had waited as long as they may. If
-    /// that is most of them, the connection is too slow to be paced by the gate.
+    /// Transmits among those that had to wait which left early because they had waited as long as they may. If that is
+    /// most of them, the connection is too slow to be paced by the gate.
     pub overdue: u64,
     /// The longest time a transmit has waited, the lateness of the wake-up included.
     pub longest_held: Duration,

@@ -88,7 +88,7 @@ struct Known {
     start: StartRate,
     /// Times are counted from here.
     epoch: Instant,
-    /// Of UDP payload.
+    /// The rate in bits of UDP payload a second.
     bps: u64,
     round: Round,
     acks: AckRate,
@@ -149,7 +149,7 @@ impl Known {
         self.round = Round { began: now, ..Round::default() };
     }
 
-    /// What this round trip has shown decides on the next one's rate.
+    /// Ends a round trip, which decides on the next one's rate.
     fn end_round(&mut self, now: Timestamp) {
         let capacity = bits_per_second(self.start.capacity());
         let Round { began, sent, acked, lost, congested } = self.round;
@@ -213,8 +213,8 @@ impl Controller for Known {
 
     fn on_mtu_update(&mut self, _new_mtu: u16) {}
 
-    /// What the rate keeps on its way, and a quarter, so that the rate decides and not the window; but no more,
-    /// for if the capacity is less it bounds the queue.
+    /// The window that the rate keeps on its way, and a quarter, so that the rate decides and not the window; but no
+    /// more, for if the capacity is less it bounds the queue.
     fn window(&self) -> u64 {
         let on_its_way = self.round_trip.unwrap_or(UNKNOWN_ROUND_TRIP).as_nanos();
         let bytes = u128::from(self.bps) * on_its_way / 8_000_000_000;
@@ -241,7 +241,7 @@ impl Controller for Known {
     }
 }
 
-/// Of the payload of packets at this rate.
+/// The bits of payload that packets at this rate have in a second.
 fn bits_per_second(rate: Rate) -> u64 {
     let bit_nanos = u64::from(PACKET) * 8 * 1_000_000_000;
     u64::try_from(rate.interval().as_nanos()).map_or(1, |nanos| (bit_nanos / nanos.max(1)).max(1))
@@ -249,7 +249,7 @@ fn bits_per_second(rate: Rate) -> u64 {
 
 /// A packet for the purpose of rates, in bytes: quinn's first ones.
 const PACKET: u32 = 1_200;
-/// UDP and IPv4.
+/// The headers of UDP and IPv4, in bytes.
 const HEADERS: u32 = 28;
 /// One in so many packets may be lost: what BBRv2 tolerates as well.
 const TOLERATED: u64 = 50;
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(path.share(), 1_000);
     }
 
-    /// What it sends meanwhile, as an ACK of its own, begins no new train either.
+    /// A packet that it sends meanwhile, as an ACK of its own, begins no new train either.
     #[test]
     fn a_short_pause_is_no_new_train() {
         let mut path = Path::new(100);

@@ -58,7 +58,7 @@ impl SmoothRuntime {
         self.shared.set_enabled(enabled);
     }
 
-    /// What the gates of all its connections have done.
+    /// Returns the counters of all its connections' gates.
     pub fn counters(&self) -> Counters {
         self.shared.counters()
     }

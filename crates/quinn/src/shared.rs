@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::counters::{Counters, Totals};
 use crate::gate::GateConfig;
 
-/// What all connections of a runtime share.
+/// The state that all connections of a runtime share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     config: GateConfig,

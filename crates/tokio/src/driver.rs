@@ -73,7 +73,7 @@ pub struct Driver {
     timers: Option<Arc<Timers>>,
 }
 
-/// How a runtime's [`Driver`] waits: [`Driver::builder`].
+/// The settings of a runtime's [`Driver`], made by [`Driver::builder`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -148,7 +148,7 @@ pub struct DriverStats {
     pub pending: u64,
     /// Timers that have come due and whose tasks were woken.
     pub fired: u64,
-    /// Of those, the ones that the backup found: no trigger state had met them before their deadline.
+    /// Timers among those that the backup fired: no trigger state had met them before their deadline.
     pub fired_by_backup: u64,
     /// Timers taken back by a drop or before a new deadline.
     pub cancelled: u64,
@@ -158,7 +158,7 @@ pub struct DriverStats {
     pub wake_ups: u64,
     /// Time that the idle policy has polled away.
     pub polled: Duration,
-    /// Wakers that panicked.
+    /// Wakers that panicked when they were called.
     pub waker_panics: u64,
 }
 
@@ -189,7 +189,7 @@ impl Driver {
         })
     }
 
-    /// How the driver of this runtime is to wait, to be said before its first timer.
+    /// Returns the settings for the driver of this runtime, to be made before its first timer.
     pub const fn builder() -> DriverBuilder {
         DriverBuilder::new()
     }
@@ -209,7 +209,7 @@ impl Driver {
         self.timers.as_ref().map_or(0, |timers| timers.trigger(source, crate::clock::timestamp()))
     }
 
-    /// Whether the timers are soft ones: not off Linux, and not where tokio's clock is paused.
+    /// Returns whether the timers are soft ones: not off Linux, and not where tokio's clock is paused.
     pub fn is_soft(&self) -> bool {
         self.timers.is_some()
     }
@@ -225,7 +225,7 @@ impl Driver {
         self.timers.as_ref().map_or_else(DriverStats::default, |timers| timers.stats())
     }
 
-    /// What a timer of this runtime is set in.
+    /// Returns the timers that a timer of this runtime is set in.
     pub(crate) fn timers(&self) -> Option<&Arc<Timers>> {
         self.timers.as_ref()
     }

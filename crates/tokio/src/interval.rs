@@ -50,11 +50,11 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     }
 }
 
-/// What [`interval`] and [`interval_at`] return.
+/// An interval, as [`interval`] and [`interval_at`] return it.
 #[derive(Debug)]
 pub struct Interval {
     timer: Timer,
-    /// What the timer is set to, however long ago.
+    /// The deadline that the timer is set to, however long ago.
     scheduled: Instant,
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
@@ -106,7 +106,7 @@ impl Interval {
         self.timer.reset(deadline);
     }
 
-    /// What is done about missed ticks: `Burst`, unless set.
+    /// Returns the behaviour for missed ticks: `Burst`, unless set.
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed_tick_behavior
     }

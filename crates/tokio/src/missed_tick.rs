@@ -47,12 +47,12 @@ fn remainder(late: Duration, period: Duration) -> Duration {
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
-/// How late a tick of this period may be and still count as on time.
+/// Returns how late a tick of this period may be and still count as on time.
 pub(crate) fn tolerance_of(period: Duration) -> Duration {
     TOLERANCE.min(period)
 }
 
-/// What tokio takes for on time.
+/// The lateness that tokio takes for on time.
 const TOLERANCE: Duration = Duration::from_millis(5);
 
 #[cfg(test)]

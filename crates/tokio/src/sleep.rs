@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::driver::Driver;
 use crate::timer::Timer;
 
-/// Waits for `duration`.
+/// Waits for `duration` from now.
 ///
 /// As `tokio::time::sleep`, but with microseconds instead of milliseconds: the task is woken at the first trigger
 /// state after the deadline, at the latest by the kernel's timer [`Slack::DEFAULT`] later.
@@ -86,7 +86,7 @@ impl Sleep {
         self.timer.deadline()
     }
 
-    /// Whether a poll has found it elapsed.
+    /// Returns whether a poll has found it elapsed.
     pub fn is_elapsed(&self) -> bool {
         self.timer.is_elapsed()
     }

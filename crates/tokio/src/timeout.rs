@@ -66,17 +66,17 @@ impl<F> Timeout<F> {
         self
     }
 
-    /// What is waited for.
+    /// Returns the future that is waited for.
     pub fn get_ref(&self) -> &F {
         &self.future
     }
 
-    /// What is waited for.
+    /// Returns the future that is waited for.
     pub fn get_mut(&mut self) -> &mut F {
         &mut self.future
     }
 
-    /// What is waited for, without the time-out.
+    /// Returns the future that is waited for, without the time-out.
     pub fn into_inner(self) -> F {
         self.future
     }

@@ -34,10 +34,10 @@ pub(crate) struct Timer {
     elapsed: bool,
 }
 
-/// Whose it is.
+/// The owner of the timer.
 #[derive(Debug)]
 enum Of {
-    /// Nobody's yet.
+    /// It is nobody's yet.
     Nobody(Made),
     Soft(Soft),
     Tokio(Pin<Box<tokio::time::Sleep>>),
@@ -58,7 +58,7 @@ struct Soft {
     wakes: Identity,
 }
 
-/// What tells whether two wakers wake the same, without having one.
+/// Tells whether two wakers wake the same, without having one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Identity {
     data: usize,
@@ -99,7 +99,7 @@ impl Timer {
         Timer { due, slack: Slack::DEFAULT, of, elapsed: false }
     }
 
-    /// What it was set to; the epoch, if that lies before it.
+    /// The deadline that it was set to; the epoch, if that lies before it.
     pub(crate) fn deadline(&self) -> Instant {
         match &self.of {
             Of::Tokio(sleep) => sleep.deadline(),
@@ -239,7 +239,7 @@ impl Drop for Soft {
     }
 }
 
-/// How long a task may wait before it is told that the clock stands still.
+/// The time that a task may wait before it is told that the clock stands still.
 const NEAR: Duration = Duration::from_millis(1);
 
 #[cfg(all(test, target_pointer_width = "64"))]

@@ -37,7 +37,7 @@ pub fn wrap<F: Future>(future: F) -> Wrapped<F> {
     Wrapped { future, driver: None }
 }
 
-/// `tokio::spawn(wrap(future))`.
+/// Spawns a future that is wrapped: `tokio::spawn(wrap(future))`.
 ///
 /// # Panics
 /// As `tokio::spawn`.

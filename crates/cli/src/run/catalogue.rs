@@ -35,8 +35,8 @@ pub(crate) fn fields(command: &str) -> Vec<&'static Field> {
     groups.iter().copied().flatten().collect()
 }
 
-/// Whether a page explains this label of a command: by itself, in a list such as `gap p50, p99`, or as a percentile of what is
-/// explained.
+/// Says whether a page explains this label of a command: by itself, in a list such as `gap p50, p99`, or as a
+/// percentile of what is explained.
 #[cfg(test)]
 pub(crate) fn explains(command: &str, label: &str) -> bool {
     if command == "sim" {
@@ -507,7 +507,7 @@ const OVERLOAD: &[Field] = &[
 
 const REPORT: &[Field] = &[];
 
-/// What stands below every report.
+/// The fields below every report.
 pub(crate) const EVERYWHERE: &[Field] = &[
     field("inconclusive", "", "Why the figures prove nothing."),
     field("random", "", "The seed that repeats what was random."),

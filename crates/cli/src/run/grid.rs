@@ -65,7 +65,6 @@ impl Grid {
         self.rows.push((cells, tone));
     }
 
-    /// Whether it has no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

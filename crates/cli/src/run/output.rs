@@ -39,21 +39,21 @@ pub(crate) trait Report: Serialize {
 /// A report with the circumstances it was made in: what is printed.
 #[derive(Debug)]
 pub(crate) struct Object<'a, R, C> {
-    /// What was asked for, in a line, unless it has been printed already.
+    /// The header, unless it has been printed already.
     pub(crate) header: Option<&'a str>,
-    /// Where.
+    /// The machine on which it ran.
     pub(crate) machine: &'a Machine,
-    /// What held there once privileges were given up; a run whose children need them keeps them.
+    /// The restrictions once privileges were given up; a run whose children need them keeps them.
     pub(crate) sandbox: Option<&'a Sandbox>,
     /// The number that decided what was random, if anything was.
     pub(crate) seed: Option<u64>,
     /// The configuration in effect, defaults filled in.
     pub(crate) config: &'a C,
-    /// What did not work as asked and what was done instead, one sentence each.
+    /// The fallbacks: each says in a sentence what did not work as asked, and what was done instead.
     pub(crate) fallbacks: &'a [String],
     /// Why the figures prove nothing, if so.
     pub(crate) inconclusive: Option<String>,
-    /// What was found.
+    /// The report of the findings.
     pub(crate) report: &'a R,
 }
 

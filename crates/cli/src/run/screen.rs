@@ -17,10 +17,10 @@ pub(crate) struct Screen {
     pub(crate) watched: bool,
 }
 
-/// What a figure means for the reader.
+/// The meaning of a figure for the reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Tone {
-    /// Nothing in itself.
+    /// It means nothing in itself.
     #[default]
     Plain,
     /// As it should be.

@@ -27,7 +27,7 @@ impl Live {
         Live { columns: vec![], lines: Box::new(|_| String::new()) }
     }
 
-    /// These lines.
+    /// Makes a snapshot of these lines.
     pub(crate) fn new(
         columns: &'static [(&'static str, usize)],
         lines: impl Fn(&Screen) -> String + 'static,

@@ -31,17 +31,17 @@ pub(crate) trait Seconds: Stats {
     fn cells(figures: &Self::Figures) -> Vec<String>;
 }
 
-/// How the lines are written.
+/// The form of the lines.
 #[derive(Debug)]
 pub(super) enum Form {
-    /// An object each.
+    /// Each line is an object.
     Json {
-        /// Of the lines.
+        /// The schema of the lines.
         schema: String,
-        /// Of the run.
+        /// The seed of the run.
         seed: Option<u64>,
     },
-    /// In columns.
+    /// The lines are columns.
     Lines(Screen),
 }
 
@@ -90,7 +90,7 @@ struct Writer<S> {
     start: Timestamp,
     /// When the last interval ended.
     taken: Timestamp,
-    /// Lines so far.
+    /// The number of lines so far.
     printed: u64,
     machine: Machine,
     host: BackgroundLoad,

@@ -23,18 +23,17 @@ enum Part {
     Row(String, String, Tone),
     /// A label, and the figures of a distribution below [`TIMES`].
     Times(String, [String; 5]),
-    /// What the following rows are about.
+    /// The subject of the following rows.
     Heading(String),
     /// Columns below a header.
     Grid(Grid),
-    /// A sentence.
+    /// A sentence beside the rows.
     Text(String, Tone),
     /// A line that is not to be broken.
     Drawn(String),
 }
 
 impl Table {
-    /// Adds a row.
     pub(crate) fn row(&mut self, label: &str, value: impl Display) {
         self.toned(label, value, Tone::Plain);
     }
@@ -75,7 +74,6 @@ impl Table {
         }
     }
 
-    /// Adds a sentence.
     pub(crate) fn text(&mut self, text: &str, tone: Tone) {
         self.parts.push(Part::Text(text.to_owned(), tone));
     }
@@ -105,7 +103,7 @@ impl Table {
         labels
     }
 
-    /// Draws it.
+    /// Draws the table for this screen.
     pub(crate) fn draw(&self, screen: &Screen) -> String {
         let labels = self.parts.iter().filter_map(|part| match part {
             Part::Row(label, ..) | Part::Times(label, ..) => Some(label.chars().count()),

@@ -126,7 +126,7 @@ pub struct DepartureQueue<T> {
     releases: Releases,
     /// The latest time seen. Time that goes backwards is taken as standing still.
     latest: Timestamp,
-    /// Of one flow, the least of `releases`, a part of its quantum has been handed out.
+    /// The flow with the least of `releases`, if a part of its quantum has been handed out.
     leaving: Option<Batch>,
     slack: Duration,
     most_packets: u32,
@@ -306,7 +306,7 @@ impl<T> DepartureQueue<T> {
         self.packets.waiting() as usize
     }
 
-    /// Whether no packet is waiting.
+    /// Returns whether no packet is waiting.
     pub fn is_empty(&self) -> bool {
         self.packets.waiting() == 0
     }

@@ -22,7 +22,7 @@ use super::segments::Segments;
 pub(super) struct Chunk {
     pub(super) next: u32,
     pub(super) prev: u32,
-    /// Which list it is in.
+    /// The list that it is in.
     pub(super) home: Home,
     /// Places taken, live or not.
     used: u8,
@@ -30,7 +30,7 @@ pub(super) struct Chunk {
     timers: [u32; ROOM],
 }
 
-/// Which list a chunk is in, as [`Slot`](super::level::SlotId) spells it.
+/// The list that a chunk is in, as [`Slot`](super::level::SlotId) spells it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Home(pub(super) u16);
 
@@ -199,7 +199,7 @@ impl Chunk {
     const EMPTY: Chunk = Chunk { next: NIL, prev: NIL, home: Home(0), used: 0, live: 0, timers: [NIL; ROOM] };
 }
 
-/// What fits a cache line beside the chunk's own fields.
+/// The number of entries that fit a cache line beside the chunk's own fields.
 pub(super) const ROOM: usize = 13;
 /// As many neighbouring slots keep a chunk.
 const KEPT: usize = 4;

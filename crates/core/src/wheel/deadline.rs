@@ -35,7 +35,7 @@ impl Earliest {
         Earliest { at: u64::MAX, gone: false, is_asked_for: AtomicBool::new(false) }
     }
 
-    /// Nothing is pending.
+    /// Clears the deadline: nothing is pending.
     #[inline]
     pub(super) fn clear(&mut self) {
         (self.at, self.gone) = (u64::MAX, false);

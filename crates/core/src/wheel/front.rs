@@ -39,7 +39,7 @@ pub(super) struct Front {
 #[derive(Debug)]
 pub(super) struct Chain {
     pub(super) list: List,
-    /// What its chunks call their slot.
+    /// The name that its chunks have for their slot.
     pub(super) home: Home,
     order: Order,
 }
@@ -170,7 +170,7 @@ impl Chain {
         self.list.is_empty()
     }
 
-    /// Whether the slot whose chunks have this home has come due.
+    /// Says whether the slot whose chunks have this home has come due.
     #[inline]
     pub(super) fn is(&self, home: Home) -> bool {
         !self.is_empty() && self.home == home

@@ -38,7 +38,7 @@ impl Heap {
         self.entries.get(at)
     }
 
-    /// O(log n).
+    /// Adds an entry, in O(log n).
     #[inline]
     pub(super) fn push<E>(&mut self, entry: Entry, records: &mut Records<E>) {
         self.entries.push(entry);

@@ -38,7 +38,7 @@ pub(super) struct Slot {
     pub(super) least_deadline: u64,
 }
 
-/// 64 slots.
+/// A row of 64 slots.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     occupied: u64,
@@ -49,7 +49,7 @@ pub(super) struct Row {
 
 #[derive(Debug)]
 pub(super) struct Level {
-    /// Of each half, the rows that are occupied.
+    /// The rows of each half that are occupied.
     occupied: [u64; 2],
     rows: [Option<Box<Row>>; ROWS],
 }
@@ -65,7 +65,7 @@ pub(super) struct SlotId {
     pub(super) index: usize,
 }
 
-/// Of each level but the highest, the first granule beyond its two blocks.
+/// The first granule beyond the two blocks of each level but the highest.
 #[derive(Debug)]
 pub(super) struct Reach([u64; LEVELS - 1]);
 
@@ -94,13 +94,13 @@ impl SlotId {
         SlotId::of(level, granule)
     }
 
-    /// Where the slot begins, in granules, in this block of its level.
+    /// The beginning of the slot in this block of its level, in granules.
     #[inline]
     pub(super) fn start(self, block: u64) -> u64 {
         (block << BLOCK_BITS | (self.index % BLOCK) as u64) << (BLOCK_BITS as usize * self.level)
     }
 
-    /// What the chunks in this slot call it.
+    /// The name that the chunks in this slot have for it.
     ///
     /// On level 0 one more bit of the granule is in it: a list that has come due and is being handed out
     /// is told apart from the one that a later block has meanwhile begun in the same slot.
@@ -265,7 +265,7 @@ const ROWS_AT_ONCE: usize = 4;
 
 const _: () = assert!(size_of::<Slot>() == 32 && (LEVELS + 1) * SLOTS <= 1 << u16::BITS);
 
-/// What holds of any granule that is filed while the horizon is not after it: tests try it, and Kani proves it.
+/// The laws of any granule that is filed while the horizon is not after it: tests try them, and Kani proves them.
 #[cfg(any(test, kani))]
 mod laws {
     use super::*;
@@ -315,7 +315,7 @@ mod proofs {
         a_granule_has_one_slot(horizon, granule);
     }
 
-    /// Who looks for a slot in the block of the horizon and the one after finds the time that was filed there.
+    /// A search for a slot in the block of the horizon and the one after finds the time that was filed there.
     #[kani::proof]
     fn a_slot_begins_where_it_is_looked_for_whatever_the_horizon() {
         let (horizon, granule) = any();
@@ -332,7 +332,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 20_000 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// What Kani proves of all, of many: near the horizon and far from it, at the begin of time and its end.
+        /// The laws that Kani proves of all granules, tried with many: near the horizon and far from it, at the begin
+        /// of time and its end.
         #[test]
         fn the_laws_of_slots_hold(begin in 0..=64u32, ahead in 0..=57u32, noise in any::<[u64; 2]>()) {
             let most = |bits: u32| laws::MOST.checked_shr(bits).unwrap_or(0);

@@ -115,7 +115,7 @@ const MICROS: u32 = 1 << 30;
 const COUNT_BITS: u32 = 20;
 const MOST_COUNT: u64 = (1 << COUNT_BITS) - 1;
 const MOST_EARLY: u64 = (1 << (30 - COUNT_BITS)) - 1;
-/// Of microseconds: no deadline.
+/// No deadline, as a count of microseconds.
 const NEVER: u64 = MOST_COUNT;
 const NONE: u32 = u32::MAX;
 

@@ -18,7 +18,7 @@
 use super::Wheel;
 use super::level::{BLOCK_BITS, LEVELS, Reach, SlotId};
 
-/// Of each level, when its next slot is to be moved down.
+/// The time of each level at which its next slot is to be moved down.
 #[derive(Debug)]
 pub(super) struct Migrations {
     /// When the next chunk is to be moved, in nanoseconds; never for level 0.
@@ -34,7 +34,7 @@ impl Migrations {
         Migrations { at: [u64::MAX; LEVELS], next: u64::MAX, overdue: 0 }
     }
 
-    /// Whether a slot at the horizon still holds timers of lower levels. The horizon has to wait for them.
+    /// Says whether a slot at the horizon still holds timers of lower levels. The horizon has to wait for them.
     #[inline]
     pub(super) fn is_overdue(&self) -> bool {
         self.overdue != 0

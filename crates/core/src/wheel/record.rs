@@ -30,7 +30,7 @@ pub(crate) struct Record<E> {
     pub(crate) generation: u32,
 }
 
-/// What is here of a timer that is pending.
+/// The state of a timer that is pending.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Held<E> {
@@ -39,7 +39,7 @@ pub(super) struct Held<E> {
     pub(super) event: E,
 }
 
-/// Which of two timers with equal due times was set first: true to within 2³¹ of them, and then it begins anew.
+/// The order in which two timers with equal due times were set: true to within 2³¹ of them, and then it begins anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sequence(NonZeroU32);
 
@@ -82,7 +82,7 @@ impl Key {
     }
 }
 
-/// What an owner says of a timer.
+/// An owner's terms for a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Terms {
     pub(crate) key: Key,
@@ -105,7 +105,7 @@ impl Terms {
     }
 }
 
-/// Where a record is filed; of one that is not, the next that is free.
+/// The place where a record is filed; of one that is not, the next that is free.
 ///
 /// In the low four bits the index in a chunk, whose own index is above them, or one of the marks below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -177,7 +177,7 @@ impl<E> Record<E> {
         self.held.is_some()
     }
 
-    /// Of one that is not filed: links it before the free record `next`.
+    /// Links a record that is not filed before the free record `next`.
     #[inline]
     pub(crate) fn link_free(&mut self, next: u32) {
         self.place = Place(next);
@@ -198,7 +198,7 @@ impl<E> Record<E> {
         self.held.as_ref().map_or(u64::MAX, |held| margins.deadline(held.margin, self.due))
     }
 
-    /// Of one that is pending: takes other terms over.
+    /// Takes other terms over for a pending record.
     #[inline]
     pub(super) fn agree(&mut self, terms: &Terms, margins: &mut Margins) {
         self.due = terms.due();
@@ -214,7 +214,7 @@ impl<E> Record<E> {
     }
 }
 
-/// What decides the order, and the record that has it.
+/// The key that decides the order, and the record that has it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) due: u64,

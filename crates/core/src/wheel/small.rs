@@ -18,7 +18,7 @@ use super::level::Reach;
 use super::migration::Migrations;
 
 impl<E> Wheel<E> {
-    /// Whether all timers are at the front.
+    /// Says whether all timers are at the front.
     #[inline]
     pub(super) fn is_small(&self) -> bool {
         self.horizon == u64::MAX

@@ -44,7 +44,7 @@ impl Driver {
         }
     }
 
-    /// Whether it was pending.
+    /// Removes a timer, and says whether it was pending.
     fn remove(&mut self, timer: u32) -> bool {
         let pending = self.wheel.records[timer].is_filed();
         if pending {

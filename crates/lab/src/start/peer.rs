@@ -13,7 +13,7 @@ use softtimers_core::Timestamp;
 use softtimers_quinn::gate::{Gate, GateConfig, Verdict};
 use softtimers_wan::{Wan, Way};
 
-use super::transfer::Failure;
+use crate::bench::Done;
 
 /// A datagram as it crosses the path.
 pub(super) type Packet = (Vec<u8>, Option<EcnCodepoint>);
@@ -51,7 +51,7 @@ impl Peer {
     }
 
     /// A datagram has arrived.
-    pub(super) fn take(&mut self, now: Instant, (bytes, ecn): Packet) -> Result<(), Failure> {
+    pub(super) fn take(&mut self, now: Instant, (bytes, ecn): Packet) -> Done {
         let mut answer = vec![];
         match self.endpoint.handle(now, self.far, None, ecn, bytes.as_slice().into(), &mut answer) {
             Some(DatagramEvent::NewConnection(incoming)) => {

@@ -1,6 +1,5 @@
 //! A request and its answer.
 
-use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,9 +17,7 @@ use softtimers_quinn::{KnownCapacity, SmoothController};
 use softtimers_wan::{Bottleneck, PathConfig, Queue, Wan};
 
 use super::peer::{Packet, Peer};
-
-/// Why there is no figure.
-pub type Failure = Box<dyn Error>;
+use crate::bench::Done;
 
 /// 50 ms each way, and a slow link for the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +48,7 @@ pub const PACKET: u64 = 1_410;
 ///
 /// # Errors
 /// None, unless something is broken.
-pub fn time(path: Path, way: Way, packets: u64, set_up: bool) -> Result<Duration, Failure> {
+pub fn time(path: Path, way: Way, packets: u64, set_up: bool) -> Done<Duration> {
     let mut network = Network::new(path, way)?;
     if !set_up {
         network.connect()?;
@@ -65,7 +62,7 @@ pub fn time(path: Path, way: Way, packets: u64, set_up: bool) -> Result<Duration
 ///
 /// # Errors
 /// As [`time`].
-pub fn restart(path: Path, way: Way, packets: u64) -> Result<Duration, Failure> {
+pub fn restart(path: Path, way: Way, packets: u64) -> Done<Duration> {
     let mut network = Network::new(path, way)?;
     network.ask(packets * PACKET)?;
     network.rest(PAUSE)?;
@@ -84,7 +81,7 @@ struct Network {
 }
 
 impl Network {
-    fn new(path: Path, way: Way) -> Result<Self, Failure> {
+    fn new(path: Path, way: Way) -> Done<Self> {
         let delayed = PathConfig::default().delay(Duration::from_millis(50)).overhead(HEADERS);
         let link = Bottleneck::bits_per_second(path.mbit * 1_000_000)?;
         let answers = delayed.clone().bottleneck(link).queue(Queue::packets(20_000));
@@ -102,11 +99,7 @@ impl Network {
     }
 
     /// Goes on until `done` says so of what has come by then, at `end` at the latest.
-    fn until(
-        &mut self,
-        end: Option<Timestamp>,
-        mut done: impl FnMut(&mut Self) -> Result<bool, Failure>,
-    ) -> Result<(), Failure> {
+    fn until(&mut self, end: Option<Timestamp>, mut done: impl FnMut(&mut Self) -> Done<bool>) -> Done {
         loop {
             self.arrive()?;
             if done(self)? || end.is_some_and(|end| self.now >= end) {
@@ -122,17 +115,17 @@ impl Network {
         }
     }
 
-    fn connect(&mut self) -> Result<(), Failure> {
+    fn connect(&mut self) -> Done {
         self.until(None, |network| Ok(network.connected))
     }
 
     /// Nothing is asked for so long.
-    fn rest(&mut self, pause: Duration) -> Result<(), Failure> {
+    fn rest(&mut self, pause: Duration) -> Done {
         self.until(Some(self.now + pause), |_| Ok(false))
     }
 
     /// Asks for so many bytes; when the last of them has come.
-    fn ask(&mut self, bytes: u64) -> Result<Timestamp, Failure> {
+    fn ask(&mut self, bytes: u64) -> Done<Timestamp> {
         self.connect()?;
         let client = self.client.connection().ok_or("no connection")?;
         let stream = client.streams().open(Dir::Bi).ok_or("no stream")?;
@@ -157,7 +150,7 @@ impl Network {
     }
 
     /// Takes in what has come by now.
-    fn arrive(&mut self) -> Result<(), Failure> {
+    fn arrive(&mut self) -> Done {
         let instant = self.instant();
         let Network { wan, client, server, now, connected, .. } = self;
         while let Some((way, delivery)) = wan.pop_due(*now) {
@@ -178,7 +171,7 @@ impl Network {
 }
 
 /// Hands over as much of the answer as fits.
-fn write(server: &mut Connection, stream: StreamId, left: &mut u64) -> Result<(), Failure> {
+fn write(server: &mut Connection, stream: StreamId, left: &mut u64) -> Done {
     let chunk = [0x55; 16_384];
     while *left > 0 {
         let most = (chunk.len() as u64).min(*left) as usize;
@@ -192,7 +185,7 @@ fn write(server: &mut Connection, stream: StreamId, left: &mut u64) -> Result<()
 }
 
 /// Takes what has come; how many bytes.
-fn read(client: &mut Connection, stream: StreamId) -> Result<u64, Failure> {
+fn read(client: &mut Connection, stream: StreamId) -> Done<u64> {
     let mut stream = client.recv_stream(stream);
     let mut chunks = stream.read(true)?;
     let mut bytes = 0;
@@ -208,7 +201,7 @@ fn read(client: &mut Connection, stream: StreamId) -> Result<u64, Failure> {
 }
 
 /// A certificate for one run. Ed25519, whose signatures are all of one length.
-fn configs(path: Path, way: Way) -> Result<(ClientConfig, ServerConfig), Failure> {
+fn configs(path: Path, way: Way) -> Done<(ClientConfig, ServerConfig)> {
     let key = KeyPair::generate_for(&PKCS_ED25519)?;
     let certificate = CertificateParams::new(vec!["server".into()])?.self_signed(&key)?;
     let mut roots = rustls::RootCertStore::empty();

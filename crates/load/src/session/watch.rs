@@ -52,7 +52,7 @@ impl Watch {
         Ok(Watch { over, thread })
     }
 
-    /// Whether it has ended the run.
+    /// Returns whether it has ended the run.
     pub(super) fn finish(self) -> bool {
         drop(self.over);
         self.thread.join().unwrap_or(false)
@@ -120,7 +120,7 @@ fn is_renewed(agreement: &Agreement, socket: &UdpSocket) -> bool {
     renewed
 }
 
-/// What ends a run: at the least so long without an answer, and less than 2 s.
+/// The least silence that ends a run, which is less than 2 s.
 pub(super) const SILENCE: Duration = ROUND.saturating_mul(MOST_SILENT);
 
 const ROUND: Duration = Duration::from_millis(250);

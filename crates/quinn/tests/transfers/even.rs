@@ -14,7 +14,7 @@ fn link() -> PathConfig {
         .delay(Duration::from_millis(10))
 }
 
-/// How many packets came, and in how many bursts: with less than 60 µs between them.
+/// The number of packets that came, and of bursts: with less than 60 µs between them.
 async fn bursts(pair: &Pair) -> [usize; 2] {
     let path = Path::to(&pair.server, link());
     let (client, server) = pair.connect(path.address).await;

@@ -69,7 +69,7 @@ where
 pub(crate) struct Pair {
     pub(crate) client: Endpoint,
     pub(crate) server: Endpoint,
-    /// Of the client's gates; nothing counts if it is stock.
+    /// The client's runtime; nothing counts if it is stock.
     pub(crate) near: SmoothRuntime,
     pub(crate) far: SmoothRuntime,
 }

@@ -22,7 +22,7 @@ struct Public {
     thread: JoinHandle<Carried>,
 }
 
-/// What it carried of payload: from the client, and back.
+/// The payload that it carried: from the client, and back.
 struct Carried {
     sent: u64,
     got: u64,

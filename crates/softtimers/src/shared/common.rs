@@ -32,15 +32,15 @@ pub(super) struct Common<E> {
     pub(super) moved: Condvar,
 }
 
-/// What a trigger state reads, in a cache line apart from the lock, which is written by everybody. Two lines: processors
-/// fetch a neighbour as well.
+/// The words that a trigger state reads, in a cache line apart from the lock, which is written by everybody. Two lines:
+/// processors fetch a neighbour as well.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Seen {
     /// The earliest due time in nanoseconds: before it no trigger state need take the lock. Stored under the lock, and
     /// only when it changes.
     gate: AtomicU64,
-    /// Whether the owner may be asleep, so that only the backup can reach it.
+    /// The owner may be asleep, so that only the backup can reach it.
     asleep: AtomicBool,
 }
 
@@ -49,26 +49,26 @@ pub(super) struct State<E> {
     /// Some kilobytes, apart: what moves a `State` need not have room for it on its stack, which is small in loom's threads.
     pub(super) timers: Box<SoftTimers<E>>,
     backup: Backup,
-    /// How long before the earliest deadline a sleeping owner wants to be woken.
+    /// The time before the earliest deadline at which a sleeping owner wants to be woken.
     lead: Duration,
-    /// How far apart its wake-ups are at the least, and so the earliest time of the next.
+    /// The least time between two of its wake-ups, and so the earliest time of the next.
     apart: Duration,
     not_before: Timestamp,
     /// The most that were pending since memory was last given back.
     peak: usize,
-    /// What went wrong when a remote armed the backup: the owner is told.
+    /// The error that arming the backup by a remote met: the owner is told.
     failed: Option<io::Error>,
     pub(super) watch: Option<Watch>,
-    /// How many helpers there were.
+    /// The number of helpers so far.
     pub(super) helpers: u64,
 }
 
-/// What the helper waits for.
+/// The deadline that the helper waits for.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// Whose it is: no two helpers of the same timers have the same number.
+    /// The helper's number: no two helpers of the same timers have the same.
     pub(super) helper: u64,
-    /// How far a deadline must have passed.
+    /// The time by which a deadline must have passed.
     pub(super) grace: Duration,
     /// When it looks again.
     pub(super) looks_at: Timestamp,

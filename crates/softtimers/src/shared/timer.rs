@@ -56,7 +56,7 @@ pub struct Timer(Place);
 
 #[derive(Debug, Default)]
 enum Place {
-    /// Never set.
+    /// The timer was never set.
     #[default]
     New,
     /// Set once, and perhaps gone.
@@ -74,7 +74,7 @@ pub struct Entry<E> {
     event: E,
 }
 
-/// What [`Remote::claim`] has found.
+/// The result of [`Remote::claim`].
 #[derive(Debug)]
 pub enum Found<E> {
     /// An event whose time has come.
@@ -89,7 +89,7 @@ pub enum Found<E> {
 struct Slot {
     /// When the event is due in nanoseconds; [`GONE`] unless it is pending.
     due: AtomicU64,
-    /// What it is filed for, at most `due`. Under the timers' lock, as the rest.
+    /// The time that it is filed for, at most `due`. Under the timers' lock, as the rest.
     filed: AtomicU64,
     id: AtomicU64,
     slack: Slack,
@@ -331,7 +331,7 @@ impl Slot {
     }
 }
 
-/// Where an entry holds a slot. With the timers' lock held.
+/// Enters an entry into a slot, with the timers' lock held.
 trait Enter<E> {
     /// A pending event, due at that time.
     fn file(&self, timers: &mut SoftTimers<Entry<E>>, now: Timestamp, due: Timestamp, event: E);

@@ -23,7 +23,7 @@ pub(crate) struct Timers {
     /// Set once, before what is pending then is woken.
     end: OnceLock<End>,
     pub(super) runtime: runtime::Id,
-    /// What the driver's task does while it waits. Only that task changes it.
+    /// The governor of the driver's task while it waits. Only that task changes it.
     governor: Mutex<Governor>,
     fired: AtomicU64,
     fired_by_backup: AtomicU64,
@@ -146,7 +146,7 @@ impl Timers {
         self.end.get().is_some()
     }
 
-    /// Whether this thread is in the runtime whose timers these are.
+    /// Says whether this thread is in the runtime whose timers these are.
     fn is_current(&self) -> bool {
         runtime::Handle::try_current().is_ok_and(|handle| handle.id() == self.runtime)
     }
@@ -195,6 +195,6 @@ impl Timers {
     }
 }
 
-/// How many are woken at one trigger state: the task whose poll it follows, and the tasks behind it, wait meanwhile,
-/// some microseconds. What is left is due at the next one, or wakes the driver's task.
+/// The number of tasks that are woken at one trigger state: the task whose poll it follows, and the tasks behind it,
+/// wait meanwhile, some microseconds. What is left is due at the next one, or wakes the driver's task.
 pub(super) const AT_ONCE: usize = 32;

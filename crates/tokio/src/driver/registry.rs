@@ -16,7 +16,7 @@ use super::timers::Timers;
 use crate::clock;
 
 thread_local! {
-    /// What this thread found last.
+    /// The timers that this thread found last.
     static LATEST: RefCell<Option<(Id, Weak<Timers>)>> = const { RefCell::new(None) };
 }
 

@@ -77,7 +77,7 @@ impl Task {
         found
     }
 
-    /// What to do until the earliest deadline.
+    /// Decides what to do until the earliest deadline.
     fn idle(&self, now: Timestamp) -> Wait {
         let poll_at = self.timers.poll_at();
         self.timers.governor().wait(now, poll_at)

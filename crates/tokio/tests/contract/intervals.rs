@@ -18,7 +18,7 @@ fn ticks_keep_their_schedule_and_are_never_early() {
     });
 }
 
-/// What a stall of 50 periods leaves: all ticks, the next place of the schedule, or a period from now.
+/// A stall of 50 periods leaves all ticks, the next place of the schedule, or a period from now.
 #[test]
 fn a_stall_is_treated_as_asked() {
     on_each(async || {

@@ -59,8 +59,8 @@ fn on_each<F: Future<Output = ()> + Send>(test: impl Fn() -> F + Send + 'static)
     });
 }
 
-/// What the driver has counted, once nothing more of it is under way, however long that takes on a machine that stands
-/// still now and then; `bounded` ends it if it never comes to rest.
+/// The driver's counts once nothing more of it is under way, however long that takes on a machine that stands still now
+/// and then; `bounded` ends it if it never comes to rest.
 async fn at_rest(driver: &Driver) -> DriverStats {
     loop {
         let before = driver.stats();

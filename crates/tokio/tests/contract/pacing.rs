@@ -135,7 +135,7 @@ fn a_paced_socket_sends_in_order_and_not_too_soon() {
     });
 }
 
-/// What the kernel refuses takes no place.
+/// A datagram that the kernel refuses takes no place.
 #[test]
 fn a_datagram_that_is_refused_did_not_depart() {
     on_each(async || {

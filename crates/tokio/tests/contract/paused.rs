@@ -40,7 +40,7 @@ async fn a_clock_that_is_paused_before_the_first_timer_is_tokios() {
     assert!(!Driver::current().is_soft());
 }
 
-/// Whether it is still pending after everybody had a turn.
+/// Says whether it is still pending after everybody had a turn.
 async fn futures_pending<T>(task: &mut tokio::task::JoinHandle<T>) -> bool {
     for _ in 0..10 {
         tokio::task::yield_now().await;

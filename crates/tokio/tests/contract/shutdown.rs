@@ -52,7 +52,7 @@ fn a_runtime_ends_with_ten_thousand_timers_pending() {
     });
 }
 
-/// Who waits elsewhere is told, and told why.
+/// A task that waits elsewhere is told, and told why.
 #[test]
 fn what_is_pending_at_shutdown_is_woken_and_panics_when_polled() {
     each_kind(|runtime| {

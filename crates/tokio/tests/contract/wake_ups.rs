@@ -6,7 +6,7 @@ use softtimers_tokio::{Driver, Instant, Slack, interval, interval_at, sleep};
 
 use crate::{Count, HOUR, at_rest, bounded, current_thread, micros, poll};
 
-/// How often this thread has gone to sleep so far.
+/// The number of times that this thread has gone to sleep so far.
 fn sleeps() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();

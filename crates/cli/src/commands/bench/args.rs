@@ -80,28 +80,28 @@ pub(crate) enum Beside {
 /// `--trial`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TrialLength {
-    /// So long.
+    /// A time.
     Time(Duration),
-    /// So many datagrams.
+    /// A number of datagrams.
     Datagrams(u64),
 }
 
 /// A run of `bench`.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct BenchPlan {
-    /// What is measured.
+    /// The receiver that is measured.
     pub(crate) receiver: Receiver,
     /// Datagrams back to back.
     pub(crate) burst: u32,
-    /// How long it is sent to, each time.
+    /// The length of each trial.
     pub(crate) trial: TrialLength,
-    /// What it is offered.
+    /// The offers to the receiver.
     pub(crate) offers: Offers,
     /// How to print the report.
     pub(crate) output: Output,
 }
 
-/// What a receiver is offered.
+/// The offers to a receiver.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Offers {
     /// Multiples of what it can do, which is found first.
@@ -142,7 +142,7 @@ impl BenchPlan {
 }
 
 impl TrialLength {
-    /// How long it is at this rate.
+    /// The time of the trial at this rate.
     pub(crate) fn at(self, packets_per_second: f64) -> Duration {
         match self {
             TrialLength::Time(time) => time,
@@ -187,7 +187,7 @@ fn rate(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Of a trial of so many datagrams: a timer of 20 ms is to fire in it.
+/// The shortest trial of so many datagrams: a timer of 20 ms is to fire in it.
 const SHORTEST: Duration = Duration::from_millis(40);
 const LONGEST: Duration = Duration::from_secs(60);
 

@@ -21,7 +21,7 @@ use crate::run::table::Table;
 pub(crate) struct BenchConfig {
     /// When the receiver looks.
     pub(crate) mode: Mode,
-    /// Threads it has.
+    /// The number of its threads.
     pub(crate) stages: u8,
     /// Rules of the filter.
     pub(crate) rules: u32,
@@ -37,13 +37,13 @@ pub(crate) struct BenchConfig {
     pub(crate) cpu_limit: Option<f64>,
     /// The nice value of the second stage.
     pub(crate) nice: u8,
-    /// What else wants the processor.
+    /// The program beside the receiver on its CPU.
     pub(crate) beside: Beside,
     /// Datagrams the queue between the stages has room for; of `naive` also with one stage.
     pub(crate) queue: u32,
     /// The receive buffer, as the system granted it.
     pub(crate) recv_buffer_bytes: usize,
-    /// How long each trial is; `null` if it is a number of datagrams.
+    /// The length of each trial in seconds; `null` if it is a number of datagrams.
     pub(crate) trial_s: Option<f64>,
     /// Datagrams of each trial; `null` if it is a time.
     pub(crate) trial_datagrams: Option<u64>,
@@ -79,7 +79,7 @@ impl BenchConfig {
     }
 }
 
-/// The findings.
+/// The findings of the run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct BenchReport {
     /// The most that was delivered in a trial of the search: what multiples are multiples of. `null` without a search.
@@ -89,13 +89,13 @@ pub(crate) struct BenchReport {
     pub(crate) mlfrr_pps: Option<u64>,
     /// Trials that this took.
     pub(crate) search_trials: u64,
-    /// What the filter costs a datagram, measured before the first trial.
+    /// The time that the filter takes for a datagram, measured before the first trial.
     pub(crate) work_ns: u64,
     /// The same after the last trial.
     pub(crate) work_after_ns: u64,
     /// The highest multiple of the capacity that the sender reached; `null` without a search.
     pub(crate) highest_multiple: Option<f64>,
-    /// What the points together say; `null` without a point.
+    /// The conclusion from all points; `null` without a point.
     pub(crate) curve: Option<CurveReport>,
     /// The least share of its times that a timer of 20 ms fired, of all points; `null` if trials are shorter.
     pub(crate) timer_share: Option<f64>,
@@ -105,7 +105,7 @@ pub(crate) struct BenchReport {
     pub(crate) points: Vec<Point>,
 }
 
-/// How a receiver behaves beyond its capacity.
+/// The behaviour of a receiver beyond its capacity.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct CurveReport {
     /// `ideal`, `realisable` or `livelock`.
@@ -114,7 +114,7 @@ pub(crate) struct CurveReport {
     pub(crate) loss_free_pps: u64,
     /// The most that was delivered within a trial.
     pub(crate) peak_pps: u64,
-    /// What is delivered at the highest rate.
+    /// The rate delivered at the highest offers.
     pub(crate) asymptote_pps: u64,
     /// That as a share of the peak.
     pub(crate) asymptote_share: f64,
@@ -181,7 +181,7 @@ impl Report for BenchReport {
     }
 }
 
-/// Which receiver is offered what.
+/// Names the receiver and the offers in a line.
 pub(super) fn header(config: &BenchConfig) -> String {
     let BenchConfig { mode, stages, rules, trial_s, trial_datagrams, .. } = config;
     let trial = match (trial_s, trial_datagrams) {

@@ -98,27 +98,27 @@ pub(crate) struct CaptureArgs {
 /// A run of `capture`.
 #[derive(Clone, Debug)]
 pub(crate) struct Capture {
-    /// The interface's name.
+    /// The name of the interface.
     pub(crate) interface: String,
-    /// Where frames go.
+    /// The file that frames go to.
     pub(crate) sink: SinkConfig,
     /// The longest until they are there.
     pub(crate) max_delay: Duration,
-    /// What is kept of each.
+    /// The most bytes that are kept of each frame.
     pub(crate) snap_length: u32,
-    /// Which are kept; without it, all.
+    /// The filter that says which frames are kept; without it, all.
     pub(crate) filter: Option<Filter>,
     /// The filter as it was typed.
     pub(crate) expression: Option<String>,
     /// Frames for others, too.
     pub(crate) promiscuous: bool,
-    /// Bytes.
+    /// The size of the ring in bytes.
     pub(crate) ring: u64,
     /// Frames between the loop and the writer; without it there is no writer.
     pub(crate) queue: Option<u32>,
-    /// Whom to become.
+    /// The user to become.
     pub(crate) user: Option<User>,
-    /// When it ends.
+    /// The end of the run.
     pub(crate) end: End,
     /// How to print the report.
     pub(crate) output: Output,
@@ -185,7 +185,7 @@ fn to_become(named: Option<&str>) -> Result<Option<User>, Failure> {
     }
 }
 
-/// What goes to stdout is frames or a report.
+/// Checks that frames and a report do not both go to stdout.
 fn check_file(file: &Path, rotate: Option<Rotate>, output: &Output) -> Result<(), Failure> {
     if file == Path::new("-") {
         let prints = output.json || output.stream || !output.assertions.is_empty();
@@ -205,7 +205,7 @@ fn check_file(file: &Path, rotate: Option<Rotate>, output: &Output) -> Result<()
 /// A group of flags.
 const BUFFERS: &str = "Delay and buffers";
 
-/// What a wake-up takes.
+/// The shortest delay that can be asked for, which a wake-up takes.
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_secs(10);
 const LEAST_RING: u64 = 64 << 10;

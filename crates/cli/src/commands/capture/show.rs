@@ -61,20 +61,20 @@ impl CaptureConfig {
 /// The findings of a capture.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct CaptureReport {
-    /// Of frames.
+    /// The counts of frames.
     #[serde(flatten)]
     pub(crate) counts: Counts,
     /// From the kernel's receive time until a frame was in the file.
     pub(crate) delay_ns: Distribution,
     /// The share of a processor that this process used; the kernel's work at an interrupt is not in it.
     pub(crate) cpu_share: Option<f64>,
-    /// How long it ran.
+    /// The time that it ran.
     pub(crate) span_s: f64,
     /// Files that were written.
     pub(crate) files: u64,
     /// Times that it slept.
     pub(crate) wakeups: u64,
-    /// What the queue's feedback did; `null` without a queue.
+    /// The counts of the queue's feedback; `null` without a queue.
     pub(crate) feedback: Option<FeedbackCounts>,
     /// Times that the interface was found switched off.
     pub(crate) outages: u64,
@@ -84,7 +84,7 @@ pub(crate) struct CaptureReport {
     pub(crate) ended: &'static str,
 }
 
-/// How often the input was shut because the queue was nearly full.
+/// Counts of how often the input was shut because the queue was nearly full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct FeedbackCounts {
     /// Times that it was shut.

@@ -43,7 +43,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// What `doctor` will do.
+/// The plan of `doctor`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Doctor {
     /// The length of each trial.
@@ -52,8 +52,8 @@ pub(crate) struct Doctor {
     pub(crate) echo_batch: usize,
     /// The gap asked of the idle loop.
     pub(crate) idle_interval_ns: u64,
-    /// How many methods are put off to the end: what runs first meets another machine than what runs
-    /// last. Results stand in the same order whatever this is.
+    /// The number of methods that are postponed to the end: what runs first meets another machine than what runs last.
+    /// Results stand in the same order whatever this is.
     pub(crate) rotate: usize,
     #[serde(skip)]
     pub(super) duration: Duration,

@@ -23,22 +23,22 @@ use crate::run::table::Table;
 pub(crate) struct DoctorReport {
     /// Prices of single operations.
     pub(crate) costs: Costs,
-    /// What of the kernel works.
+    /// The features of the kernel, tried.
     pub(crate) features: Vec<FeatureReport>,
     /// Between which intervals soft events are the right tool.
     pub(crate) useful_range: UsefulRange,
     /// The same stream by every method.
     pub(crate) pacing: Vec<Cell>,
-    /// What follows from it, in two sentences.
+    /// The verdict, in two sentences.
     pub(crate) verdict: String,
-    /// What else is worth knowing, each a sentence.
+    /// The remarks that are worth knowing beside it, a sentence each.
     pub(crate) remarks: Vec<String>,
     /// Whether people are told everything.
     #[serde(skip)]
     pub(crate) verbose: bool,
 }
 
-/// How many trials, how long each.
+/// Says how many trials there are, and how long each is.
 pub(super) fn header(plan: &Doctor) -> String {
     let (trials, length) = (2 * METHODS.len(), setting(plan.duration));
     format!("doctor: {trials} trials of {length} over loopback, from a busy loop and from an idle one")

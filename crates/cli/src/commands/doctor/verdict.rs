@@ -16,7 +16,7 @@ use crate::run::quantity::{or_dash, packets, time};
 pub(super) struct Verdict {
     /// Two sentences: what follows, and from which figures.
     pub(super) sentences: String,
-    /// Each a sentence.
+    /// The remarks, a sentence each.
     pub(super) remarks: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn of(costs: &Costs, cells: &[Cell], inconclusive: bool) -> Verdict {
     Verdict { sentences: format!("{conclusion}. {reason}."), remarks }
 }
 
-/// What a busy program needs, and why; `beside` holds the rate, if there is one.
+/// The advice for a busy program, and the reason; `beside` holds the rate, if there is one.
 fn busy(soft: &Cell, own: &Cell, kernel: &Cell, beside: Option<&Cell>) -> (String, String) {
     const UNNEEDED: &str = "You do not need softtimers for one flow on this machine";
     let asked = packets(rate(soft));
@@ -132,7 +132,7 @@ fn is_as_cheap(beside: &Cell, soft: &Cell) -> bool {
     kept(beside) + TIE >= kept(soft) && beside.cpu_share <= soft.cpu_share + TIE
 }
 
-/// What else holds the rate, and its cost.
+/// Names another method that holds the rate, and its cost.
 fn also(beside: &Cell, soft: &Cell) -> String {
     let mut told = format!(
         "{} holds the rate too, and keeps {} of the work against {}",
@@ -146,7 +146,7 @@ fn also(beside: &Cell, soft: &Cell) -> String {
     told + "."
 }
 
-/// What a program needs that sleeps anyway.
+/// The advice for a program that sleeps anyway.
 fn idle(costs: &Costs) -> String {
     let late = |value: Option<u64>| or_dash(value, time);
     format!(
@@ -156,7 +156,7 @@ fn idle(costs: &Costs) -> String {
     )
 }
 
-/// What never sleeping costs a loop that could.
+/// The cost of never sleeping for a loop that could sleep.
 fn spinning(cells: &[Cell]) -> Option<String> {
     let made = |cell: &&Cell| cell.busy == Load::None && cell.not_made.is_none();
     let find = |method: &str| cells.iter().filter(made).find(|cell| cell.method == method);
@@ -210,9 +210,9 @@ fn shown(cell: &Cell) -> String {
     format!("{} ({:.0}% of the rate, {back_to_back})", cell.method, cell.achieved_share * 100.0)
 }
 
-/// What needs no code beside the wait.
+/// The methods that need no code beside the wait.
 const KERNEL: [&str; 3] = ["pwait2", "timerfd", "ms"];
-/// What needs none of the loop either, but has a price.
+/// The methods that need none of the loop either, but have a cost.
 const BESIDE: [&str; 2] = ["signal", "thread"];
 /// Work and CPU that differ by less are called the same: two trials differ by as much.
 const TIE: f64 = 0.03;
@@ -394,7 +394,7 @@ mod tests {
         assert!(told.ends_with("spins takes 100% of a core for 25.0 kpps, softtimers 55%."), "{told}");
     }
 
-    /// What the sentence says of a method is what its cell says, to the digits shown.
+    /// The sentence gives the figures of a method's cell, to the digits shown.
     #[test]
     fn figures_are_the_cells() {
         let odd = Cell { back_to_back: Some(0.012_34), ..cell("ms", Load::Echo, 0.9876, 0.0) };

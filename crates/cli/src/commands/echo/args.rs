@@ -44,7 +44,7 @@ pub(crate) struct EchoClientArgs {
 pub(crate) struct Echo {
     /// The echo server: a loopback address, for this client sends as fast as it can.
     pub(crate) server: SocketAddr,
-    /// Datagrams under way.
+    /// The number of datagrams under way.
     pub(crate) window: usize,
     /// Bytes of payload in each.
     pub(crate) size: usize,

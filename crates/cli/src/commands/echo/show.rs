@@ -7,7 +7,7 @@ use crate::run::output::Report;
 use crate::run::quantity::per_second;
 use crate::run::table::Table;
 
-/// What the client saw.
+/// The findings of the client.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct EchoReport {
     /// Replies that came in time.

@@ -152,39 +152,39 @@ impl ForwardDriver {
 /// A run of `forward`.
 #[derive(Clone, Debug)]
 pub(crate) struct ForwardPlan {
-    /// Between what.
+    /// The two sides of the forwarder.
     pub(crate) ends: Ends,
-    /// How, without its rules.
+    /// The plan, without its rules.
     pub(crate) how: Plan,
     /// The file of rules.
     pub(crate) rules: Option<PathBuf>,
-    /// Where the metrics are asked for.
+    /// The address that metrics are asked for at.
     pub(crate) metrics: Option<SocketAddr>,
     /// How to print the report.
     pub(crate) output: Output,
 }
 
-/// What lies on both sides.
+/// The two sides of a forwarder.
 #[derive(Clone, Debug)]
 pub(crate) enum Ends {
     /// Clients and an address; who may be a client.
     Addresses(RelayConfig),
-    /// Two interfaces.
+    /// It lies between two interfaces.
     Interfaces(InterfacesPlan),
 }
 
 /// Two interfaces, and what is between them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct InterfacesPlan {
-    /// Their names.
+    /// The names of the interfaces.
     pub(crate) names: [String; 2],
-    /// How frames get in and out.
+    /// The driver of both interfaces.
     pub(crate) driver: FrameDriver,
-    /// Threads that forward.
+    /// The number of threads that forward.
     pub(crate) pollers: u32,
     /// Even if this machine uses them itself.
     pub(crate) take: bool,
-    /// What a router needs to know; without it, a cable.
+    /// The two sides of a router; without them, it is a cable.
     pub(crate) routed: Option<[LegPlan; 2]>,
 }
 

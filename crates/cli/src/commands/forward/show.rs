@@ -18,17 +18,17 @@ use crate::withheld::Withheld;
 /// The `config` object of `forward`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct ForwardConfig {
-    /// What drives it: `udp`, `packet` or `xdp`.
+    /// The driver: `udp`, `packet` or `xdp`.
     pub(super) driver: &'static str,
     /// The address that was bound, with the port in use; the first interface.
     pub(super) listen: String,
-    /// Where packets go; the second interface.
+    /// The address that packets go to; the second interface.
     to: String,
-    /// Threads that forward.
+    /// The number of threads that forward.
     pollers: u32,
-    /// Whether it routes; `null` of addresses.
+    /// Whether it routes; `null` between addresses.
     routed: Option<bool>,
-    /// When it looks.
+    /// The policy by which it polls.
     mode: Mode,
     /// Packets a turn, each way; `null` without a quota.
     quota: Option<u32>,
@@ -48,7 +48,7 @@ pub(crate) struct ForwardConfig {
     answers_per_prefix_pps: Option<f64>,
     /// The file of rules.
     rules: Option<String>,
-    /// Where the metrics are, with the port in use.
+    /// The address of the metrics, with the port in use.
     metrics: Option<String>,
     /// The longest run; `null` for no bound.
     duration_s: Option<f64>,
@@ -91,7 +91,7 @@ impl ForwardConfig {
     }
 }
 
-/// What is forwarded between whom, and how it looks for packets.
+/// Names both sides and the policy in a line.
 pub(super) fn header(config: &ForwardConfig) -> String {
     let ForwardConfig { driver, listen, to, mode, .. } = config;
     let end = end(config.duration_s, config.count, "packet");

@@ -83,10 +83,10 @@ pub(crate) enum NoiseClass {
     Fifo,
 }
 
-/// Where `noise` measures, by which draw, and how it tells.
+/// The CPU that `noise` measures, the draw, and the output.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Setup {
-    /// Where it measures.
+    /// The CPU that is measured.
     pub(crate) cpu: usize,
     #[serde(skip)]
     pub(super) seed: u64,
@@ -97,7 +97,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Of the arguments.
+    /// Reads the arguments.
     ///
     /// # Errors
     /// A usage failure for a processor that this process may not run on.
@@ -108,28 +108,28 @@ impl Setup {
     }
 }
 
-/// What `noise` will do.
+/// The plan of `noise`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Noise {
     /// Phases under each class.
     pub(crate) phases: u32,
-    /// What each takes if nothing holds it up.
+    /// The time that each phase takes if nothing holds it up.
     pub(crate) phase_ns: u64,
     /// Times the median: beyond it a phase is delayed.
     pub(crate) threshold: f64,
-    /// Of the jobs.
+    /// The nodes of the jobs.
     pub(crate) nodes: Vec<u32>,
-    /// Whether also under `SCHED_FIFO`.
+    /// Whether it also measures under `SCHED_FIFO`.
     pub(crate) fifo: bool,
     #[serde(skip)]
     pub(super) phase: Duration,
-    /// Where, and how it tells.
+    /// The CPU, and the output.
     #[serde(flatten)]
     pub(crate) setup: Setup,
 }
 
 impl Noise {
-    /// Of the arguments.
+    /// Reads the arguments.
     ///
     /// # Errors
     /// A usage failure for a processor that this process may not run on, and for more real-time phases than a minute
@@ -156,26 +156,26 @@ impl Noise {
     }
 }
 
-/// What `noise --rates` will do.
+/// The plan of `noise --rates`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Rates {
-    /// Wake-ups a second.
+    /// The rates in wake-ups a second.
     pub(crate) rates: Vec<NonZeroU32>,
-    /// Pairs of each.
+    /// The number of pairs of each.
     pub(crate) rounds: u32,
-    /// How long each has the processor in a round; ten periods of a rate, where those are longer.
+    /// The time for which each has the CPU in a round; ten periods of a rate, where those are longer.
     pub(crate) turn_ns: u64,
     /// Timers of the application.
     pub(crate) timers: u32,
     #[serde(skip)]
     pub(super) turn: Duration,
-    /// Where, and how it tells.
+    /// The CPU, and the output.
     #[serde(flatten)]
     pub(crate) setup: Setup,
 }
 
 impl Rates {
-    /// Of the arguments.
+    /// Reads the arguments.
     ///
     /// # Errors
     /// A usage failure for a processor that this process may not run on.

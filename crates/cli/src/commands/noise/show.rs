@@ -23,16 +23,16 @@ pub(crate) struct NoiseReport {
     /// Under the ordinary class.
     #[serde(flatten)]
     pub(crate) ordinary: ClassReport,
-    /// Under `SCHED_FIFO`.
+    /// The findings under `SCHED_FIFO`.
     pub(crate) fifo: Option<ClassReport>,
 }
 
 /// Phases under one class.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct ClassReport {
-    /// How many, less than asked for if a signal ended the run.
+    /// The number of phases, less than asked for if a signal ended the run.
     pub(crate) phases: u64,
-    /// How long they took.
+    /// The time that phases took.
     pub(crate) phase_ns: Distribution,
     /// Beyond it a phase is delayed.
     pub(crate) threshold_ns: u64,
@@ -40,13 +40,13 @@ pub(crate) struct ClassReport {
     pub(crate) p_delayed: Option<f64>,
     /// The share of phases longer than so many medians.
     pub(crate) survival: Vec<Slower>,
-    /// How long phases of each rank take at most.
+    /// The CDF of phases.
     pub(crate) cdf: Vec<Quantile>,
     /// Why delayed phases were.
     pub(crate) causes: Vec<Caused>,
     /// The share of them that has a cause.
     pub(crate) explained: Option<f64>,
-    /// What interrupted them.
+    /// The interrupts of phases.
     pub(crate) interrupts: Interrupts,
     /// Bulk-synchronous jobs of such phases.
     pub(crate) slowdown: Vec<Slowdown>,
@@ -64,9 +64,9 @@ pub(crate) struct Slower {
 /// A job that waits for the slowest of its nodes in each phase.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Slowdown {
-    /// Its nodes.
+    /// The number of its nodes.
     pub(crate) nodes: u32,
-    /// How much longer it takes than without noise, as drawn.
+    /// The ratio of its time to the time without noise, as drawn.
     pub(crate) factor: f64,
     /// The same, as expected of the same phases.
     pub(crate) expected: f64,
@@ -150,7 +150,7 @@ impl ClassReport {
     }
 }
 
-/// Which phases, how many, and where.
+/// Names the phases, their number and the CPU in a line.
 pub(super) fn header(plan: &Noise) -> String {
     let class = if plan.fifo { ", then the same under SCHED_FIFO" } else { "" };
     let phase = setting(Duration::from_nanos(plan.phase_ns));

@@ -50,11 +50,11 @@ pub(crate) struct ProbeArgs {
 /// A run of `probe`.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct KernelProbe {
-    /// What is measured.
+    /// The settings of the probe.
     pub(crate) probe: ProbeConfig,
     /// When the run ends, unless the command or a signal ends it.
     pub(crate) duration: Option<Duration>,
-    /// What to run meanwhile, and its arguments; empty for nothing.
+    /// The command to run meanwhile, with its arguments; empty for nothing.
     pub(crate) command: Vec<OsString>,
     /// How to print the report.
     pub(crate) output: Output,
@@ -82,7 +82,7 @@ impl KernelProbe {
         })
     }
 
-    /// Whether this processor is measured.
+    /// Says whether this CPU is measured.
     pub(crate) fn measures(&self, cpu: u32) -> bool {
         self.probe.processors.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
     }

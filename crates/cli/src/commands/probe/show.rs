@@ -23,11 +23,11 @@ pub(crate) struct ProbeConfig {
     pub(crate) duration_s: Option<f64>,
     /// The processors; `null` for all.
     pub(crate) cpus: Option<Vec<u32>>,
-    /// What counts as a trigger state.
+    /// The sources of trigger states.
     pub(crate) sources: Vec<&'static str>,
-    /// How many intervals are kept one by one at most.
+    /// The number of intervals that are kept one by one at most.
     pub(crate) samples: u32,
-    /// What was run meanwhile; empty for nothing.
+    /// The command that was run meanwhile; empty for nothing.
     pub(crate) command: Vec<String>,
 }
 
@@ -46,36 +46,37 @@ impl ProbeConfig {
 /// The keys of `probe`'s object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct ProbeReport {
-    /// How long it measured.
+    /// The time that it measured.
     pub(crate) elapsed_s: f64,
     /// Intervals of all processors, without those of idleness.
     pub(crate) intervals: u64,
-    /// What the probe itself cost.
+    /// The cost of the probe itself.
     pub(crate) overhead: Overhead,
-    /// Where it looked.
+    /// The tracepoints that it attached to.
     pub(crate) tracepoints: Vec<TracepointReport>,
-    /// How the command ended; `null` without one.
+    /// The end of the command; `null` without one.
     pub(crate) command: Option<Ended>,
-    /// By processor.
+    /// The findings of each CPU.
     pub(crate) cpus: Vec<CpuReport>,
 }
 
-/// What the probe itself cost.
+/// The cost of the probe itself.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Overhead {
-    /// What a system call took longer with it, in nanoseconds; `null` if system calls are no trigger state here. Others
-    /// cost less, for they do not leave the kernel's fast path because of it.
-    /// Measured: where the machine drifted more than that it may be below zero.
+    /// The time by which a system call took longer with it, in nanoseconds; `null` if system calls are no trigger state
+    /// here. Others cost less, for they do not leave the kernel's fast path because of it. Measured: where the machine
+    /// drifted more than that it may be below zero.
     pub(crate) per_trigger_ns: Option<f64>,
-    /// Where that lies with a confidence of 95%: from here. At zero or below, the probe's cost is not distinguishable from none.
+    /// The lower end of its confidence interval of 95%. At zero or below, the probe's cost is not distinguishable from
+    /// none.
     pub(crate) per_trigger_low_ns: Option<f64>,
-    /// To here.
+    /// The upper end of that interval.
     pub(crate) per_trigger_high_ns: Option<f64>,
     /// The most that may be, times all trigger states, of the processors' time: an upper bound.
     pub(crate) share: Option<f64>,
 }
 
-/// A tracepoint.
+/// The findings of a tracepoint.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct TracepointReport {
     /// Its name in the kernel.
@@ -84,10 +85,10 @@ pub(crate) struct TracepointReport {
     pub(crate) error: Option<String>,
 }
 
-/// A processor's.
+/// The findings of one CPU.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct CpuReport {
-    /// Its number.
+    /// The number of the CPU.
     pub(crate) cpu: u32,
     /// Intervals between trigger states, without those of idleness: mean and maximum are exact, the rest is known within
     /// an eighth.
@@ -102,24 +103,24 @@ pub(crate) struct CpuReport {
     pub(crate) idle: IdleReport,
     /// By what ended the interval, in the order of [`Source::ALL`].
     pub(crate) sources: Vec<SourceReport>,
-    /// How many intervals were kept one by one, the idle ones too: what follows is of these.
+    /// The number of intervals kept one by one, the idle ones too: what follows is about these.
     pub(crate) samples: u64,
     /// The medians of windows of 1 ms.
     pub(crate) median_1ms_ns: Distribution,
     /// The medians of windows of 10 ms.
     pub(crate) median_10ms_ns: Distribution,
-    /// What its caches missed meanwhile.
+    /// The misses of its caches meanwhile.
     pub(crate) misses: MissReport,
 }
 
 /// Misses of a processor's caches, of the whole run and whoever ran there; `null` where it does not count them.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct MissReport {
-    /// Of the first-level cache of data.
+    /// Misses of the first-level data cache.
     pub(crate) l1d: Option<u64>,
-    /// Of that of instructions.
+    /// Misses of the first-level instruction cache.
     pub(crate) l1i: Option<u64>,
-    /// Of the translations of instructions' pages.
+    /// Misses of the translations of instructions' pages.
     pub(crate) itlb: Option<u64>,
     /// Why some are `null`; `null` if none is.
     pub(crate) unknown: Option<String>,
@@ -128,27 +129,27 @@ pub(crate) struct MissReport {
 /// Idleness of a processor.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct IdleReport {
-    /// Of the time.
+    /// The share of the time.
     pub(crate) share: Option<f64>,
-    /// How long it lasted.
+    /// The length of the intervals.
     pub(crate) interval_ns: Distribution,
 }
 
-/// A source's.
+/// The findings about one source.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct SourceReport {
-    /// Its name.
+    /// The name of the source.
     pub(crate) name: &'static str,
-    /// Of the intervals.
+    /// The share of the intervals.
     pub(crate) share: Option<f64>,
     /// The intervals that it ended.
     pub(crate) interval_ns: Distribution,
-    /// What the intervals would be without it, of those kept one by one; those idle in part are left out.
+    /// The intervals that would be left without it, of those kept one by one; those idle in part are left out.
     pub(crate) without_ns: Distribution,
 }
 
 impl ProbeReport {
-    /// Of what was counted in so long; nothing yet of intervals one by one.
+    /// Reports the counts of this time; nothing yet of intervals one by one.
     pub(super) fn of(
         stats: &ProbeStats,
         elapsed: Duration,
@@ -192,7 +193,7 @@ impl ProbeReport {
         ProbeReport { cpus: cpus.collect(), command, ..ProbeReport::default() }
     }
 
-    /// What was asked for and is not there.
+    /// Names the sources that were asked for and are not there.
     pub(super) fn fallbacks(&self) -> Vec<String> {
         let told = |point: &TracepointReport| {
             let why = point.error.as_ref()?;
@@ -229,7 +230,7 @@ impl CpuReport {
         }
     }
 
-    /// What the order of the intervals tells.
+    /// Adds the findings that depend on the order of the intervals.
     pub(super) fn add_samples(&mut self, samples: &[Sample]) {
         self.samples = samples.len() as u64;
         self.median_1ms_ns = medians(samples, 1_000_000);

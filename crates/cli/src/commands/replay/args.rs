@@ -77,7 +77,7 @@ what is late by at most that much, and skips the rest; with none it catches up o
 pub(crate) struct Replay {
     /// The recording as it is sent.
     pub(crate) send: SendPlan,
-    /// What it is like.
+    /// The summary of the recording.
     pub(crate) summary: Summary,
     file: String,
     speed: f64,
@@ -137,7 +137,7 @@ impl Replay {
         })
     }
 
-    /// What is not sent as it was recorded, one sentence each.
+    /// Names the packets that are not sent as they were recorded, one sentence each.
     pub(crate) fn notes(&self) -> Vec<String> {
         let Changed { lengthened, cut, out_of_order } = self.summary.changed;
         let notes = [
@@ -163,9 +163,9 @@ impl Replay {
 /// The `config` object of `replay`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct ReplayConfig {
-    /// The recording.
+    /// The file of the recording.
     pub(crate) file: String,
-    /// How many times as fast as recorded.
+    /// The speed, relative to the recorded one.
     pub(crate) speed: f64,
     /// Bytes of each recorded length that are headers; `null` for those of the capture's link, IP and UDP.
     pub(crate) headers_bytes: Option<u32>,

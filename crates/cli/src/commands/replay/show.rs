@@ -13,18 +13,18 @@ use crate::run::table::Table;
 /// The keys of `replay`'s object: those of `send`, and its own.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct ReplayReport {
-    /// What `send` reports.
+    /// The report of `send`.
     #[serde(flatten)]
     pub(crate) send: SendReport,
-    /// How late the last datagram left against its place: what the replay had drifted at its end; `null`
-    /// if nothing was sent.
+    /// The lateness of the last datagram against its scheduled time: the replay's drift at its end; `null` if nothing
+    /// was sent.
     pub(crate) skew_ns: Option<u64>,
-    /// What was to be sent.
+    /// The summary of what was to be sent.
     pub(crate) recording: Summary,
 }
 
 impl ReplayReport {
-    /// What was sent of a recording, the last datagram so late.
+    /// Reports what was sent of a recording, the last datagram so late.
     pub(super) fn new(send: SendReport, skew: Option<Duration>, recording: Summary) -> Self {
         let nanos = |skew: Duration| u64::try_from(skew.as_nanos()).unwrap_or(u64::MAX);
         ReplayReport { send, skew_ns: skew.map(nanos), recording }

@@ -44,7 +44,7 @@ pub(crate) struct ReportArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// What `report` will do.
+/// The plan of `report`.
 #[derive(Debug)]
 pub(crate) struct WrittenReport {
     pub(super) config: ReportConfig,
@@ -62,9 +62,9 @@ pub(crate) struct ReportConfig {
     pub(crate) sections: Vec<&'static str>,
     /// Whether runs are short.
     pub(crate) quick: bool,
-    /// Where the runs come from; `null` if they are made now.
+    /// The directory that the runs come from; `null` if they are made now.
     pub(crate) from: Option<PathBuf>,
-    /// Where they are kept; `null` if they are not.
+    /// The directory where they are kept; `null` if they are not.
     pub(crate) run: Option<PathBuf>,
 }
 

@@ -270,12 +270,12 @@ impl fmt::Display for PhaseName {
     }
 }
 
-/// How many datagrams of all flows may follow each other.
+/// The number of datagrams of all flows that may follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Train {
     /// As many as are due.
     None,
-    /// So many.
+    /// At most this number may.
     AtMost(NonZeroU32),
 }
 

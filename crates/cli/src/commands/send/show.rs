@@ -11,7 +11,7 @@ use crate::run::screen::Tone;
 use crate::run::stream::Seconds;
 use crate::run::table::Table;
 
-/// What is sent, to whom, how long and by which engine.
+/// Names the traffic, the destination, the time and the engine in a line.
 pub(crate) fn header(command: &str, config: &SendConfig) -> String {
     let SendConfig { address, target_pps, size_bytes, flows, pattern, timer, busy, .. } = config;
     let rate = bits(target_pps * *size_bytes as f64 * 8.0);
@@ -124,7 +124,7 @@ fn handed_over(report: &SendReport, table: &mut Table) {
     table.row("per call", format!("{per_call:.2} datagrams{cut}"));
 }
 
-/// What a cause means, in a few words for people.
+/// Explains a cause in a few words for people.
 fn explained(cause: LateCause) -> &'static str {
     match cause {
         LateCause::Handler => "the loop was busy with something else",
@@ -137,7 +137,7 @@ fn explained(cause: LateCause) -> &'static str {
     }
 }
 
-/// How much of a CPU busy-polling took, where there is an idle policy, and what it might take.
+/// Shows the share of a CPU that busy-polling took, where there is an idle policy, and its limit.
 fn busy_polling(polled: &PolledReport, table: &mut Table) {
     let Some(taken) = polled.share else { return };
     let mut text = format!("{} of one core", share(taken));

@@ -16,9 +16,9 @@ use crate::run::output::Output;
 /// `softtimers sim`.
 #[derive(Debug, Clone)]
 pub(crate) enum SimArgs {
-    /// An experiment.
+    /// Runs an experiment.
     Run(Box<SimRunArgs>),
-    /// `sim merge`.
+    /// Merges the parts of a sweep.
     Merge(SimMergeArgs),
 }
 
@@ -186,7 +186,7 @@ fn after_help(experiment: &Experiment) -> String {
 /// A sweep, and where its rows go.
 #[derive(Debug)]
 pub(crate) struct SimPlan {
-    /// The points.
+    /// The points of the sweep.
     pub(crate) sweep: Arc<Sweep>,
     /// The part of the points that is run.
     pub(crate) part: Part,

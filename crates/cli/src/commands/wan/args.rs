@@ -158,17 +158,17 @@ impl FromArgMatches for PathArgs {
 /// A run of `wan`.
 #[derive(Clone, Debug)]
 pub(crate) struct WanPlan {
-    /// What the path lies between, and the limits.
+    /// The ends of the path, and the limits.
     pub(crate) ends: Ends,
     /// To the upstream; it can be built.
     pub(crate) up: PathConfig,
-    /// Back.
+    /// The settings of the way back.
     pub(crate) down: PathConfig,
     /// Decides what is random.
     pub(crate) seed: u64,
-    /// Where changes are taken.
+    /// The socket that changes are taken from.
     pub(crate) control: Option<PathBuf>,
-    /// The longest run.
+    /// The longest time that the run lasts.
     pub(crate) duration: Option<Duration>,
     /// How to print the report.
     pub(crate) output: Output,
@@ -194,7 +194,7 @@ impl WanPlan {
     }
 }
 
-/// What the path lies between, and what a packet there has beyond what is offered.
+/// Returns the ends of the path, and the bytes that a packet there has beyond those offered.
 fn ends(args: &WanArgs) -> Result<(Ends, u32), Failure> {
     if let Some(names) = &args.ifaces {
         let Ok(interfaces) = <[String; 2]>::try_from(names.clone()) else {

@@ -23,7 +23,7 @@ pub(crate) struct WanConfig {
     pub(crate) kind: &'static str,
     /// The address that was bound, with the port in use; the first interface.
     pub(crate) listen: String,
-    /// Where packets go; the second interface.
+    /// The address that packets go to; the second interface.
     pub(crate) to: String,
     /// The most clients at once.
     pub(crate) clients: u32,
@@ -40,32 +40,32 @@ pub(crate) struct WanConfig {
 /// The findings of a path emulator.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct WanReport {
-    /// From the clients.
+    /// The direction from the clients.
     pub(crate) up: DirectionReport,
-    /// Back to them.
+    /// The direction back to them.
     pub(crate) down: DirectionReport,
-    /// Who used it.
+    /// The clients of the relay.
     pub(crate) clients: ClientsReport,
-    /// What interfaces did beside; `null` between sockets.
+    /// The counts of interfaces beside the path; `null` between sockets.
     pub(crate) interfaces: Option<InterfacesReport>,
-    /// How long it ran.
+    /// The time that it ran.
     pub(crate) span_s: f64,
     /// The share of a processor that it used.
     pub(crate) cpu_share: Option<f64>,
-    /// How often it slept.
+    /// The number of times that it slept.
     pub(crate) wakeups: u64,
 }
 
 /// One direction: what was asked for and what became of it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct DirectionReport {
-    /// What was asked for, at the end.
+    /// The settings at the end.
     pub(crate) set: SetReport,
-    /// What became of the packets.
+    /// The fates of the packets.
     pub(crate) measured: MeasuredReport,
 }
 
-/// What was asked for. Shares are fractions.
+/// The settings of a direction. Shares are fractions.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct SetReport {
     /// The delay.
@@ -74,28 +74,28 @@ pub(crate) struct SetReport {
     pub(crate) jitter_ns: u64,
     /// The bottleneck, in the mean of a trace; `null` for none.
     pub(crate) rate_bps: Option<u64>,
-    /// What may wait, if the limit is in packets.
+    /// The limit of the queue, if it is in packets.
     pub(crate) queue_packets: Option<u32>,
     /// If it is in bytes.
     pub(crate) queue_bytes: Option<u64>,
     /// If it is in time.
     pub(crate) queue_ns: Option<u64>,
-    /// What is lost, in the mean.
+    /// The share that is lost, in the mean.
     pub(crate) loss: f64,
-    /// What comes later than others.
+    /// The share that comes later than others.
     pub(crate) reorder: f64,
-    /// What comes twice.
+    /// The share that comes twice.
     pub(crate) duplicate: f64,
-    /// What is damaged.
+    /// The share that is damaged.
     pub(crate) corrupt: f64,
-    /// What a packet takes on the bottleneck beyond its payload.
+    /// The bytes that a packet takes on the bottleneck beyond its payload.
     pub(crate) overhead_bytes: u32,
 }
 
-/// What became of the packets of one direction.
+/// The fates of the packets of one direction.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct MeasuredReport {
-    /// Came in.
+    /// Packets that came in.
     pub(crate) offered: u64,
     /// Went out, copies among them.
     pub(crate) delivered: u64,
@@ -107,7 +107,7 @@ pub(crate) struct MeasuredReport {
     pub(crate) rate_bps: Option<u64>,
     /// The share lost behind the bottleneck, of those that were through it.
     pub(crate) loss: Option<f64>,
-    /// How many that were.
+    /// The number of losses.
     pub(crate) lost: u64,
     /// Found the queue full.
     pub(crate) queue_drops: u64,
@@ -115,23 +115,22 @@ pub(crate) struct MeasuredReport {
     pub(crate) overflowed: u64,
     /// Went out after one that came in later.
     pub(crate) reordered: u64,
-    /// Second copies.
+    /// Second copies of packets.
     pub(crate) duplicated: u64,
-    /// Damaged.
+    /// Packets that were damaged.
     pub(crate) corrupted: u64,
-    /// Beyond the mark.
+    /// Packets beyond the mark.
     pub(crate) marked: u64,
     /// Still on the path at the end.
     pub(crate) held: u64,
 }
 
-/// Who used the relay, and what became of packets that never were on the path. Of streams, clients are
-/// connections.
+/// The clients of the relay, and the packets that never were on the path. For streams, clients are connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct ClientsReport {
     /// There at the end.
     pub(crate) now: u32,
-    /// There have been.
+    /// The number of clients there have been.
     pub(crate) opened: u64,
     /// Connections ended by both sides.
     pub(crate) closed: u64,
@@ -156,7 +155,7 @@ pub(crate) struct ClientsReport {
     pub(crate) send_drops: u64,
 }
 
-/// What became of frames beside the path.
+/// The fates of frames beside the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct InterfacesReport {
     /// Frames that the kernel had joined, cut again.
@@ -174,7 +173,7 @@ pub(crate) struct InterfacesReport {
 }
 
 impl DirectionReport {
-    /// Of a direction as it stands.
+    /// Reports on a direction as it stands.
     pub(crate) fn of(path: &PathConfig, counters: &Counters, measured: &Measured) -> Self {
         DirectionReport { set: SetReport::of(path), measured: MeasuredReport::of(counters, measured) }
     }
@@ -274,7 +273,7 @@ impl From<BridgeStats> for InterfacesReport {
     }
 }
 
-/// What is relayed to whom; what the path is set to stands above its figures.
+/// Names both sides in a line; the settings of the path stand above its figures.
 pub(super) fn header(config: &WanConfig) -> String {
     let WanConfig { kind, listen, to, .. } = config;
     format!("wan, {kind}: {listen} to {to}{}", end(config.duration_s, None, "packet"))

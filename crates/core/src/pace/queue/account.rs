@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::id::FlowId;
 use crate::{Rate, Timestamp};
 
-/// What [`DepartureQueue::pop_due`](super::DepartureQueue::pop_due) hands out.
+/// A packet that [`DepartureQueue::pop_due`](super::DepartureQueue::pop_due) hands out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Popped<T> {
     /// A packet to send now.
@@ -21,7 +21,7 @@ pub enum Popped<T> {
         token: T,
         /// The packet's length in bytes.
         bytes: u32,
-        /// How long it has waited since it could have left.
+        /// The time that it has waited since it could have left.
         waited: Duration,
     },
 }
@@ -39,7 +39,7 @@ pub struct Departure<T> {
     pub place: Timestamp,
     /// When it might have left at the earliest: later than its place while the flow catches up.
     pub due: Timestamp,
-    /// How much later than its place it leaves.
+    /// The time between its scheduled time and its departure.
     pub lateness: Duration,
     /// Since when it could have left, as far as its owner was concerned: when it was enqueued or its
     /// `not_before`, whichever is later.
@@ -54,7 +54,7 @@ pub struct Departure<T> {
 pub struct Rejected<T> {
     /// The reason for the refusal.
     pub reason: Reject,
-    /// What was to be enqueued.
+    /// The token that was to be enqueued.
     pub token: T,
 }
 
@@ -93,7 +93,7 @@ impl<T> fmt::Display for Rejected<T> {
 impl core::error::Error for Reject {}
 impl<T: fmt::Debug> core::error::Error for Rejected<T> {}
 
-/// What one flow has done so far. At any time `enqueued == sent + expired + waiting`.
+/// Counters of one flow. At any time `enqueued == sent + expired + waiting`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowStats {
     /// Number of packets accepted.
@@ -117,7 +117,7 @@ pub struct FlowStats {
     pub rate: Rate,
 }
 
-/// What a queue has done so far. At any time `enqueued == sent + expired + removed + waiting`.
+/// Counters of a queue. At any time `enqueued == sent + expired + removed + waiting`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueStats {
     /// Number of flows now.

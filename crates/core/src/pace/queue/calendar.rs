@@ -25,10 +25,10 @@ pub(super) struct Calendar {
     /// Everything here is at or after this, in units of the width of a slot of level 0.
     horizon: u64,
     heads: Box<[u32]>,
-    /// Of level 0: which slots are occupied, 64 a word, and of each block which words.
+    /// The occupied slots of level 0, 64 a word, and the words of each block that are occupied.
     occupied: Box<[u64]>,
     words: [u64; 2],
-    /// Of the levels above, two words for each block.
+    /// The occupied slots of the levels above, two words for each block.
     above: [[u64; 4]; LEVELS - 1],
     /// Levels whose open slot is occupied, by bit.
     open: u32,
@@ -59,7 +59,7 @@ impl Slot {
 #[derive(Debug)]
 pub(super) struct List(u32);
 
-/// Of the width of a level's slots, the logarithm, in slots of level 0.
+/// The logarithm of the width of a level's slots, in slots of level 0.
 fn shift(level: usize) -> u32 {
     if level == 0 { 0 } else { BLOCK_BITS + (level as u32 - 1) * BLOCK_BITS_ABOVE }
 }
@@ -90,7 +90,7 @@ impl Calendar {
         }
     }
 
-    /// Whether a time is before everything here.
+    /// Says whether a time is before everything here.
     #[inline]
     pub(super) fn is_past(&self, time: u64) -> bool {
         granule(time) < self.horizon

@@ -6,13 +6,13 @@ use crate::{PaceConfig, Rate, Timestamp};
 
 use super::super::Counts;
 
-/// How a [`DepartureQueue`](super::DepartureQueue) is set up.
+/// The settings of a [`DepartureQueue`](super::DepartureQueue).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueConfig {
     /// The most packets of all flows together; at most 2³² − 2.
     pub packets: u32,
-    /// How late a program that sleeps may look for what is due: what
-    /// [`poll_at`](super::DepartureQueue::poll_at) adds. A program that looks sooner finds it sooner.
+    /// The lateness of a program that sleeps: [`poll_at`](super::DepartureQueue::poll_at) adds it to what is due. A
+    /// program that polls sooner finds it sooner.
     pub slack: Duration,
 }
 
@@ -28,9 +28,9 @@ impl Default for QueueConfig {
 pub struct FlowConfig {
     /// Rate, pattern, burst interval and catch-up.
     pub pace: PaceConfig,
-    /// How much may leave in one go.
+    /// The most that may leave in one go.
     pub quantum: Quantum,
-    /// How many packets may wait, and for how long.
+    /// The number of packets that may wait, and the time.
     pub limits: Limits,
 }
 
@@ -41,7 +41,7 @@ impl FlowConfig {
     }
 }
 
-/// How much of a flow may leave in one go. The tightest bound holds; one packet may in any case.
+/// The most of a flow that may leave in one go. The tightest bound holds; one packet may in any case.
 ///
 /// At 10 Gbit/s a packet of 1,500 bytes takes 1.2 µs: less than to send it, and far less than to wake up
 /// for it. So many packets as take a given time at the rate may then leave together, ahead of their
@@ -121,7 +121,7 @@ impl Default for Quantum {
     }
 }
 
-/// How much of a flow may wait.
+/// The most of a flow that may wait.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Limits {
     /// The largest number of packets.
@@ -138,7 +138,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether a packet that could have left at `ready` has waited too long.
+    /// Says whether a packet that could have left at `ready` has waited too long.
     #[inline]
     pub(super) fn overstayed(&self, now: Timestamp, ready: Timestamp) -> bool {
         now.saturating_duration_since(ready) > self.delay

@@ -29,11 +29,11 @@ pub(super) struct Flow {
     most_bytes: u32,
     pub(super) refused: u64,
     pub(super) expired: u64,
-    /// Where the delay is limited: the latest time before which a packet may not leave, and none behind it.
+    /// The latest time before which a packet may not leave, and none behind it; kept where the delay is limited.
     held_until: Timestamp,
 }
 
-/// What a flow was set up with, beside its pace.
+/// The settings of a flow, beside its pace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) quantum: Quantum,
@@ -72,13 +72,13 @@ impl Flow {
         self.clock.place()
     }
 
-    /// Whether one more packet may wait, whatever it is.
+    /// Says whether one more packet may wait, whatever it is.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
         self.waiting.packets < self.room
     }
 
-    /// Whether one more packet may wait. If so, it does.
+    /// Says whether one more packet may wait. If so, it does.
     pub(super) fn admit(
         &mut self,
         limits: &Limits,
@@ -115,13 +115,13 @@ impl Flow {
         self.release
     }
 
-    /// Whether there are limits beside the one on packets.
+    /// Says whether there are limits beside the one on packets.
     #[inline]
     pub(super) fn is_bounded(&self) -> bool {
         self.room == 0
     }
 
-    /// Whether a packet of this length may still join what is leaving.
+    /// Says whether a packet of this length may still join what is leaving.
     #[inline]
     pub(super) fn joins(&self, quantum: &Quantum, batch: &Batch, bytes: u32) -> bool {
         let fits = batch.packets < self.most_packets
@@ -129,7 +129,7 @@ impl Flow {
         fits && (!quantum.alike || (batch.latest == batch.first && bytes <= batch.first))
     }
 
-    /// Whether more than one packet can ever leave in one go.
+    /// Says whether more than one packet can ever leave in one go.
     #[inline]
     pub(super) fn batches(&self) -> bool {
         self.most_packets > 1
@@ -168,7 +168,7 @@ impl Flow {
     }
 }
 
-/// What is leaving of one flow in one go.
+/// The packets that leave of one flow in one go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Batch {
     pub(super) flow: u32,

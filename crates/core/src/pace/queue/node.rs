@@ -18,7 +18,7 @@ impl Filed {
     }
 }
 
-/// How a flow is filed: half a cache line.
+/// The links of a flow in the calendar: half a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(super) struct Node {
@@ -29,7 +29,7 @@ pub(super) struct Node {
     pub(super) place: Place,
 }
 
-/// Where a flow is filed: a slot of the calendar, or one of those below.
+/// The place of a flow: a slot of the calendar, or one of those below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place(pub(super) u32);
 
@@ -49,5 +49,5 @@ impl Node {
     }
 }
 
-/// No flow.
+/// The index that is no flow's.
 pub(super) const NIL: u32 = u32::MAX;

@@ -32,13 +32,13 @@ pub(super) struct Packets<T> {
     waiting: u32,
 }
 
-/// Where a packet waits, if the token is there. Half a cache line, for tokens of up to 8 bytes.
+/// A place for a packet, which waits if the token is there. Half a cache line, for tokens of up to 8 bytes.
 #[repr(align(32))]
 #[derive(Debug)]
 struct Place<T> {
     ready: Timestamp,
     bytes: u32,
-    /// Of those behind: the next one of the same flow, or the next free place.
+    /// The packet behind: the next one of the same flow, or the next free place.
     next: u32,
     token: Option<T>,
 }
@@ -78,7 +78,7 @@ impl<T> Packets<T> {
         }
     }
 
-    /// How many there are, of all flows.
+    /// The number of packets, of all flows.
     #[inline]
     pub(super) fn waiting(&self) -> u32 {
         self.waiting
@@ -158,7 +158,7 @@ impl<T> Packets<T> {
 /// No place has this index: there are fewer than 2³² of them.
 const NONE: u32 = u32::MAX;
 
-/// What a removed flow had waiting: its tokens, the oldest first. Those not asked for are dropped with it.
+/// The waiting packets of a removed flow: its tokens, the oldest first. Those not asked for are dropped with it.
 pub(super) struct Removed<'a, T> {
     pub(super) packets: &'a mut Packets<T>,
     pub(super) index: u32,

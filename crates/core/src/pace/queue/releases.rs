@@ -97,7 +97,7 @@ impl Releases {
         (!self.calendar.is_empty()).then(least)
     }
 
-    /// What is filed from here on sorts behind this, if its time is not before `now`.
+    /// A time that everything filed from here on sorts behind, if its time is not before `now`.
     #[inline]
     pub(super) fn line(&self, now: Timestamp) -> Filed {
         Filed::new(now, self.sequence)

@@ -94,7 +94,7 @@ impl Run {
         }
     }
 
-    /// Of empty places, and those of what was taken.
+    /// Clears away the empty places, and those of what was taken.
     #[inline(never)]
     fn clear_away(&mut self) {
         self.flows.drain(..self.from);

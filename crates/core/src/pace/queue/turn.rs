@@ -126,7 +126,7 @@ impl<T> DepartureQueue<T> {
         more
     }
 
-    /// What is leaving has left.
+    /// Everything that is leaving has left.
     pub(super) fn left(&mut self) {
         let Some(batch) = self.leaving.take() else { return };
         if let Some(flow) = self.flows.at_mut(batch.flow) {

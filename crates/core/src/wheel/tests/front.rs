@@ -40,7 +40,7 @@ fn the_look_through_a_slot_passes_nothing_over() {
     assert_eq!(driver.turn(SLOT + 100), expected);
 }
 
-/// What is cancelled behind the look, or under it, does not begin it anew.
+/// A timer that is cancelled behind the look, or under it, does not begin it anew.
 #[test]
 fn the_look_through_a_slot_goes_on_when_what_it_has_seen_is_cancelled() {
     for gone in [[0, 1], [1, 2], [2, 3]] {
@@ -99,8 +99,8 @@ fn the_horizon_stays_while_a_slot_is_handed_out() {
     assert!(out.into_iter().eq((0..104).filter(|&timer| timer != 13).chain([13])));
 }
 
-/// What is cancelled in a slot that is handed out leaves the one alone that has its place in the level two blocks
-/// later. It is the last slot of a block: only then is so much reached.
+/// A timer that is cancelled in a slot that is handed out leaves the one alone that has its place in the level two
+/// blocks later. It is the last slot of a block: only then is so much reached.
 #[test]
 fn a_chunk_that_is_handed_out_is_not_counted_where_its_slot_was() {
     let mut driver = Driver::new(0);
@@ -128,7 +128,7 @@ fn an_emptied_chunk_is_counted_out() {
     assert_eq!(slot.chunks, 3);
 }
 
-/// Where a slot begins: granules are 128 ns.
+/// The width of a slot in nanoseconds: granules are 128 ns.
 const SLOT: u64 = 128_000;
-/// 4,096 of them.
+/// The width of 4,096 granules, in nanoseconds.
 const BLOCK: u64 = 128 << 12;

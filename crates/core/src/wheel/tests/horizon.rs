@@ -5,8 +5,8 @@ use super::{Driver, TICK};
 use crate::wheel::record::{Filed, Key, Terms};
 use crate::wheel::{Pull, Wheel};
 
-/// What is set for the granule that time is in goes to the front at once: when the horizon is put at the present,
-/// and when a turn has brought it there.
+/// A timer that is set for the granule that time is in goes to the front at once: when the horizon is put at the
+/// present, and when a turn has brought it there.
 #[test]
 fn what_is_due_within_the_present_granule_is_not_filed_in_a_slot() {
     for (small, now) in [(0, 0), (0, 5_000 * GRANULE), (4, 0), (4, 5_000 * GRANULE)] {

@@ -216,7 +216,7 @@ impl Inside<'_> {
     }
 }
 
-/// Where records say that they are.
+/// The places at which records say that they are.
 #[derive(Default)]
 struct Places {
     run: Vec<(u32, Entry)>,
@@ -236,7 +236,7 @@ fn width(level: usize) -> u64 {
     1 << (BLOCK_BITS as usize * level)
 }
 
-/// Whether these are the numbers from 0 on, each once.
+/// Says whether these are the numbers from 0 on, each once.
 fn no_gap(numbers: impl Iterator<Item = usize>) -> bool {
     let mut numbers: Vec<_> = numbers.collect();
     numbers.sort_unstable();

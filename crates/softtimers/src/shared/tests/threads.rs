@@ -76,7 +76,7 @@ fn everything_happens_once() {
     assert!(seen.values().all(|&times| times == 1));
 }
 
-/// What is for the end of time, or would be beyond it, comes then, and in its order.
+/// An event for the end of time, or beyond it, comes then, and in its order.
 #[test]
 fn the_end_of_time_is_a_time_like_any_other() {
     for already in [0, 100] {
@@ -163,8 +163,8 @@ fn a_remote_wakes_a_sleeping_owner() {
     other.join().unwrap();
 }
 
-/// What wakes the owner is its socket, and nothing is due: it runs nevertheless, and a remote spends no system
-/// call on it until it goes to sleep again.
+/// The owner is woken by its socket, and nothing is due: it runs nevertheless, and a remote spends no system call on it
+/// until it goes to sleep again.
 #[test]
 fn a_remote_leaves_a_running_owner_alone() {
     let mut timers = timers();
@@ -186,8 +186,8 @@ fn a_remote_leaves_a_running_owner_alone() {
     assert_eq!(timers.common.armed(), timers.poll_at(), "the owner sleeps");
 }
 
-/// What the backup was armed for has been run by a remote: the next one to be set moves it, where it would soon go off
-/// for nothing, if by 100 µs or more.
+/// A remote has run the event that the backup was armed for: the next one to be set moves it, where it would soon go
+/// off for nothing, if by 100 µs or more.
 #[test]
 fn a_remote_that_expires_spares_the_owner_a_wake_up() {
     let mut timers = timers();
@@ -213,8 +213,8 @@ fn a_remote_that_expires_spares_the_owner_a_wake_up() {
     assert_eq!(timers.common.armed().map(|armed| armed + micros(15)), timers.poll_at());
 }
 
-/// What is written down and what is told: once a timer has been moved, only a move to before the time that is written costs the
-/// clock and the lock, and the event comes at the last time that was set.
+/// A timer that has been moved costs the clock and the lock again only when it is moved to before the time that is
+/// written, and the event comes at the last time that was set.
 #[test]
 fn a_timer_that_is_put_off_is_found_once_too_early() {
     let timers = Shared::new(Config::default()).unwrap();

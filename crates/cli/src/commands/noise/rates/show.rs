@@ -21,14 +21,14 @@ pub(crate) struct RatesReport {
     pub(crate) energy: Option<Vec<String>>,
     /// The processor with a thread that never wakes.
     pub(crate) idle: Idle,
-    /// Rate by rate.
+    /// The costs, rate by rate.
     pub(crate) rates: Vec<RateCost>,
 }
 
 /// One rate, in both ways.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct RateCost {
-    /// Ticks a second.
+    /// The rate in ticks a second.
     pub(crate) hz: u32,
     /// A period: what timers of the tick may be late by, a wake-up apart.
     pub(crate) late_at_most_ns: u64,
@@ -41,7 +41,7 @@ pub(crate) struct RateCost {
     pub(crate) smart: Cost,
 }
 
-/// What one way costs.
+/// The cost of one way.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Cost {
     /// Sleeps that ended beside the computation, by the kernel's count.
@@ -52,11 +52,11 @@ pub(crate) struct Cost {
     pub(crate) cpu_share: f64,
     /// The same for each wake-up.
     pub(crate) cpu_ns_per_wakeup: Option<f64>,
-    /// How much was computed beside it, relative to the computation alone: the median of the rounds.
+    /// The computation beside it, relative to the computation alone: the median of the rounds.
     pub(crate) work_kept: Option<f64>,
     /// Its lower and upper quartile.
     pub(crate) work_kept_quartiles: [Option<f64>; 2],
-    /// What the computation lost, for each wake-up; `null` where the rounds differ by more than that.
+    /// The time that the computation lost for each wake-up; `null` where the rounds differ by more than that.
     pub(crate) overhead_ns_per_wakeup: Option<f64>,
     /// From due to run.
     pub(crate) lateness_ns: Distribution,
@@ -71,9 +71,9 @@ pub(crate) struct Idle {
     pub(crate) wakeups_per_s: f64,
     /// The waker's share of the processor.
     pub(crate) cpu_share: f64,
-    /// Of all packages; `null` where energy is not counted.
+    /// The power of all packages; `null` where energy is not counted.
     pub(crate) watts: Option<f64>,
-    /// Where the processor slept, the deepest state last.
+    /// The states in which the CPU slept, the deepest last.
     pub(crate) states: Vec<SleepState>,
 }
 
@@ -168,7 +168,7 @@ impl Cost {
     }
 }
 
-/// How many rates, and how long each.
+/// Says how many rates there are, and how long each is measured.
 pub(super) fn header(plan: &Rates) -> String {
     let rates: Vec<String> = plan.rates.iter().map(ToString::to_string).collect();
     let turn = setting(Duration::from_nanos(plan.turn_ns));

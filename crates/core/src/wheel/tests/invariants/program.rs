@@ -20,7 +20,7 @@ pub(super) struct Program {
     operation: u64,
     random: Random,
     wheel: Wheel<()>,
-    /// What was set and has not come out.
+    /// The timers that were set and have not come out.
     filed: BTreeMap<u32, Terms>,
     now: u64,
     sequence: Sequence,
@@ -36,7 +36,7 @@ pub(super) struct Program {
 struct Meeting {
     every: u64,
     within: u64,
-    /// Of eight timers, so many.
+    /// The number of timers of every eight.
     share: u64,
 }
 
