@@ -11,18 +11,18 @@ use serde::Serialize;
 
 use super::digits::digits;
 
-/// What is measured along an edge of a figure.
+/// An edge of a figure, and its values.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Axis {
-    /// What.
+    /// The name of the quantity.
     pub(crate) name: String,
     /// In what unit; empty for names.
     pub(crate) unit: String,
-    /// How values are spread.
+    /// The scale of the axis.
     pub(crate) scale: Scale,
 }
 
-/// How values are spread along an axis.
+/// The scale along an axis.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Scale {
@@ -42,7 +42,7 @@ impl Axis {
         Axis { name: name.into(), unit: unit.into(), scale }
     }
 
-    /// What stands beside it: the name, and the unit in parentheses if there is one.
+    /// The label: the name, and the unit in parentheses if there is one.
     pub(crate) fn label(&self) -> String {
         if self.unit.is_empty() { self.name.clone() } else { format!("{} ({})", self.name, self.unit) }
     }
@@ -56,7 +56,7 @@ impl Axis {
         }
     }
 
-    /// Where a value lies; `None` if the scale has no place for it.
+    /// The position of a value; `None` if the scale has no place for it.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let place = match self.scale {
             Scale::Log => (value > 0.0).then(|| value.log10()),

@@ -13,16 +13,16 @@ use super::digits::LARGEST;
 use super::finding::Finding;
 use super::verdict::Reason;
 
-/// What was made of the runs of one section.
+/// The drawings of one section's runs.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Drawn {
-    /// Pictures.
+    /// The pictures of the section.
     pub(crate) figures: Vec<Figure>,
     /// Tables that stand on their own.
     pub(crate) tables: Vec<Grid>,
-    /// What a reader has to know beside them, a sentence each.
+    /// The remarks that a reader has to know beside them, a sentence each.
     pub(crate) notes: Vec<String>,
-    /// What should be here and is not, and why, a sentence each.
+    /// The parts that should be here and are not, and why, a sentence each.
     pub(crate) lacks: Vec<String>,
     /// Comparisons, each computed from the series drawn; none of a figure with an unfit one.
     pub(crate) findings: Vec<Finding>,
@@ -34,7 +34,7 @@ pub(crate) struct Drawn {
 /// Series on two axes.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Figure {
-    /// What it shows, a heading.
+    /// The heading of the figure.
     pub(crate) title: String,
     /// The same for who cannot see it: what is on the axes, and what the series do.
     pub(crate) text: String,
@@ -51,9 +51,10 @@ pub(crate) struct Figure {
 pub(crate) struct Series {
     /// As the legend has it.
     pub(crate) name: String,
-    /// How it is drawn.
+    /// The mark by which it is drawn.
     pub(crate) mark: Mark,
-    /// Which colour and shape, counted from zero; those of a paper and of its counterpart here are the same.
+    /// The number of its colour and shape, counted from zero; those of a paper and of its counterpart here are the
+    /// same.
     pub(crate) colour: usize,
     /// Why it cannot be compared; `null` if it can. It is grey on a hatched ground then, or in its colour if its run was
     /// only short.
@@ -62,13 +63,13 @@ pub(crate) struct Series {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// How points are drawn.
+/// The mark by which points are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mark {
-    /// Joined, each marked.
+    /// Points are joined, each marked.
     Line,
-    /// Each alone, filled.
+    /// Points stand alone, filled.
     Points,
     /// Each alone, hollow: what a paper has.
     Paper,
@@ -81,7 +82,7 @@ pub(crate) enum Mark {
 /// Rows of texts under a head.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Grid {
-    /// What is in it.
+    /// The heading of the table.
     pub(crate) title: String,
     /// A name for each column, units included.
     pub(crate) head: Vec<String>,
@@ -95,7 +96,6 @@ impl Drawn {
         self.lacks.push(what.into());
     }
 
-    /// Adds a remark.
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
@@ -139,7 +139,7 @@ impl Drawn {
         }
     }
 
-    /// Whether there is anything to look at.
+    /// Says whether there is anything to look at.
     pub(crate) fn is_empty(&self) -> bool {
         self.figures.is_empty() && self.tables.is_empty()
     }
@@ -155,7 +155,7 @@ impl Series {
         Series::of(Mark::Line, colour, name, points)
     }
 
-    /// Of any kind; what cannot be placed on an axis is left out.
+    /// Makes a series of any kind; points that cannot be placed on an axis are left out.
     pub(crate) fn of(
         mark: Mark,
         colour: usize,
@@ -172,7 +172,7 @@ impl Series {
         Series { unfit: unfit.cloned(), ..self }
     }
 
-    /// Whether it is drawn grey: it was disturbed, not only short.
+    /// Says whether it is drawn grey: it was disturbed, not only short.
     pub(crate) fn is_grey(&self) -> bool {
         self.unfit.as_ref().is_some_and(|reason| !reason.short)
     }
@@ -224,7 +224,6 @@ impl Figure {
 }
 
 impl Grid {
-    /// An empty one.
     pub(crate) fn new(title: impl Into<String>, head: &[&str]) -> Self {
         let head = head.iter().map(|&name| name.to_owned()).collect();
         Grid { title: title.into(), head, rows: vec![] }
@@ -240,7 +239,7 @@ impl Grid {
     }
 }
 
-/// What a legend can hold and an eye can tell apart.
+/// The most series that a legend can hold and an eye can tell apart.
 const MOST_SERIES: usize = 12;
 /// More than any experiment has, and little enough that a page stays one.
 const MOST_POINTS: usize = 5_000;

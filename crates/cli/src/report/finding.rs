@@ -6,17 +6,17 @@ use super::axis::Scale;
 use super::digits::{digits, percent};
 use super::figure::{Figure, Mark, Series};
 
-/// A comparison.
+/// A comparison that is computed from a figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Finding {
-    /// The sentence.
+    /// The sentence that says it.
     pub(crate) text: String,
     /// The series that it names as the best; `null` if two are within a tenth of each other.
     pub(crate) winner: Option<String>,
 }
 
 impl Finding {
-    /// Which series is lowest at a place.
+    /// Finds the series that is lowest at a place.
     pub(super) fn lowest(figure: &Figure, at: f64) -> Option<Self> {
         let value = |series: &Series| series.points.iter().find(|point| point.0 == at).map(|point| point.1);
         let mut ranked = compared(figure, value)?;
@@ -39,7 +39,7 @@ impl Finding {
         Some(Finding { text, winner: clear.then(|| best.to_owned()) })
     }
 
-    /// Which series is lowest at the greatest place that all of ours have.
+    /// Finds the series that is lowest at the greatest place that all of ours have.
     pub(super) fn lowest_at_the_end(figure: &Figure) -> Option<Self> {
         let has = |series: &&Series, x: f64| series.points.iter().any(|point| point.0 == x);
         let (first, others) = ours(figure).next().map(|first| (first, ours(figure).skip(1)))?;
@@ -48,7 +48,7 @@ impl Finding {
         Finding::lowest(figure, common.max_by(f64::total_cmp)?)
     }
 
-    /// How much of its peak each series keeps at its greatest x.
+    /// Compares the shares of its peak that each series keeps at its greatest x.
     pub(super) fn retained(figure: &Figure) -> Option<Self> {
         let value = |series: &Series| {
             let peak =

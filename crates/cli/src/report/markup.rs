@@ -38,7 +38,7 @@ impl Markup {
         self.text.push_str(&escape(text));
     }
 
-    /// What is markup already and was made by this program: a figure, a style sheet.
+    /// Adds markup that this program made: a figure, a style sheet.
     pub(super) fn made_here(&mut self, markup: &str) {
         self.text.push_str(markup);
     }
@@ -78,7 +78,7 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Whether XML has it: not most control characters. Those that turn the reading direction around are left out too.
+/// Says whether XML has it: not most control characters. Those that turn the reading direction around are left out too.
 pub(super) fn is_xml(c: char) -> bool {
     !matches!(c, '\u{0}'..='\u{8}' | '\u{B}'..='\u{1F}' | '\u{7F}'..='\u{9F}' | '\u{FFFE}' | '\u{FFFF}'
         | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')

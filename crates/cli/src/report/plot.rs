@@ -65,7 +65,7 @@ pub(super) fn legend(page: &mut Markup, figure: &Figure) {
     });
 }
 
-/// What the figure says to who cannot see it: its own words, and the span of each series.
+/// Describes the figure to who cannot see it: its own words, and the span of each series.
 fn description(figure: &Figure) -> String {
     let spans = figure.series.iter().map(|series| {
         let values = || series.points.iter().map(|point| point.1);
@@ -114,7 +114,7 @@ fn marks(svg: &mut Markup, series: &Series, pixels: &[Pixel], marked: impl IntoI
     });
 }
 
-/// Where the axes are, and which places they begin and end at.
+/// The positions of the axes, and the values that they begin and end at.
 struct Frame {
     x: (f64, f64),
     y: (f64, f64),

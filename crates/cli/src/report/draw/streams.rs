@@ -87,7 +87,7 @@ pub(in super::super) fn strip(runs: &Runs, drawn: &mut Drawn) {
     });
 }
 
-/// What punctuality costs.
+/// Draws the cost of punctuality.
 pub(in super::super) fn lateness_by_cpu(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
         let marks = cells.iter().map(|cell| {
@@ -203,7 +203,7 @@ fn most_within(times: &[u64], window: u64) -> usize {
 
 /// In the order of their colours.
 const METHODS: [&str; 8] = ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
-/// What a page is wide enough for to tell packets 40 µs apart.
+/// The time for which a page is wide enough to tell packets 40 µs apart.
 const STRIP_MICROS: f64 = 2_000.0;
 
 #[cfg(test)]

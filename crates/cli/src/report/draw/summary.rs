@@ -11,11 +11,11 @@ use super::super::verdict::Reason;
 /// A figure of a paper and ours.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Headline {
-    /// What is compared.
+    /// The quantity that is compared.
     pub(crate) what: &'static str,
-    /// What the paper has.
+    /// The paper's figure.
     pub(crate) paper: &'static str,
-    /// How ours was found.
+    /// The method by which ours was found.
     pub(crate) how: &'static str,
     /// Ours; a dash in it for one of two figures that is not there, `null` if there is none at all.
     pub(crate) here: Option<String>,
@@ -30,7 +30,7 @@ pub(crate) struct Headline {
 type Trial = (&'static str, &'static str);
 
 impl Headline {
-    /// Whether it is of a run of this source.
+    /// Says whether it is of a run of this source.
     pub(in super::super) fn is_of(&self, source: &str) -> bool {
         self.trials.iter().any(|trial| trial.0 == source)
     }
@@ -74,8 +74,8 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     );
 }
 
-/// What is compared, the paper's figure, how ours is found, of which trials, and ours: `None` if there is none at all; a
-/// dash for one of two that is not there.
+/// The quantity, the paper's figure, the method and the trials by which ours is found, and ours: `None` if there is
+/// none at all; a dash for one of two that is not there.
 type Row = (&'static str, &'static str, &'static str, &'static [Trial], fn(&Runs) -> Option<String>);
 
 const HEADLINES: &[Row] = &[
@@ -197,10 +197,10 @@ const HEADLINES: &[Row] = &[
 ];
 
 const NOT_RUN: &str = "not run";
-/// What [`digits`] and [`percent`] show for a figure that is not there.
+/// The character by which [`digits`] and [`percent`] show a figure that is not there.
 const NONE: char = '–';
 
-/// What a cost of the doctor's comes to at 50,000 a second.
+/// The share of a CPU that a cost of the doctor's takes at 50,000 a second.
 fn share_of_rate(runs: &Runs, key: &str) -> Option<String> {
     let doctor = runs.only("doctor").ok()?;
     Some(percent(Some(number(doctor, key)? * 50_000.0 / 1e9)))
