@@ -513,7 +513,7 @@ typedef struct softtimers_pace_config {
      */
     uint64_t interval_ns;
     /**
-     * The packets of each second.
+     * The rate in packets a second.
      */
     uint64_t packets_per_second;
     /**
@@ -624,7 +624,7 @@ typedef struct softtimers_departure {
      */
     uint64_t place;
     /**
-     * The time by which it leaves later than that, in nanoseconds.
+     * The time between its scheduled time and its departure, in nanoseconds.
      */
     uint64_t lateness_ns;
     /**
@@ -1128,7 +1128,7 @@ int softtimers_callouts_stats(softtimers_callouts *callouts, struct softtimers_c
  */
 
 /**
- * The most timers of a set for which 0 is asked.
+ * The most timers that a set may have when 0 is given.
  */
 #define SOFTTIMERS_ITIMERS_DEFAULT_MOST 65536
 
@@ -1326,15 +1326,15 @@ typedef struct softtimers_path {
      */
     uint64_t queue_bytes;
     /**
-     * The limit of the queue in time.
+     * The limit of the queue in nanoseconds of waiting.
      */
     uint64_t queue_ns;
     /**
-     * The delay of a packet behind the link.
+     * The delay of a packet behind the link, in nanoseconds.
      */
     uint64_t delay_ns;
     /**
-     * The time by which the delay varies either way, at most the delay; packets stay in order.
+     * The most that the delay varies either way, in nanoseconds, at most the delay; packets stay in order.
      */
     uint64_t jitter_ns;
     /**

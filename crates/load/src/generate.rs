@@ -31,7 +31,7 @@ pub struct GeneratePlan {
     pub destination: (SocketAddrV4, MacAddress),
     /// The source, as far as it was given.
     pub source: (Option<SocketAddrV4>, Option<MacAddress>),
-    /// The datagrams of each second.
+    /// The rate in datagrams a second.
     pub rate: Rate,
     /// Datagrams that leave back to back: 1 to 64.
     pub quantum: u32,
@@ -135,7 +135,7 @@ pub struct GenerateConfig {
     pub address: String,
     /// The same of Ethernet.
     pub mac: String,
-    /// The departures asked for in each second.
+    /// The rate asked for, in departures a second.
     pub target_pps: f64,
     /// Time between departures, rounded down.
     pub target_interval_ns: u64,

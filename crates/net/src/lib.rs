@@ -6,7 +6,6 @@
 //! | [`poller`] | devices served in turn, by quota and policy, so that a flood does not stop the program |
 //! | [`packet`] | frames below the protocols (AF_PACKET), and one's own made in the kernel; feature `packet` |
 //! | [`poller::XdpDevice`] | rings shared with the kernel (AF_XDP); feature `xdp` |
-//! | [`relay`] | the clients of a relay of datagrams, and how much each may be answered |
 //! | [`relay`] | the clients of a UDP relay: who they are, and how much each may be answered |
 //! | [`kernel`] | what this machine's kernel really does, by using it |
 //!

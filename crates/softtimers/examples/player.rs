@@ -19,7 +19,7 @@ use std::{io, thread};
 
 use softtimers::{Backup, Clock, Config, Monotonic, Slack, SoftTimers, Timestamp, TriggerState};
 
-/// The frames of each second.
+/// The rates in frames a second.
 const RATES: [u32; 5] = [24, 25, 30, 50, 60];
 const FILM: Duration = Duration::from_secs(2);
 

@@ -38,7 +38,7 @@ pub struct softtimers_departure {
     pub packet: u64,
     /// Its intended time: its place in the flow's schedule.
     pub place: u64,
-    /// The time by which it leaves later than that, in nanoseconds.
+    /// The time between its scheduled time and its departure, in nanoseconds.
     pub lateness_ns: u64,
     /// The length of the packet.
     pub bytes: u32,

@@ -46,7 +46,7 @@ pub struct softtimers_expired {
     pub reserved: u32,
 }
 
-/// The most timers of a set for which 0 is asked.
+/// The most timers that a set may have when 0 is given.
 pub const SOFTTIMERS_ITIMERS_DEFAULT_MOST: u32 = 65_536;
 
 /// Makes a set of at most `most` timers over a timerfd, whose descriptor is readable while one waits to be reaped.

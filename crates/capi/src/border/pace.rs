@@ -25,7 +25,7 @@ pub type softtimers_pace = Object<RateClock>;
 pub struct softtimers_pace_config {
     /// The gap between packets.
     pub interval_ns: u64,
-    /// The packets of each second.
+    /// The rate in packets a second.
     pub packets_per_second: u64,
     /// Bits a second, for packets of any length: each is followed by the time its bytes take.
     pub bits_per_second: u64,

@@ -33,11 +33,11 @@ pub struct softtimers_path {
     pub overhead: u32,
     /// The limit of the queue in bytes.
     pub queue_bytes: u64,
-    /// The limit of the queue in time.
+    /// The limit of the queue in nanoseconds of waiting.
     pub queue_ns: u64,
-    /// The delay of a packet behind the link.
+    /// The delay of a packet behind the link, in nanoseconds.
     pub delay_ns: u64,
-    /// The time by which the delay varies either way, at most the delay; packets stay in order.
+    /// The most that the delay varies either way, in nanoseconds, at most the delay; packets stay in order.
     pub jitter_ns: u64,
     /// Lost packets of 10^9.
     pub loss_ppb: u32,

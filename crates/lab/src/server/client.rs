@@ -43,7 +43,7 @@ pub struct Answered {
 }
 
 impl Answered {
-    /// Returns the answers of each second.
+    /// Returns the rate in answers a second.
     pub fn rate(&self) -> f64 {
         self.answers.iter().sum::<u64>() as f64 / self.time.as_secs_f64().max(f64::MIN_POSITIVE)
     }

@@ -18,7 +18,7 @@ pub struct GeneratorConfig {
     /// The offset in the head at which the frame's due time is put, in nanoseconds on the clock of
     /// [`Monotonic`](softtimers::Monotonic), likewise.
     pub due_at: Option<usize>,
-    /// The frames of each second.
+    /// The rate in frames a second.
     pub rate: Rate,
     /// Frames that leave back to back, 1 to 64, in the place of the first. Those that are due within 2 µs leave
     /// together, too, beyond 500,000 bursts a second.
