@@ -24,7 +24,7 @@ fn terminal(columns: u16) -> (File, OwnedFd) {
     (File::from(ours), theirs)
 }
 
-/// What a command prints on a terminal.
+/// The output of a command on a terminal.
 fn on_terminal(mut command: Command, columns: u16) -> String {
     let (mut ours, theirs) = terminal(columns);
     command.env("TERM", "xterm").stdout(Stdio::from(theirs)).stderr(Stdio::null());

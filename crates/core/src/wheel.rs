@@ -95,7 +95,7 @@ pub(crate) struct Wheel<E> {
     touched: usize,
 }
 
-/// What one [`Wheel::pop`] found.
+/// The result of one [`Wheel::pop`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pop {
     /// A timer that is due.
@@ -255,8 +255,8 @@ impl<E> Wheel<E> {
         Pop::Timer(least.timer)
     }
 
-    /// What a timer that has been [popped](Self::pop) leaves: the time it was asked for, its event, and what `then`
-    /// makes of its record.
+    /// Takes what a timer that has been [popped](Self::pop) leaves: the time it was asked for, its event, and what
+    /// `then` makes of its record.
     #[inline]
     pub(crate) fn taken<R>(
         &mut self,

@@ -149,7 +149,7 @@ fn a_quick_run_that_was_disturbed_is_not_fit() {
     assert!(page.contains("-hatch") && section(&object, "lateness")["short"] == false);
 }
 
-/// What was lost is not on the first screen, and nothing takes its place unsaid.
+/// A figure that was lost is not on the first screen, and nothing takes its place unsaid.
 #[test]
 fn what_was_lost_is_not_on_the_first_screen() {
     let (_, object) = shown("first-lost", "--only lateness --only livelock --only summary", |file, run| {

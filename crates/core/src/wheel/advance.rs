@@ -4,8 +4,8 @@ use super::Wheel;
 use super::level::{BLOCK_BITS, LEVELS, SlotId};
 
 impl<E> Wheel<E> {
-    /// Of what is in slots, the least due time, and when the next of them is to be made ready for migration: both
-    /// no later than the truth.
+    /// The least due time in slots, and the time when the next of them is to be made ready for migration: both no later
+    /// than the truth.
     pub(super) fn look_ahead(&self) -> (u64, u64) {
         if self.migrations.is_overdue() {
             return (self.horizon << self.shift, u64::MAX);
@@ -70,8 +70,8 @@ impl<E> Wheel<E> {
         self.ripen(list, chunks, id.home(granule));
     }
 
-    /// Where the first occupied slot begins, in granules. Of several that begin there, the highest level's:
-    /// it holds timers that belong into the lower ones.
+    /// The beginning of the first occupied slot, in granules. Of several that begin there, the highest level's: it
+    /// holds timers that belong into the lower ones.
     #[inline]
     fn first(&self) -> Option<(u64, SlotId)> {
         let mut first: Option<(u64, SlotId)> = None;

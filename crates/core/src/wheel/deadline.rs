@@ -93,8 +93,8 @@ impl<E> Wheel<E> {
         best
     }
 
-    /// Of the timers at the front, the least of what `of` says of a record, which is not before its due time; or a time
-    /// before that, if the look is over before it is found.
+    /// The least value that `of` gives for a record at the front, which is not before its due time; or a time before
+    /// that, if the look is over before it is found.
     fn least_at_front(&self, of: impl Fn(&Record<E>) -> u64) -> u64 {
         let front = &self.front;
         let of = |timer: u32| of(&self.records[timer]);

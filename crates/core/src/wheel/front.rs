@@ -26,11 +26,11 @@ use super::small;
 
 #[derive(Debug)]
 pub(super) struct Front {
-    /// What came in no order.
+    /// Timers that came in no order.
     pub(super) heap: Heap,
-    /// What came out of slots, in order.
+    /// Timers that came out of slots, in order.
     pub(super) run: Run,
-    /// What came in order while there were few timers: of any time.
+    /// Timers that came in order while there were few: of any time.
     pub(super) queue: Run,
     pub(super) chain: Chain,
 }

@@ -249,9 +249,9 @@ const MARKS: u32 = (1 << MARK_BITS) - 1;
 const HEAP: u32 = 15;
 const RUN: u32 = 14;
 const INBOX: u32 = 13;
-/// Which of the two runs.
+/// The bit that tells the two runs apart.
 const QUEUE: u32 = 1 << 31;
-/// What a run counts up to, and then from zero again.
+/// The number that a run counts up to, and then from zero again.
 pub(super) const COUNTED: u32 = (1 << (u32::BITS - MARK_BITS - 1)) - 1;
 
 const _: () = assert!(size_of::<Record<u64>>() == 32 && super::chunk::ROOM <= INBOX as usize);

@@ -19,7 +19,7 @@ use super::record::{COUNTED, Entry, Place, Records, Sequence};
 pub(super) struct Run {
     /// A ring: a power of two of places.
     ring: Vec<Entry>,
-    /// What the first is counted as, and the one that comes next.
+    /// The count of the first, and of the one that comes next.
     from: u32,
     to: u32,
     live: u32,
@@ -32,7 +32,7 @@ impl Run {
         Run { ring: Vec::new(), from: 0, to: 0, live: 0, most: most as u32 }
     }
 
-    /// Where in the ring.
+    /// The index in the ring.
     #[inline]
     fn at(&self, counted: u32) -> usize {
         counted as usize & self.ring.len().wrapping_sub(1)
@@ -63,7 +63,7 @@ impl Run {
         counted.map(|counted| &self.ring[self.at(counted)]).filter(|entry| entry.timer != NIL)
     }
 
-    /// What is at a place.
+    /// Returns the entry at a place.
     #[cfg(test)]
     pub(super) fn in_place(&self, counted: u32) -> Option<&Entry> {
         self.ring.get(self.at(counted))

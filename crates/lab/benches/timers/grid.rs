@@ -6,7 +6,7 @@ use softtimers_measure::paired::{Measured, Round};
 use crate::MILLION;
 
 const SIZES: [usize; 7] = [1, 8, 64, 1_000, 10_000, 100_000, MILLION];
-/// What every size is measured with, and the figure that counts.
+/// The workloads that every size is measured with, each with the figure that counts.
 const EVERYWHERE: [(&str, &str); 5] = [
     ("mix", "step_ns"),
     ("W6", "request_ns"),
@@ -14,7 +14,7 @@ const EVERYWHERE: [(&str, &str); 5] = [
     ("ticks", "event_ns"),
     ("flows", "event_ns"),
 ];
-/// What a million timers are measured with beside.
+/// The workloads that a million timers are measured with beside.
 const AT_A_MILLION: [(&str, &str); 3] = [("W2", "insert_ns"), ("W2", "expire_ns"), ("jump", "jump_ns")];
 
 /// One cell: the workload, its figure, and the number of timers.
@@ -33,7 +33,7 @@ pub(crate) fn cells() -> impl Iterator<Item = Cell> {
 }
 
 impl Cell {
-    /// How the table calls it.
+    /// The name in the table.
     pub(crate) fn name(&self) -> String {
         let Cell { workload, figure, timers } = self;
         let workload = if *workload == "W6" { "all cancelled" } else { workload };
@@ -47,7 +47,7 @@ impl Cell {
 
 const HEAP: &str = "4-ary heap";
 
-/// What is to hold of one of ours, in each round.
+/// The bars that one of ours is to meet in each round.
 pub(crate) fn bars(measured: &Measured, ours: &'static str) -> Vec<Bar> {
     let figure = |round: &Round, cell: &str, who: &str| round.figure(cell, who);
     let names: Vec<String> = cells().map(|cell| cell.name()).collect();
