@@ -33,7 +33,6 @@ use catalogue::{Part, Section};
 use figure::Drawn;
 use overview::Overview;
 use saved::{Made, Runs};
-use source::Source;
 use verdict::Reason;
 
 /// The keys of `report`'s object.
@@ -47,8 +46,6 @@ pub(crate) struct Findings {
     pub(crate) partial: usize,
     /// Sections with nothing to show.
     pub(crate) missing: usize,
-    /// Sections of what other programs measure, who have not left a file.
-    pub(crate) elsewhere: usize,
     /// In the order of the report.
     pub(crate) sections: Vec<Shown>,
 }
@@ -62,8 +59,6 @@ pub(crate) struct Shown {
     pub(crate) title: &'static str,
     /// Where it stands.
     pub(crate) part: Part,
-    /// How to read it; it claims nothing of the runs.
-    pub(crate) see: &'static str,
     /// Why its runs are not fit for comparison: the headline. `null` if they are.
     pub(crate) unfit: Option<String>,
     /// Whether its runs are only short: then it is drawn in colour, and nothing is compared.
@@ -89,8 +84,6 @@ pub(crate) enum State {
     Partial,
     /// Nothing, and it says why.
     Missing,
-    /// Nothing, for this command does not make it; it says what does.
-    Elsewhere,
 }
 
 /// Makes a report of one saved run, whatever its text: it is drawn, or the report says what it lacks, and no text of the
@@ -121,10 +114,8 @@ impl Findings {
 
     /// How many sections are how complete, in words.
     fn counts(&self) -> String {
-        let Findings { complete, partial, missing, elsewhere, .. } = self;
-        let made_elsewhere =
-            if *elsewhere > 0 { format!(", {elsewhere} made elsewhere") } else { String::new() };
-        format!("{complete} complete, {partial} in part, {missing} missing{made_elsewhere}")
+        let Findings { complete, partial, missing, .. } = self;
+        format!("{complete} complete, {partial} in part, {missing} missing")
     }
 
     /// What is against the runs; `None` if nothing is.
@@ -143,7 +134,6 @@ impl Findings {
             complete: count(State::Complete),
             partial: count(State::Partial),
             missing: count(State::Missing),
-            elsewhere: count(State::Elsewhere),
             sections,
         }
     }
@@ -164,15 +154,12 @@ impl Shown {
         (section.draw)(runs, &mut drawn);
         drawn.lacks.dedup();
         let made = section.sources.iter().filter_map(|name| runs.made(name)).collect();
-        let foreign = |name: &&str| !runs.has(name) && source::find(name).is_some_and(Source::is_foreign);
-        let elsewhere = section.sources.iter().all(foreign);
         let state = match (drawn.is_empty(), drawn.lacks.is_empty()) {
-            (true, _) if elsewhere => State::Elsewhere,
             (true, _) => State::Missing,
             (false, true) => State::Complete,
             (false, false) => State::Partial,
         };
-        let Section { name, title, part, see, papers, .. } = *section;
+        let (Section { name, title, papers, .. }, part) = (*section, section.part());
         let short = !drawn.doubts.is_empty() && drawn.doubts.iter().all(|reason| reason.short);
         // Its cells say why.
         let line = |reason: &Reason| match part {
@@ -182,7 +169,7 @@ impl Shown {
         let mut lines: Vec<String> = drawn.doubts.iter().map(line).collect();
         lines.dedup();
         let unfit = (!lines.is_empty()).then(|| lines.join("; "));
-        Shown { name, title, part, see, unfit, short, papers, state, made, drawn }
+        Shown { name, title, part, unfit, short, papers, state, made, drawn }
     }
 }
 
@@ -194,7 +181,7 @@ impl Report for Findings {
         for section in &self.sections {
             let (figures, tables) = (section.drawn.figures.len(), section.drawn.tables.len());
             let shown = match section.state {
-                State::Missing | State::Elsewhere => section.drawn.lacks.join("; "),
+                State::Missing => section.drawn.lacks.join("; "),
                 State::Complete => format!("{figures} figures, {tables} tables"),
                 State::Partial => {
                     format!("{figures} figures, {tables} tables; {}", section.drawn.lacks.join("; "))

@@ -174,12 +174,12 @@ fn saved_runs_become_a_page_that_any_reader_can_read() {
         .filter_map(|node| node.tag_name().name().strip_prefix('h')?.parse().ok())
         .collect();
     assert!(levels[0] == 1 && levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{levels:?}");
-    // Each section says what to see, what it stands beside, and with which command it was made.
+    // Each section says what it stands beside, and with which command it was made.
     let sections: Vec<Node> = all(&document, "section").collect();
     assert_eq!(sections.len(), object["sections"].as_array().unwrap().len());
     for (section, shown) in sections.iter().zip(object["sections"].as_array().unwrap()) {
         let text: String = section.descendants().filter_map(|node| node.text()).collect();
-        for key in ["title", "see", "papers"] {
+        for key in ["title", "papers"] {
             assert!(text.contains(shown[key].as_str().unwrap()), "{key} of {}", shown["name"]);
         }
         for command in
@@ -187,12 +187,8 @@ fn saved_runs_become_a_page_that_any_reader_can_read() {
         {
             assert!(text.contains(command[0].as_str().unwrap()), "{command}");
         }
-        // Nobody has run the peers' bench there, and the doctor had not tried a timer's signal.
-        let state = match shown["name"].as_str().unwrap() {
-            "peers" => "elsewhere",
-            "summary" => "partial",
-            _ => "complete",
-        };
+        // The doctor had not tried a timer's signal.
+        let state = if shown["name"] == "summary" { "partial" } else { "complete" };
         assert_eq!(shown["state"], state, "{}: {}", shown["name"], shown["lacks"]);
     }
     let markdown = fs::read_to_string(directory.file("page.md")).unwrap();
@@ -320,7 +316,7 @@ fn nothing_in_a_saved_run_breaks_a_page() {
             !page.contains("<script") && !page.contains('\u{1b}') && !page.contains('\u{202e}'),
             "{name}"
         );
-        assert_eq!(object["sections"].as_array().unwrap().len(), 22, "{name}");
+        assert_eq!(object["sections"].as_array().unwrap().len(), 21, "{name}");
         let markdown = fs::read_to_string(directory.file("page.md")).unwrap();
         assert!(!markdown.contains("<script") && !markdown.contains('\u{1b}'), "{name}");
     }
@@ -332,30 +328,8 @@ fn nothing_in_a_saved_run_breaks_a_page() {
         fs::write(directory.file("doctor.json"), content).unwrap();
         let (page, object) = rendered(&directory.0, &directory, "");
         check_page(&page);
-        // The peers' file is not there, which is not a fault of any run.
-        assert_eq!((&object["missing"], &object["elsewhere"]), (&21.into(), &1.into()), "{name}");
+        assert_eq!(object["missing"], 21, "{name}");
     }
-}
-
-/// What the bench of timer structures writes is shown as it is.
-#[test]
-fn the_bench_of_timer_structures_has_its_section() {
-    let directory = Directory::new("peers");
-    let cell = |ns: f64| json!({ "values": 2, "median": ns, "quartiles": [ns, ns] });
-    let table =
-        |key: &str, column: &str, rows: Value| json!({ "key": key, "columns": ["", column], "rows": rows });
-    let bench = json!({ "schema": "softtimers.results/1", "tables": [
-        table("W1/0", "set_cancel_ns", json!([["softtimers", cell(20.0)], ["BinaryHeap", cell(40.0)]])),
-        table("W1/1000", "set_cancel_ns", json!([["softtimers", cell(22.0)], ["BinaryHeap", cell(160.0)], [7, "x"]])),
-        table("stalls", "longest_ns", json!([["softtimers", cell(900.0)], ["<b>", 7]])),
-        7,
-    ]});
-    fs::write(directory.file("timers.json"), bench.to_string()).unwrap();
-    let (page, object) = rendered(&directory.0, &directory, "--only peers");
-    check_pictures(&check_page(&page));
-    let figures = object["sections"][0]["figures"].as_array().unwrap();
-    assert_eq!(figures[0]["series"][1]["points"], json!([[1.0, 20.0], [1000.0, 22.0]]));
-    assert!(page.contains("longest call"));
 }
 
 /// Only two sections, of simulations, so that it takes a second: what is kept shows the same again.

@@ -13,7 +13,6 @@ pub(super) mod overload;
 pub(super) mod path;
 pub(super) mod rates;
 pub(super) mod streams;
-pub(super) mod structures;
 pub(super) mod summary;
 pub(super) mod triggers;
 

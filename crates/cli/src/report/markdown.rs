@@ -32,7 +32,7 @@ pub(super) fn markdown(findings: &Findings) -> String {
 }
 
 fn section(text: &mut String, shown: &Shown) {
-    let _ = write!(text, "\n### {}\n\n{}\n", shown.title, plain(shown.see));
+    let _ = write!(text, "\n### {}\n", shown.title);
     if let Some(unfit) = &shown.unfit {
         let _ = write!(text, "\n**{}** {}.\n", shown.doubt(), plain(unfit));
     }

@@ -8,6 +8,7 @@ use super::draw::summary::{Headline, headlines};
 use super::figure::Figure;
 use super::saved::{Made, Runs, tamed, text};
 use super::source::{self, Source};
+use super::verdict::Reason;
 
 /// What the first screen shows.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -64,7 +65,11 @@ pub(super) fn doubts(sections: &[Shown]) -> Option<String> {
     unfit.sort_by_key(|made| made.verdict.is_only_short());
     let (first, others) = unfit.split_first()?;
     let others: String = others.iter().map(|made| format!(", {}", made.source)).collect();
-    Some(format!("not fit: {} ({}){others}", first.source, first.verdict.line()))
+    Some(format!(
+        "not fit: {} ({}){others}",
+        first.source,
+        first.verdict.worst().map_or_else(String::new, Reason::line)
+    ))
 }
 
 /// What the measured runs come to.
@@ -86,9 +91,11 @@ fn verdict(measured: &[&Made], sections: &[Shown], runs: &Runs) -> String {
     }
 }
 
-/// The first sentence of what a run says, with a capital letter and a space behind; empty if it says nothing.
+/// What a run says first, without its reasons, as a sentence with a space behind; empty if it says nothing.
 fn sentence(said: &str) -> String {
-    let said = tamed(said.split(". ").next().unwrap_or_default());
+    let end =
+        [". ", ": ", "; ", " ("].into_iter().filter_map(|end| said.find(end)).min().unwrap_or(said.len());
+    let said = tamed(&said[..end]);
     let mut letters = said.chars();
     let first = letters.next().map(|first| first.to_uppercase().collect::<String>());
     first.map_or_else(String::new, |first| format!("{first}{}. ", letters.as_str().trim_end_matches('.')))

@@ -106,7 +106,6 @@ fn contents(page: &mut Markup, findings: &Findings) {
                     (State::Complete, Some(_)) => " (not fit)",
                     (State::Partial, _) => " (in part)",
                     (State::Missing, _) => " (missing)",
-                    (State::Elsewhere, _) => " (made elsewhere)",
                 };
                 page.leaf("span", &[("class", "state")], state);
             });
@@ -121,7 +120,6 @@ fn section(page: &mut Markup, shown: &Shown) {
         if let Some(unfit) = &shown.unfit {
             page.leaf("p", &[("class", "doubt")], &format!("{} {unfit}.", shown.doubt()));
         }
-        page.leaf("p", &[("class", "see")], shown.see);
         for finding in &shown.drawn.findings {
             page.leaf("p", &[("class", "finding")], &finding.text);
         }

@@ -76,16 +76,11 @@ impl Runs {
 
     /// Keeps what a source came to.
     pub(crate) fn keep(&mut self, source: &'static Source, run: Result<Value, String>) {
-        let judged = run.map(|run| {
+        let judged = run.map(enveloped).map(|run| {
             let verdict = Verdict::of(source, &run);
             (run, verdict)
         });
         self.kept.insert(source.name, judged);
-    }
-
-    /// Whether there is a file of this source, whatever is in it.
-    pub(crate) fn has(&self, source: &str) -> bool {
-        self.kept.contains_key(source)
     }
 
     /// What a process of a run with this name printed; of the first step that is called `label`.
@@ -103,7 +98,10 @@ impl Runs {
     /// # Errors
     /// As [`output`](Self::output).
     pub(crate) fn only(&self, source: &str) -> Result<&Value, String> {
-        let output = self.only_output(source)?;
+        let step = self.steps(source)?.first().ok_or_else(|| format!("{source}: the run has no steps"))?;
+        let output =
+            step.get("outputs").and_then(Value::as_object).and_then(|outputs| outputs.values().next());
+        let output = output.filter(|output| output.is_object()).ok_or_else(|| failed(source, step))?;
         let schema = text(output, "schema");
         if schema.starts_with(SIM) && schema != SimReport::SCHEMA {
             let (found, read) = (tamed(schema), SimReport::SCHEMA);
@@ -115,38 +113,12 @@ impl Runs {
         Ok(output)
     }
 
-    fn only_output(&self, source: &str) -> Result<&Value, String> {
-        let run = self.whole(source)?;
-        if is_output(run) {
-            return Ok(run);
-        }
-        let steps = self.steps(source)?;
-        let step = steps.first().ok_or_else(|| format!("{source}: the run has no steps"))?;
-        let outputs = step.get("outputs").and_then(Value::as_object);
-        match outputs.and_then(|outputs| outputs.values().next()) {
-            Some(output) if output.is_object() => Ok(output),
-            _ => Err(failed(source, step)),
-        }
-    }
-
     /// The steps of a source, each with its label.
     ///
     /// # Errors
     /// As [`output`](Self::output).
     pub(crate) fn labels(&self, source: &str) -> Result<Vec<&str>, String> {
         Ok(self.steps(source)?.iter().map(|step| text(step, "label")).collect())
-    }
-
-    /// The file itself, for a source that another program has written.
-    ///
-    /// # Errors
-    /// As [`output`](Self::output).
-    pub(crate) fn whole(&self, source: &str) -> Result<&Value, String> {
-        match self.kept.get(source) {
-            None => Err(format!("{source}: not among the saved runs")),
-            Some(Err(why)) => Err(format!("{source}: {why}")),
-            Some(Ok((run, _))) => Ok(run),
-        }
     }
 
     /// The verdict on a source's run; `None` if there is none that can be read.
@@ -165,11 +137,14 @@ impl Runs {
     }
 
     fn steps(&self, source: &str) -> Result<&[Value], String> {
-        let run = self.whole(source)?;
-        if text(run, "schema") != SCHEMA {
-            return Err(format!("{source}: not a run that was saved by softtimers report"));
+        match self.kept.get(source) {
+            None => Err(format!("{source}: not among the saved runs")),
+            Some(Err(why)) => Err(format!("{source}: {why}")),
+            Some(Ok((run, _))) if text(run, "schema") != SCHEMA => {
+                Err(format!("{source}: not a run that was saved by softtimers report"))
+            }
+            Some(Ok((run, _))) => Ok(steps(run)),
         }
-        Ok(rows(run, "steps"))
     }
 
     /// Who made the figures of a source; `None` if there is none.
@@ -201,10 +176,13 @@ impl Runs {
     }
 }
 
-/// Whether it is what a command of this program has printed with `--json`.
-fn is_output(run: &Value) -> bool {
-    let schema = text(run, "schema");
-    schema.starts_with("softtimers.") && schema != SCHEMA
+/// A run, also of a file that has just what a command of this program printed with `--json`.
+fn enveloped(run: Value) -> Value {
+    let schema = text(&run, "schema");
+    if schema.starts_with("softtimers.") && schema != SCHEMA {
+        return json!({ "schema": SCHEMA, "machine": run.get("machine"), "steps": [{ "outputs": { "": run } }] });
+    }
+    run
 }
 
 /// The steps of a run.
@@ -218,7 +196,7 @@ pub(super) fn outputs(run: &Value) -> impl Iterator<Item = (&str, &Value)> {
         let outputs = Value::get(step, "outputs").and_then(Value::as_object).into_iter();
         outputs.flat_map(move |outputs| outputs.values().map(move |output| (text(step, "label"), output)))
     };
-    steps(run).iter().flat_map(of_step).chain(is_output(run).then_some(("", run)))
+    steps(run).iter().flat_map(of_step)
 }
 
 fn output<'a>(source: &str, step: &'a Value, process: &str) -> Result<&'a Value, String> {
@@ -371,7 +349,7 @@ mod tests {
         let made = made.made("doctor").unwrap();
         assert_eq!(made.steps, [["softtimers doctor"]]);
         assert_eq!(made.caveats, ["no epoll_pwait2"]);
-        assert_eq!(made.verdict.line(), "a busy neighbour");
+        assert_eq!(made.verdict.worst().map(Reason::line).as_deref(), Some("a busy neighbour"));
         assert_eq!(made.machine, "Linux 6.1, 0 x x, clock unknown");
     }
 }

@@ -17,17 +17,11 @@ pub(crate) struct Source {
     pub(super) disturbed_by: Disturbance,
     /// How long its trials must be at least, if that matters.
     pub(super) shortest: Option<Shortest>,
-    /// The runs it consists of, the short ones if asked for. Without any it is nothing that this command can make
-    /// ([`is_foreign`](Self::is_foreign)).
+    /// The runs it consists of, the short ones if asked for.
     pub(crate) steps: fn(quick: bool) -> Vec<Step>,
 }
 
 impl Source {
-    /// Whether another program writes it.
-    pub(crate) fn is_foreign(&self) -> bool {
-        (self.steps)(true).is_empty()
-    }
-
     /// Whether its figures do not depend on the machine.
     pub(super) fn is_simulated(&self) -> bool {
         self.disturbed_by == Disturbance::Nobody && self.shortest.is_none()
@@ -108,7 +102,6 @@ pub(crate) static SOURCES: &[Source] = &[
             one(if quick { quickly } else { "noise --rates --json" })
         })
     },
-    simulated("timers", |_| vec![]),
     simulated("sim-hip", |_| one("sim hip --json")),
     simulated("sim-hip-gamma", |_| {
         one("sim hip --scheme hip --sweep gamma=0.25,0.5,0.75,1,1.5,2,3,4 --json")

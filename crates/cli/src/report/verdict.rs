@@ -110,11 +110,6 @@ impl Verdict {
         self.worst().is_some_and(|reason| reason.short)
     }
 
-    /// All reasons in a line; empty if it is fit.
-    pub(super) fn line(&self) -> String {
-        self.reasons.iter().map(Reason::line).collect::<Vec<_>>().join("; ")
-    }
-
     /// A disturbance.
     fn add(&mut self, trial: &str, what: String) {
         self.push(trial, what, false);
@@ -184,12 +179,16 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// All reasons in a line; empty if it is fit.
+    fn line(verdict: &Verdict) -> String {
+        assert_eq!(verdict.fit, verdict.reasons.is_empty());
+        verdict.reasons.iter().map(Reason::line).collect::<Vec<_>>().join("; ")
+    }
+
     fn verdict(source: &str, output: Value) -> String {
         let step = json!({ "label": "", "exit": 0, "outputs": { "x": output } });
         let run = json!({ "schema": super::super::saved::SCHEMA, "steps": [step] });
-        let verdict = Verdict::of(find(source).unwrap(), &run);
-        assert_eq!(verdict.fit, verdict.reasons.is_empty());
-        verdict.line()
+        line(&Verdict::of(find(source).unwrap(), &run))
     }
 
     #[test]
@@ -216,14 +215,14 @@ mod tests {
         let step = json!({ "exit": 0, "outputs": { "doctor": { "pacing": cells } } });
         let run = json!({ "schema": super::super::saved::SCHEMA, "steps": [step] });
         let verdict = Verdict::of(find("doctor").unwrap(), &run);
-        assert_eq!(verdict.line(), "soft, busy loop: it had its CPU for only 24% of its trial");
+        assert_eq!(line(&verdict), "soft, busy loop: it had its CPU for only 24% of its trial");
         assert!(verdict.against("soft, busy loop").is_some() && verdict.against("loop, busy loop").is_none());
     }
 
     #[test]
     fn a_run_without_figures_is_unfit() {
         for run in [json!(null), json!({ "schema": super::super::saved::SCHEMA, "steps": [] })] {
-            assert_eq!(Verdict::of(find("doctor").unwrap(), &run).line(), "it left no figures");
+            assert_eq!(line(&Verdict::of(find("doctor").unwrap(), &run)), "it left no figures");
         }
     }
 
@@ -232,6 +231,6 @@ mod tests {
         let step =
             |exit: u8| json!({ "label": "0us", "exit": exit, "said": "out of memory", "outputs": null });
         let run = json!({ "schema": super::super::saved::SCHEMA, "steps": [step(0), step(1)] });
-        assert_eq!(Verdict::of(find("slack").unwrap(), &run).line(), "0us: broke off: out of memory");
+        assert_eq!(line(&Verdict::of(find("slack").unwrap(), &run)), "0us: broke off: out of memory");
     }
 }

@@ -210,6 +210,51 @@ fn seen(screenshot: &Screenshot, pictures: &[Picture], dark: bool) -> Vec<(usize
 /// Fewer than a mark has.
 const FEWEST: usize = 8;
 
+/// On a screen of so many pixels, how wide the page is with everything unfolded, and what is wider than the screen outside
+/// the boxes that scroll. A copy of it, with a script and without the policy that would keep it from running, tells the page
+/// around it.
+fn widths(browser: &str, page: &str, screen: u32, directory: &Directory) -> Option<String> {
+    let script = "<script>addEventListener('load',()=>{const wide=[...document.querySelectorAll('body *')].filter(e=>\
+                  !e.closest('.plot,.scrolls,.skip')&&e.getBoundingClientRect().right>innerWidth).map(e=>e.tagName);\
+                  parent.postMessage(`${document.documentElement.scrollWidth<=innerWidth} ${wide.join()}`,'*')})</script>";
+    let policy = page.find("<meta http-equiv").expect("a policy");
+    let end = policy + page[policy..].find("/>").unwrap() + 2;
+    let copy = format!("{}{}", &page[..policy], &page[end..]).replace("<details>", "<details open=\"\">");
+    fs::write(directory.file("copy.html"), copy.replace("</body>", &format!("{script}</body>"))).unwrap();
+    let around = format!(
+        "<!DOCTYPE html><title>none</title><script>addEventListener('message',e=>{{document.title=e.data}})</script>\
+         <iframe src=\"copy.html\" style=\"width:{screen}px;height:30000px\"></iframe>"
+    );
+    fs::write(directory.file("around.html"), around).unwrap();
+    let mut command = Command::new("timeout");
+    command.args(["40", browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
+    command.args(["--virtual-time-budget=5000", "--window-size=1300,3000", "--dump-dom"]);
+    command.arg(format!("--user-data-dir={}", directory.file("profile").display()));
+    command.arg(format!("file://{}", directory.file("around.html").display()));
+    let shown = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    let title = shown.split_once("<title>")?.1.split("</title>").next()?;
+    Some(title.trim().to_owned()).filter(|title| title != "none")
+}
+
+#[test]
+fn nothing_is_cut_off_on_a_narrow_screen() {
+    let Some(browser) = BROWSERS.into_iter().find(|path| Path::new(path).exists()) else {
+        return skipped("no chromium");
+    };
+    let directory = Directory::new("narrow");
+    let (page, _) = rendered(Path::new(SAVED), &directory, "");
+    for screen in [400, 320] {
+        let Some(widths) = widths(browser, &page, screen, &directory) else {
+            return skipped("chromium does not start here");
+        };
+        assert_eq!(widths, "true", "{screen} pixels");
+    }
+    let wide = page.replace("overflow-x:auto", "overflow-x:visible").replace(".scrolls{", ".other{");
+    let widths = widths(browser, &wide, 400, &directory).expect("it has started before");
+    assert!(widths.starts_with("false"), "the check sees what is too wide: {widths}");
+}
+
 #[test]
 fn a_browser_shows_each_figure_in_light_and_dark_and_on_a_small_screen_and_asks_nobody() {
     let Some(browser) = BROWSERS.into_iter().find(|path| Path::new(path).exists()) else {

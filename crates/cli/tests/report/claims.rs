@@ -12,10 +12,6 @@ pub(super) fn section<'a>(object: &'a Value, name: &str) -> &'a Value {
     sections.iter().find(|section| section["name"] == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-fn see<'a>(object: &'a Value, name: &str) -> &'a str {
-    section(object, name)["see"].as_str().unwrap()
-}
-
 /// The rows of a saved run of one command.
 fn rows_of(source: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(format!("{SAVED}/{source}.json")).unwrap();
@@ -55,14 +51,10 @@ fn the_sentences_above_the_figures_are_true_of_the_saved_runs() {
         text.ends_with("gaps are more even at a target of 60us, and no more even at a target of 40us."),
         "{text}"
     );
-    // The paper's own words are there, and how much of the fall is had is counted.
-    assert!(see(&object, "hip-tradeoffs").ends_with("the paper's text names 2 to 3 for both."));
-    let had = section(&object, "hip-tradeoffs")["tables"].as_array().unwrap();
-    let phi =
-        had.iter().find(|table| table["title"].as_str().unwrap().ends_with("fall each phi has")).unwrap();
-    let first = phi["rows"][0].as_array().unwrap();
-    // T-High-1 falls from 1.10 to 0.87; 1.03 at 1.
-    assert_eq!((first[0].as_str(), first[1].as_str()), (Some("t-high-1"), Some("30.4%")), "{first:?}");
+    // The paper's own words are there.
+    for figure in section(&object, "hip-tradeoffs")["figures"].as_array().unwrap() {
+        assert_eq!(figure["series"][0]["name"], "2 to 3, the paper's good middle");
+    }
 }
 
 /// The papers' headlines beside ours, each row of the soft-timers paper's.
@@ -90,7 +82,8 @@ pub(super) fn fit(file: &str, run: &mut Value) {
         "doctor.json" => {
             let doctor = &mut run["steps"][0]["outputs"]["doctor"];
             doctor["config"]["trial_s"] = json!(2.0);
-            doctor["verdict"] = json!("a busy loop here gains from softtimers");
+            doctor["verdict"] =
+                json!("a busy loop here gains from softtimers: soft (100% of the rate), against loop");
             for (at, cell) in doctor["pacing"].as_array_mut().unwrap().iter_mut().enumerate() {
                 cell["cpu_share"] = json!(0.99);
                 cell["late_ns"]["p99"] = json!(10_000 * (at + 1));
@@ -288,16 +281,9 @@ fn wake_ups_are_compared_where_timers_are_as_late() {
     });
     let (_, object) = rendered(&directory.0, &directory, "--only overhead");
     let shown = section(&object, "overhead");
-    assert_eq!(shown["figures"][0]["series"][1]["name"], "smart timers, as late at the median");
+    assert_eq!(shown["figures"][0]["series"][1]["name"], "smart timers, slack of half a period");
     let notes: Vec<&str> = shown["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let apart: Vec<_> = notes.iter().filter(|note| note.starts_with("Not as late in this run")).collect();
     assert_eq!(apart.len(), 1, "{notes:?}");
-    assert!(
-        apart[0]
-            .contains("at 10000 Hz the tick's timers are 50 µs late at the median, the smart ones 150 µs")
-    );
-    // Runs of before had a whole period as slack and say so.
-    let (_, object) = rendered(Path::new(SAVED), &directory, "--only overhead");
-    let name = &section(&object, "overhead")["figures"][0]["series"][1]["name"];
-    assert_eq!(name, "smart timers with a slack of a period");
+    assert!(apart[0].contains("at 10000 Hz the median lateness of the two differs"), "{}", apart[0]);
 }

@@ -120,7 +120,7 @@ impl WrittenReport {
     fn sources(&self) -> Vec<&'static Source> {
         let sections = || self.config.sections.iter().filter_map(|name| catalogue::find(name));
         let needed = |name| sections().any(|section| section.sources.contains(&name));
-        SOURCES.iter().filter(|source| needed(source.name) && !source.is_foreign()).collect()
+        SOURCES.iter().filter(|source| needed(source.name)).collect()
     }
 
     /// Runs what is needed, and keeps it if that is wanted; and why not all of it was, if so.

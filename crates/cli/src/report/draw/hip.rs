@@ -3,10 +3,9 @@
 use serde_json::Value;
 
 use super::super::axis::{Axis, Scale};
-use super::super::digits::{digits, percent};
-use super::super::figure::{Drawn, Figure, Grid, Mark, Series};
+use super::super::figure::{Drawn, Figure, Mark, Series};
 use super::super::saved::{Runs, number, rows};
-use super::{Cell, GREY, curves, linear, log, of, or_lacks, points, table, values, with};
+use super::{Cell, GREY, curves, linear, log, of, or_lacks, table};
 
 /// Table 3.
 pub(in super::super) fn table_3(runs: &Runs, drawn: &mut Drawn) {
@@ -61,7 +60,6 @@ pub(in super::super) fn trade_offs(runs: &Runs, drawn: &mut Drawn) {
             let lines = curves(all, "source", str::to_owned, (&of(key), &of(y)), None);
             drawn.figure(figure.with([middle(all, y)]).with(lines));
         }
-        drawn.table(falls(all, key));
     }
     drawn.note("The paper's text: a gamma between 2 and 3 is a good trade-off of overhead and delay, a phi between 2 and 3 a good middle point. Its figures 3 and 4 are lost, so that no curve of its own is beside these.");
 }
@@ -72,27 +70,4 @@ fn middle(all: &[Value], y: &str) -> Series {
     let around = |(least, most): (f64, f64)| [(2.0, least), (2.0, most), (3.0, most), (3.0, least)];
     let corners = values().reduce(f64::min).zip(values().reduce(f64::max)).map(around);
     Series::of(Mark::Rule, GREY, "2 to 3, the paper's good middle", corners.into_iter().flatten())
-}
-
-/// How much of the overhead's fall, from the least value to the greatest, a few values have.
-fn falls(all: &[Value], key: &str) -> Grid {
-    let head = ["trace", "of its fall by 1", "by 2", "by 3", "delay at 1 (µs)", "at 2", "at 3"];
-    let mut table = Grid::new(format!("How much of the overhead's fall each {key} has"), &head);
-    for trace in values(all, "source") {
-        let mut falls = points(with(all, "source", &trace), of(key), of("overhead_us"));
-        falls.sort_by(|one, next| one.0.total_cmp(&next.0));
-        let ends = falls.first().zip(falls.last()).map(|(first, last)| (first.1, last.1));
-        let share = |at: f64| {
-            let cost = falls.iter().find(|point| point.0 == at)?.1;
-            ends.filter(|(first, last)| first > last).map(|(first, last)| (first - cost) / (first - last))
-        };
-        let delay = |at: f64| {
-            let row = with(all, "source", &trace).find(|row| number(row, key) == Some(at))?;
-            number(row, "delay_us")
-        };
-        let shares = [1.0, 2.0, 3.0].map(|at| percent(share(at)));
-        let delays = [1.0, 2.0, 3.0].map(|at| digits(delay(at)));
-        table.row(std::iter::once(trace.clone()).chain(shares).chain(delays));
-    }
-    table
 }

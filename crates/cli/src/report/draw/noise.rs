@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::super::axis::{Axis, Scale};
-use super::super::digits::digits;
 use super::super::figure::{Drawn, Figure, Grid, Mark, Series};
 use super::super::saved::{Runs, number, rows};
 use super::{Cell, Column, Get, cell, log, of, or_lacks, percentile, points, shown, times};
@@ -77,11 +76,10 @@ fn causes<'a>(classes: impl Iterator<Item = (usize, &'static str, &'a Value)>, d
     }
 }
 
-/// Overhead by the rate of wake-ups: a periodic tick, and smart timers that are as late.
+/// Overhead by the rate of wake-ups: a periodic tick, and smart timers that may be half of its period late.
 pub(in super::super) fn overhead(runs: &Runs, drawn: &mut Drawn) {
     let Some(noise) = or_lacks(runs.only("rates"), drawn) else { return };
     let all = rows(noise, "rates");
-    let ways = ways(all);
     for (title, what, (name, unit, scale), key) in RATE_FIGURES {
         let of_way = |row: &Value, way: &str| {
             let value = number(row, &format!("{way}{key}"))?;
@@ -91,8 +89,8 @@ pub(in super::super) fn overhead(runs: &Runs, drawn: &mut Drawn) {
                 _ => value,
             })
         };
-        if all.iter().any(|row| ways.iter().any(|way| of_way(row, way.2).is_some())) {
-            let lines = ways.iter().map(|&(at, name, way)| {
+        if all.iter().any(|row| WAYS.iter().any(|way| of_way(row, way.2).is_some())) {
+            let lines = WAYS.iter().map(|&(at, name, way)| {
                 let points = points(all, of("hz"), |row| of_way(row, way));
                 Series::line(at, name, points).unless(runs.unfit("rates"))
             });
@@ -103,13 +101,13 @@ pub(in super::super) fn overhead(runs: &Runs, drawn: &mut Drawn) {
     if number(noise, "idle.watts").is_none() {
         drawn.note("Energy is not counted on this machine (no RAPL), so wake-ups and CPU time stand for it.");
     }
-    drawn.table(rate_table(all, &ways));
+    drawn.table(rate_table(all));
     as_late(all, drawn);
     drawn.note("The paper: a tick fast enough for less than a millisecond costs up to half of the throughput (2.1); an idle CPU took least, 4.77 W, at 266 to 500 Hz (2.3).");
 }
 
 /// Every rate, both ways.
-fn rate_table(all: &[Value], ways: &[Way]) -> Grid {
+fn rate_table(all: &[Value]) -> Grid {
     const COLUMNS: [Column<'_>; 6] = [
         ("wake-ups (1/s)", "wakeups_per_s", Cell::Number),
         ("CPU", "cpu_share", Cell::Percent),
@@ -120,36 +118,31 @@ fn rate_table(all: &[Value], ways: &[Way]) -> Grid {
     ];
     let mut table = Grid::new("The cost of each rate", &["rate (Hz)", "way"]);
     table.head.extend(COLUMNS.map(|column| column.0.to_owned()));
-    for (row, &(_, name, way)) in all.iter().flat_map(|row| ways.iter().map(move |way| (row, way))) {
+    for (row, &(_, name, way)) in all.iter().flat_map(|row| WAYS.iter().map(move |way| (row, way))) {
         let cells = COLUMNS.map(|(_, key, kind)| cell(row, &format!("{way}{key}"), kind));
         table.row([cell(row, "hz", Cell::Number), name.to_owned()].into_iter().chain(cells));
     }
     table
 }
 
-/// How late each way is stands in the table; where the medians differ by more than a quarter it is said.
+/// Where the medians differ by more than a quarter, costs are not of timers that are as late.
 fn as_late(all: &[Value], drawn: &mut Drawn) {
-    let median =
-        |row: &Value, way: &str| number(row, &format!("{way}lateness_ns.p50")).map(|nanos| nanos / 1e3);
-    for row in all {
-        let (tick, smart) = (median(row, ""), median(row, "smart."));
-        if tick.zip(smart).is_some_and(|(tick, smart)| !(0.8..=1.25).contains(&(smart / tick))) {
-            let [hz, tick, smart] = [number(row, "hz"), tick, smart].map(digits);
-            drawn.note(format!("Not as late in this run: at {hz} Hz the tick's timers are {tick} µs late at the median, the smart ones {smart} µs."));
-        }
+    let differ = all.iter().filter(|row| {
+        let [tick, smart] = ["lateness_ns.p50", "smart.lateness_ns.p50"].map(|key| number(row, key));
+        tick.zip(smart).is_some_and(|(tick, smart)| !(0.8..=1.25).contains(&(smart / tick)))
+    });
+    let differ: Vec<String> = differ.map(|row| cell(row, "hz", Cell::Number)).collect();
+    if !differ.is_empty() {
+        let at = differ.join(", ");
+        drawn.note(format!("Not as late in this run: at {at} Hz the median lateness of the two differs by more than a quarter, so their costs there are not of equally punctual timers."));
     }
 }
 
 /// Colour, name, and where its figures are.
 type Way = (usize, &'static str, &'static str);
 
-/// A tick, and timers with half of its period as slack; runs of before that was so have a whole one.
-fn ways(all: &[Value]) -> [Way; 2] {
-    let halved = all.first().is_none_or(|row| number(row, "smart_slack_ns").is_some());
-    let smart =
-        if halved { "smart timers, as late at the median" } else { "smart timers with a slack of a period" };
-    [(0, "a periodic tick", ""), (1, smart, "smart.")]
-}
+/// A tick, and timers with half of its period as slack.
+const WAYS: [Way; 2] = [(0, "a periodic tick", ""), (1, "smart timers, slack of half a period", "smart.")];
 
 /// Title, text, what is measured, and its key.
 type RateFigure = (&'static str, &'static str, (&'static str, &'static str, Scale), &'static str);

@@ -10,48 +10,7 @@
 use super::super::digits::{digits, percent};
 use super::super::figure::{Drawn, Grid, Mark, Series};
 use super::super::saved::{Runs, number, tamed};
-use super::{linear, or_lacks, ranked};
-
-/// One path, of a step of the source.
-struct Path {
-    delay_ns: Option<f64>,
-    rate_bps: Option<f64>,
-    loss: Option<f64>,
-    /// By the path's own clock, against what the path says of each packet.
-    late_p50_ns: Option<f64>,
-    late_p99_ns: Option<f64>,
-    /// By the sender.
-    sent: Option<f64>,
-    /// By the receiver.
-    received: Option<f64>,
-    /// The same, with the headers that the path's rate counts.
-    received_bps: Option<f64>,
-    /// Of what was sent, whoever lost it.
-    lost_share: Option<f64>,
-}
-
-impl Path {
-    /// `None` if the path itself has no figures.
-    fn of(runs: &Runs, label: &str) -> Option<Self> {
-        let end = |process, key: &str| number(runs.output("wan", label, process).ok()?, key);
-        let wan = runs.output("wan", label, "wan").ok()?;
-        let up = |path: &str| number(wan, &format!("up.{path}"));
-        let (sent, received) = (end("send", "sent").filter(|&sent| sent > 0.0), end("recv", "received"));
-        let length = end("recv", "received_bytes").zip(received.filter(|&count| count > 0.0));
-        let length = length.map(|(bytes, count)| bytes / count + up("set.overhead_bytes").unwrap_or(0.0));
-        Some(Path {
-            delay_ns: up("set.delay_ns"),
-            rate_bps: up("set.rate_bps").filter(|&rate| rate > 0.0),
-            loss: up("set.loss"),
-            late_p50_ns: up("measured.lateness_ns.p50"),
-            late_p99_ns: up("measured.lateness_ns.p99"),
-            sent,
-            received,
-            received_bps: end("recv", "received_pps").zip(length).map(|(rate, length)| rate * length * 8.0),
-            lost_share: sent.zip(received).map(|(sent, received)| 1.0 - received / sent),
-        })
-    }
-}
+use super::{Cell, cell, linear, or_lacks, ranked};
 
 /// Set against what came out.
 pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
@@ -71,28 +30,32 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let mut table = Grid::new("Set and measured", &head);
     let mut late = vec![];
     for label in labels {
-        if or_lacks(runs.output("wan", label, "wan"), drawn).is_none() {
-            continue;
-        }
-        let Some(path) = Path::of(runs, label) else { continue };
-        let over = |value: Option<f64>, unit: f64| digits(value.map(|value| value / unit));
+        let Some(wan) = or_lacks(runs.output("wan", label, "wan"), drawn) else { continue };
+        let end = |process, key: &str| number(runs.output("wan", label, process).ok()?, key);
+        let positive = |value: Option<f64>| value.filter(|&value| value > 0.0);
+        let (sent, received) = (positive(end("send", "sent")), end("recv", "received"));
+        // The path counts a packet with its headers.
+        let headers = number(wan, "up.set.overhead_bytes").unwrap_or(0.0);
+        let length = end("recv", "received_bytes").zip(positive(received));
+        let length = length.map(|(bytes, count)| bytes / count + headers);
+        let rate = end("recv", "received_pps").zip(length).map(|(rate, length)| rate * length * 8e-6);
         table.row([
             tamed(label),
-            over(path.delay_ns, 1e6),
-            over(path.late_p50_ns, 1e3),
-            over(path.late_p99_ns, 1e3),
-            over(path.rate_bps, 1e6),
-            over(path.received_bps, 1e6),
-            percent(path.loss),
-            percent(path.lost_share),
-            digits(path.sent),
-            digits(path.received),
+            cell(wan, "up.set.delay_ns", Cell::Millis),
+            cell(wan, "up.measured.lateness_ns.p50", Cell::Micros),
+            cell(wan, "up.measured.lateness_ns.p99", Cell::Micros),
+            digits(positive(number(wan, "up.set.rate_bps")).map(|rate| rate / 1e6)),
+            digits(rate),
+            cell(wan, "up.set.loss", Cell::Percent),
+            percent(sent.zip(received).map(|(sent, received)| 1.0 - received / sent)),
+            digits(sent),
+            digits(received),
         ]);
-        late.extend(path.late_p50_ns.map(|nanos| (tamed(label), nanos / 1e3)));
+        late.extend(number(wan, "up.measured.lateness_ns.p50").map(|nanos| (tamed(label), nanos / 1e3)));
     }
     let text = "By how much later than the path says packets came out, at the median and by the path's own clock; sorted.";
-    let (marks, places) =
-        ranked("How exact the delay is", text, linear("later than set, p50", "µs"), "path", late);
+    let across = linear("later than set, p50", "µs");
+    let (marks, places) = ranked("How exact the delay is", text, across, "path", late);
     let marks =
         marks.with([Series::of(Mark::Points, 0, "later than set, p50", places).unless(runs.unfit("wan"))]);
     drawn.figure(marks);

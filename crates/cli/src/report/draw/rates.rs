@@ -1,4 +1,4 @@
-//! Soft timers' tables on a simulated server: pacing, deadlines, slow start, and a network interface that is polled.
+//! Simulated tables of the papers: pacing, deadlines, slow start, a network interface that is polled, video frames, callouts.
 
 use serde_json::Value;
 
@@ -160,4 +160,23 @@ pub(in super::super) fn frame_rate(runs: &Runs, drawn: &mut Drawn) {
         Err(_) => tick.to_owned(),
     };
     drawn.figure(frames.with(curves(rows(found, "rows"), "hz", named, (&of("fps"), &share), None)));
+}
+
+/// Table I and figure 8 of Costello and Varghese.
+pub(in super::super) fn callouts(runs: &Runs, drawn: &mut Drawn) {
+    let Some(found) = or_lacks(runs.only("sim-callout"), drawn) else { return };
+    let all = rows(found, "rows");
+    let cost = Figure::new(
+        "Setting and cancelling a callout (Table I)",
+        "A line for each facility, by the number of callouts outstanding. Hollow marks are the paper's.",
+        linear("callouts outstanding", "callouts"),
+        linear("set and cancel", "µs"),
+    );
+    let outstanding = of("outstanding");
+    let (ours, paper) =
+        ((&outstanding as _, &of("set_cancel_us") as _), (&outstanding as _, &of("paper_us") as _));
+    let cost = cost.with(curves(all, "kernel", str::to_owned, ours, Some(paper)));
+    drawn.findings.extend(Finding::lowest_at_the_end(&cost));
+    drawn.figure(cost);
+    drawn.note("The model counts the entries passed; their cost is two fitted constants. The paper's own line is 136.7 µs and 1.324 µs for each callout outstanding.");
 }
