@@ -53,7 +53,7 @@ pub(crate) struct Findings {
 /// A section that was made.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Shown {
-    /// What `--only` calls it.
+    /// Its name for `--only`.
     pub(crate) name: &'static str,
     /// Its heading.
     pub(crate) title: &'static str,
@@ -63,13 +63,13 @@ pub(crate) struct Shown {
     pub(crate) unfit: Option<String>,
     /// Whether its runs are only short: then it is drawn in colour, and nothing is compared.
     pub(crate) short: bool,
-    /// What it stands beside.
+    /// The papers it stands beside.
     pub(crate) papers: &'static str,
     /// How complete it is.
     pub(crate) state: State,
     /// Whose figures these are.
     pub(crate) made: Vec<Made>,
-    /// What there is to see.
+    /// Its figures, tables and remarks.
     #[serde(flatten)]
     pub(crate) drawn: Drawn,
 }
@@ -118,7 +118,7 @@ impl Findings {
         format!("{complete} complete, {partial} in part, {missing} missing")
     }
 
-    /// What is against the runs; `None` if nothing is.
+    /// The runs that are not fit, the worst with its reason; `None` if all are.
     pub(crate) fn doubts(&self) -> Option<String> {
         overview::doubts(&self.sections)
     }
@@ -140,7 +140,7 @@ impl Findings {
 }
 
 impl Shown {
-    /// What its headline begins with where a run is not fit.
+    /// The headline's first words where a run is not fit.
     fn doubt(&self) -> &'static str {
         if self.short {
             "A short run: it shows shapes, and nothing is compared."

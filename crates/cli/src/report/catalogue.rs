@@ -13,11 +13,11 @@ use super::source::{self, Source};
 /// A section.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Section {
-    /// What `--only` calls it.
+    /// Its name for `--only`.
     pub(crate) name: &'static str,
     /// Its heading.
     pub(crate) title: &'static str,
-    /// What it stands beside.
+    /// The papers it stands beside.
     pub(crate) papers: &'static str,
     /// The runs it is made of.
     pub(crate) sources: &'static [&'static str],
@@ -41,11 +41,11 @@ impl Section {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Part {
-    /// What it comes to.
+    /// The papers' figures beside ours.
     Summary,
     /// Measured on a machine.
     Measured,
-    /// Of the papers' machines, simulated.
+    /// Simulated on the papers' machines.
     Simulated,
 }
 

@@ -170,7 +170,7 @@ fn micros(row: &Value, key: &str) -> Option<f64> {
     shown[..split].parse::<f64>().ok().filter(|number| number.is_finite()).map(|number| number * times)
 }
 
-/// What was found, or a remark that it was not.
+/// Unwraps a figure that was found, or remarks that it was not.
 fn or_lacks<T>(found: Result<T, String>, drawn: &mut Drawn) -> Option<T> {
     found.map_err(|why| drawn.lacks(why)).ok()
 }

@@ -10,10 +10,10 @@ use super::saved::{Made, Runs, tamed, text};
 use super::source::{self, Source};
 use super::verdict::Reason;
 
-/// What the first screen shows.
+/// The first screen, as data.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Overview {
-    /// What it comes to, or that it comes to nothing and why.
+    /// The result in a sentence or two, or why there is none.
     pub(crate) verdict: String,
     /// Whether anything measured can be compared.
     pub(crate) fit: bool,
@@ -59,7 +59,7 @@ fn made(sections: &[Shown]) -> Vec<&Made> {
     once
 }
 
-/// What is against the runs: those that are not fit, the worst first and with its reason; `None` if all are.
+/// Names the runs that are not fit, the worst first and with its reason; `None` if all are fit.
 pub(super) fn doubts(sections: &[Shown]) -> Option<String> {
     let mut unfit: Vec<&Made> = made(sections).into_iter().filter(|made| !made.verdict.fit).collect();
     unfit.sort_by_key(|made| made.verdict.is_only_short());
@@ -72,7 +72,7 @@ pub(super) fn doubts(sections: &[Shown]) -> Option<String> {
     ))
 }
 
-/// What the measured runs come to.
+/// Says in a sentence or two what the measured runs show and which of them are fit.
 fn verdict(measured: &[&Made], sections: &[Shown], runs: &Runs) -> String {
     let fit = measured.iter().filter(|made| made.verdict.fit);
     let doctor = fit.clone().find(|made| made.source == "doctor").and_then(|_| runs.only("doctor").ok());
@@ -91,7 +91,7 @@ fn verdict(measured: &[&Made], sections: &[Shown], runs: &Runs) -> String {
     }
 }
 
-/// What a run says first, without its reasons, as a sentence with a space behind; empty if it says nothing.
+/// Cuts a verdict before its reasons and makes it a sentence with a space behind; empty if it says nothing.
 fn sentence(said: &str) -> String {
     let end =
         [". ", ": ", "; ", " ("].into_iter().filter_map(|end| said.find(end)).min().unwrap_or(said.len());

@@ -148,7 +148,7 @@ fn section(page: &mut Markup, shown: &Shown) {
     });
 }
 
-/// What a reader has to ask for.
+/// A part that a reader unfolds.
 fn unfolded(page: &mut Markup, summary: &str, inside: impl FnOnce(&mut Markup)) {
     page.within("details", &[], |page| {
         page.leaf("summary", &[], summary);
@@ -165,7 +165,7 @@ fn list(page: &mut Markup, class: &'static str, title: &str, items: &[String]) {
     }
 }
 
-/// What is wider than a small screen scrolls in a box of its own, which can be reached without a mouse.
+/// A box that scrolls by itself where its inside is wider than the screen, also by keyboard.
 fn scrolling(page: &mut Markup, class: &'static str, title: &str, inside: impl FnOnce(&mut Markup)) {
     let attributes = [("class", class), ("tabindex", "0"), ("role", "group"), ("aria-label", title)];
     page.within("div", &attributes, inside);

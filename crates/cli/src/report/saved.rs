@@ -24,7 +24,7 @@ use crate::file::{self, quoted};
 use crate::run::output::Report;
 use crate::run::privileges::user::as_caller;
 
-/// What was saved, by source: each run with the verdict on itself, or why it cannot be read.
+/// The saved runs by source: each with the verdict on itself, or why it cannot be read.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Runs {
     kept: BTreeMap<&'static str, Result<(Value, Verdict), String>>,
@@ -43,7 +43,7 @@ pub(crate) struct Made {
     pub(crate) steps: Vec<Vec<String>>,
     /// Whether its figures can be compared.
     pub(crate) verdict: Verdict,
-    /// What it did otherwise than asked.
+    /// Its deviations from what was asked.
     pub(crate) caveats: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ impl Runs {
         self.kept.insert(source.name, judged);
     }
 
-    /// What a process of a run with this name printed; of the first step that is called `label`.
+    /// The object that a process of the first step called `label` printed.
     ///
     /// # Errors
     /// Why there is none, a sentence.
@@ -290,7 +290,7 @@ fn machine_line(machine: &Value) -> String {
 pub(super) const SCHEMA: &str = "softtimers.report.run/1";
 /// The largest run has some 100 KiB.
 const LARGEST_FILE: u64 = 32 << 20;
-/// What `sim` prints begins with it, whatever the version.
+/// The beginning of `sim`'s schema, whatever the version.
 const SIM: &str = "softtimers.sim/";
 const LONGEST_TEXT: usize = 600;
 const MOST_COMMANDS: usize = 64;

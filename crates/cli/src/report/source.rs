@@ -39,21 +39,21 @@ pub(super) struct Shortest {
 /// Processes that run together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
-    /// What tells it from the other steps of its source; empty for the only one.
+    /// Its name among the steps of its source; empty for the only one.
     pub(crate) label: String,
     /// Arguments of each process, in the order they are started; [`HERE`] is where the one before listens.
     pub(crate) chain: Vec<Vec<String>>,
 }
 
 impl Step {
-    /// Of command lines without the program's name.
+    /// Makes a step of command lines without the program's name.
     fn of(label: &str, lines: &[&str]) -> Self {
         let words = |line: &&str| line.split_whitespace().map(str::to_owned).collect();
         Step { label: label.to_owned(), chain: lines.iter().map(words).collect() }
     }
 }
 
-/// What stands in a command line for the address that the process before it has announced.
+/// Stands in a command line for the address that the process before it has announced.
 pub(crate) const HERE: &str = "{}";
 
 /// The source of this name.

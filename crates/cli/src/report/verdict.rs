@@ -16,7 +16,7 @@ use super::saved::{number, outputs, rows, steps, tamed, text};
 use super::source::{Shortest, Source};
 use crate::run::Disturbance;
 
-/// What a saved run says of itself.
+/// The verdict of a saved run on itself.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Verdict {
     /// Whose run it is.
@@ -35,19 +35,19 @@ pub(crate) struct Reason {
     pub(crate) source: &'static str,
     /// The trial that it concerns; empty for all of the run.
     pub(crate) trial: String,
-    /// What happened, a part of a sentence.
+    /// The disturbance, as a part of a sentence.
     pub(crate) what: String,
     /// Whether only the length of the trials is against it, as with `--quick`.
     pub(crate) short: bool,
 }
 
 impl Reason {
-    /// What marks a figure that it concerns.
+    /// The mark of a figure that it concerns.
     pub(super) fn label(&self) -> &'static str {
         if self.short { "short run" } else { "not fit" }
     }
 
-    /// What it concerns and what happened.
+    /// The trial and the disturbance in a line.
     pub(super) fn line(&self) -> String {
         match self.trial.as_str() {
             "" => self.what.clone(),
@@ -132,13 +132,13 @@ impl Verdict {
     }
 }
 
-/// What tells a trial of the doctor's from its others.
+/// The name of a trial of the doctor's.
 pub(super) fn trial(cell: &Value) -> String {
     let load = if text(cell, "busy") == "echo" { "busy loop" } else { "idle loop" };
     format!("{}, {load}", tamed(text(cell, "method")))
 }
 
-/// What the host or other programs took, if it is more than a twentieth and was not what is measured.
+/// The share that the host or other programs took, if it is more than a twentieth and was not what is measured.
 fn interference(source: &Source, output: &Value) -> Option<String> {
     let above = |key| number(output, key).filter(|&share| share > MOST_INTERFERENCE);
     let share = |share| percent(Some(share));

@@ -42,7 +42,7 @@ pub(in super::super) fn table_3(runs: &Runs, drawn: &mut Drawn) {
     drawn.note("The paper's overhead of 2.6 µs for T-Med-1 is below what its own counts of interrupts and polls come to (2.8 µs).");
 }
 
-/// What gamma and phi trade.
+/// Overhead and delay by gamma and by phi.
 pub(in super::super) fn trade_offs(runs: &Runs, drawn: &mut Drawn) {
     for (source, key, what) in [
         ("sim-hip-gamma", "gamma", "HIP polls what has a coefficient of variation below gamma"),
