@@ -183,8 +183,9 @@ fn clients_that_end_early_are_noticed() {
 #[test]
 fn the_duration_ends_a_slow_run() {
     for timer in ["soft", "loop", "pwait2", "timerfd", "ms", "signal", "thread", "spin", "off"] {
-        let sent =
-            report(start(&format!("send 127.0.0.1:9 --interval 60s --duration 50ms --json --timer {timer}")));
+        let sent = report(start(&format!(
+            "send 127.0.0.1:9 --no-handshake --interval 60s --duration 50ms --json --timer {timer}"
+        )));
         assert!(sent["sent"].as_u64() <= Some(1), "{timer}");
     }
 }
@@ -194,8 +195,8 @@ fn the_duration_ends_a_slow_run() {
 fn every_second_has_a_line_whatever_happens() {
     for words in [
         "recv 127.0.0.1:0 --duration 2500ms",
-        "send 127.0.0.1:9 --interval 60s --duration 2500ms",
-        "send 127.0.0.1:9 --interval 60s --duration 2500ms --timer off",
+        "send 127.0.0.1:9 --no-handshake --interval 60s --duration 2500ms",
+        "send 127.0.0.1:9 --no-handshake --interval 60s --duration 2500ms --timer off",
     ] {
         let output = start(&format!("{words} --json-stream")).wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", common::stderr(&output));

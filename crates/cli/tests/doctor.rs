@@ -226,7 +226,8 @@ fn nothing_spins_in_a_real_time_class() {
         assert!(message.contains("of the real-time class SCHED_FIFO, so it must not spin"), "{message}");
     }
     // The server's clients do not spin either, or they would refuse to start.
-    let served = real_time("send 127.0.0.1:9 --rate 1kpps --duration 50ms --busy echo --json").unwrap();
+    let served =
+        real_time("send 127.0.0.1:9 --no-handshake -b 1kpps --duration 50ms --busy echo --json").unwrap();
     assert_eq!(served.status.code(), Some(0), "{}", stderr(&served));
     let report: Value = serde_json::from_slice(&served.stdout).unwrap();
     assert!(report["work_rate"].as_f64() > Some(0.0), "{report}");

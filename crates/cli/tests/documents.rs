@@ -67,7 +67,7 @@ fn each_shell_gets_a_script() {
 fn objects_keep_the_keys_of_their_schema() {
     let recording = std::env::temp_dir().join(format!("softtimers-keys-{}.csv", std::process::id()));
     std::fs::write(&recording, "t_us,len\n0,100\n1000,100\n").unwrap();
-    let replay = format!("replay {} 127.0.0.1:9 --json", recording.display());
+    let replay = format!("replay {} 127.0.0.1:9 --no-handshake --json", recording.display());
     let keys: BTreeMap<&str, Vec<&str>> = include_str!("keys.txt")
         .lines()
         .filter_map(|line| line.split_once(": "))
@@ -75,7 +75,7 @@ fn objects_keep_the_keys_of_their_schema() {
         .collect();
     let mut seen = vec![];
     for words in [
-        "send 127.0.0.1:9 --rate 1kpps --count 20 --json",
+        "send 127.0.0.1:9 --no-handshake --rate 1kpps --count 20 --json",
         "recv 127.0.0.1:0 --duration 100ms --json",
         &replay,
         "noise --phases 100 --phase 100us --json",

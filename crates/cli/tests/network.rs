@@ -98,7 +98,7 @@ fn another_host_is_asked_first() {
     with_cable("asked", |cable| {
         let fast = "send 10.98.0.2:9000 --rate 5kpps --count 500 --catch-up all --json";
         let refused = cable.send(fast);
-        let message = common::refusal(&refused, 2);
+        let message = common::refusal(&refused, 1);
         assert!(message.contains("10.98.0.2:9000") && message.contains("--no-handshake"), "{message}");
 
         let receiver = cable.receiver("recv 10.98.0.2:9000 --once --duration 60s --json");
@@ -120,13 +120,14 @@ fn a_recording_asks_for_its_busiest_second_and_fits_the_cable() {
         let path = std::env::temp_dir().join(format!("softtimers-{}-cable.pcap", std::process::id()));
         std::fs::write(&path, captures::pcap(captures::LITTLE, false, 64, &packets)).unwrap();
         let replay = format!("replay {} 10.98.0.2:9000 --catch-up all --json", path.display());
-        let message = common::refusal(&cable.send(&replay), 2);
+        let message = common::refusal(&cable.send(&replay), 1);
         assert!(
             message.contains("1000 packets/s to another machine") && message.contains("recv"),
             "{message}"
         );
         let slow = cable.send(&format!("{replay} --speed 0.5x --count 20"));
-        assert_eq!(slow.status.code(), Some(0), "{}", common::stderr(&slow));
+        let report: Value = serde_json::from_slice(&slow.stdout).unwrap();
+        assert_eq!((slow.status.code(), &report["sent"]), (Some(1), &20.into()), "to nobody: {report}");
 
         let receiver = cable.receiver("recv 10.98.0.2:9000 --once --duration 60s --json");
         let sent = cable.send(&replay);
@@ -152,14 +153,14 @@ fn ip_counters(host: &str) -> (Vec<String>, Vec<String>) {
     (words(), words())
 }
 
-/// Slow traffic needs no consent, an insisting user needs none either, and a directed broadcast is
+/// Slow traffic needs no consent, but somebody who receives it; an insisting user needs none either, and a directed broadcast is
 /// refused whatever is typed.
 #[test]
 fn slow_or_insisted_traffic_is_sent_and_broadcast_is_not() {
     with_cable("slow", |cable| {
-        for words in ["--rate 500pps", "--rate 20kpps --no-handshake"] {
+        for (words, exit) in [("--rate 500pps", 1), ("--rate 20kpps --no-handshake", 0)] {
             let sent = cable.send(&format!("send 10.98.0.2:9000 --count 50 --json {words}"));
-            assert_eq!(sent.status.code(), Some(0), "{words}: {}", common::stderr(&sent));
+            assert_eq!(sent.status.code(), Some(exit), "{words}: {}", common::stderr(&sent));
             let report: Value = serde_json::from_slice(&sent.stdout).unwrap();
             assert_eq!(report["sent"], 50, "{words}");
         }

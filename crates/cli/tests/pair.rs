@@ -121,7 +121,8 @@ fn the_trigger_states_have_the_same_names_for_every_timer() {
     let all = TriggerState::ALL.map(|source| format!("--assert fired.{}>=0", source.name())).join(" ");
     for timer in ["soft", "loop", "pwait2", "ms", "timerfd", "signal", "thread", "spin", "off"] {
         let end = if timer == "off" { "--duration 5ms" } else { "--count 3" };
-        let words = format!("send 127.0.0.1:9 --interval 1ms --json --timer {timer} {end} {all}");
+        let words =
+            format!("send 127.0.0.1:9 --no-handshake --interval 1ms --json --timer {timer} {end} {all}");
         let output = command(&words).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{timer}: {}", stderr(&output));
         let sent: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -277,7 +277,8 @@ fn one_way_variation_needs_no_common_clock() {
 /// Only a line tells whether somebody reads; without an end of its own, a stream would go on for ever.
 #[test]
 fn a_reader_that_goes_away_ends_a_stream() {
-    for words in ["recv 127.0.0.1:0", "send 127.0.0.1:9 --rate 100pps --duration 1000s", BUSY] {
+    let sending = "send 127.0.0.1:9 --no-handshake --rate 100pps --duration 1000s";
+    for words in ["recv 127.0.0.1:0", sending, BUSY] {
         let mut command = command(&format!("{words} --json-stream"));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut first = String::new();
@@ -288,7 +289,7 @@ fn a_reader_that_goes_away_ends_a_stream() {
 }
 
 /// Looks at its clock, and at nothing else.
-const BUSY: &str = "send 127.0.0.1:9 --interval 60s --duration 1000s --busy compute";
+const BUSY: &str = "send 127.0.0.1:9 --no-handshake --interval 60s --duration 1000s --busy compute";
 
 #[test]
 fn a_full_disk_is_an_error() {
@@ -297,7 +298,10 @@ fn a_full_disk_is_an_error() {
         common::skipped("no /dev/full");
         return;
     }
-    for words in ["man", "send 127.0.0.1:9 --rate 100pps --duration 1000s --json-stream"] {
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let sink = (sink.local_addr().unwrap(), sink);
+    let sending = format!("send {} --no-handshake --rate 100pps --duration 1000s --json-stream", sink.0);
+    for words in ["man", &sending] {
         let output = command(words).stdout(full().unwrap()).output().unwrap();
         assert!(refusal(&output, 1).contains("softtimers: writing to stdout: No space left"), "{words}");
     }

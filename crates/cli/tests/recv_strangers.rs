@@ -145,7 +145,7 @@ fn a_second_sender_waits_for_one_that_is_silent_and_not_for_long() {
         }
     }
     let second = run(&format!("send {} --interval 1ms --count 50 --json", receiver.address));
-    let message = refusal(&second, 2);
+    let message = refusal(&second, 1);
     assert!(message.contains("listens to another sender") && message.contains("--any"), "{message}");
     kill_process(Pid::from_child(&first), Signal::INT).unwrap();
     let mut text = String::new();

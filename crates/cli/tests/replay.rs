@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use captures::{BIG, LITTLE, MICROSECONDS, NANOSECONDS, Packet};
 use common::{command, refusal, run, stderr};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use softtimers_core::Timestamp;
 use softtimers_load::wire::Datagram;
@@ -185,6 +186,28 @@ fn bounds_and_forfeits() {
     assert_eq!(sent["sent"].as_u64().unwrap() + sent["forfeited"].as_u64().unwrap(), 1_000, "{sent}");
 }
 
+/// A sender that was stopped for far longer than 10 ms sends all of it, late; a flag has it skip what is too late.
+#[test]
+fn packets_are_late_rather_than_lost() {
+    let even: Vec<Packet> = (0..300).map(|number| (number * 1_000_000, 100)).collect();
+    let file = Recording::of("late.csv", &captures::csv(&even));
+    let replayed = |flags: &str| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        let words = format!("replay {} {address} --no-handshake --json {flags}", file.path());
+        let sender = command(&words).stdout(Stdio::piped()).spawn().unwrap();
+        socket.recv(&mut [0; 2_000]).unwrap();
+        common::stop(sender.id());
+        std::thread::park_timeout(Duration::from_millis(100));
+        kill_process(Pid::from_child(&sender), Signal::CONT).unwrap();
+        let sent: Value = serde_json::from_slice(&sender.wait_with_output().unwrap().stdout).unwrap();
+        ["sent", "forfeited"].map(|key| sent[key].as_u64().unwrap())
+    };
+    assert_eq!(replayed(""), [300, 0]);
+    let [sent, skipped] = replayed("--catch-up 10ms");
+    assert!(skipped >= 50 && sent + skipped == 300, "{sent} {skipped}");
+}
+
 #[test]
 fn a_pipe_is_a_file() {
     let packets = packets();
@@ -260,7 +283,8 @@ fn bad_input_is_one_line() {
 #[test]
 fn a_replay_can_be_streamed() {
     let file = Recording::of("streamed.csv", b"0,100\n1000,200\n3000,100\n");
-    let output = run(&format!("replay {} 127.0.0.1:9 --json-stream --catch-up all", file.path()));
+    let output =
+        run(&format!("replay {} 127.0.0.1:9 --no-handshake --json-stream --catch-up all", file.path()));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let (_, report) = common::streamed(&output.stdout, "replay", "sent");
     assert_eq!((&report["sent"], &report["recording"]["packets"]), (&3.into(), &3.into()));

@@ -41,8 +41,13 @@ use softtimers_measure::failure::Failure;
 pub enum Permit {
     /// A receiver agreed.
     Agreed(Agreement),
-    /// To this machine, or no faster than anybody may; this is why nobody agreed.
-    Unheard(String),
+    /// To this machine, or no faster than anybody may, and nobody agreed.
+    Unheard {
+        /// Why not.
+        why: String,
+        /// The host has said that nobody listens.
+        is_closed: bool,
+    },
     /// The user typed `--no-handshake`.
     Insisted,
 }
@@ -51,7 +56,7 @@ impl Permit {
     /// The permit of a planned run. Asks the other end of `socket`, which takes up to 3.1 s where nobody answers.
     ///
     /// # Errors
-    /// A usage failure if there has to be an agreement and is none, or the receiver there does not want this run.
+    /// A check failure if there has to be an agreement and is none, or the receiver there does not want this run.
     pub(crate) fn obtain(
         destination: SocketAddr,
         traffic: &Traffic,
@@ -67,7 +72,8 @@ impl Permit {
         };
         let unwanted = matches!(refusal, Refusal::Busy | Refusal::Version(_));
         if unasked && !unwanted {
-            return Ok(Permit::Unheard(refusal.to_string()));
+            let is_closed = matches!(refusal, Refusal::Closed);
+            return Ok(Permit::Unheard { why: refusal.to_string(), is_closed });
         }
         let how = match refusal {
             Refusal::Busy => {
@@ -79,7 +85,16 @@ impl Permit {
                  `softtimers recv` runs there or with --no-handshake"
             ),
         };
-        Err(Failure::usage(format_args!("address {destination}: {refusal}; {how}")))
+        Err(Failure::check(format_args!("address {destination}: {refusal}; {how}")))
+    }
+
+    /// What came of the question, in a word for the report.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Permit::Agreed(_) => "agreed",
+            Permit::Unheard { .. } => "none",
+            Permit::Insisted => "not_asked",
+        }
     }
 
     /// What the receiver agreed to, if it did.
@@ -133,9 +148,8 @@ pub fn ask(
     interval: Duration,
     patience: Patience,
 ) -> Result<Agreement, Refusal> {
-    let hello =
-        Hello { nonce: random(), flow: random() as u32, flows, interval_ns: stated(interval), token: None };
-    let mut asking = Asking { hello, closed: false, busy: false, version: None };
+    let hello = hello(flows, interval);
+    let mut asking = Asking { confirms: true, ..Asking::of(hello) };
     for attempt in 0..patience.tries {
         let wait = (FIRST_WAIT * 2u32.saturating_pow(attempt.min(8))).min(LONGEST_WAIT);
         if let Some(agreement) = asking.attempt(socket, Monotonic.now() + wait)? {
@@ -153,6 +167,25 @@ pub fn ask(
     })
 }
 
+/// Whether a receiver is at the other end of a connected socket at all, whoever it listens to. Nothing is agreed to.
+///
+/// # Errors
+/// [`Refusal`] if nothing there answers as a receiver does.
+pub(crate) fn look(socket: &impl AsFd) -> Result<(), Refusal> {
+    let mut asking = Asking::of(hello(1, Duration::ZERO));
+    for _ in 0..LOOKS {
+        asking.attempt(socket, Monotonic.now() + FIRST_WAIT)?;
+        if asking.answered || asking.busy || asking.version.is_some() {
+            return Ok(());
+        }
+    }
+    Err(if asking.closed { Refusal::Closed } else { Refusal::Silence })
+}
+
+fn hello(flows: u32, interval: Duration) -> Hello {
+    Hello { nonce: random(), flow: random() as u32, flows, interval_ns: stated(interval), token: None }
+}
+
 /// How often to ask, waiting 0.1, 0.2, and then 0.4 s for an answer each time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Patience {
@@ -165,12 +198,20 @@ pub struct Patience {
 /// What came of the questions so far.
 struct Asking {
     hello: Hello,
+    /// An answer is taken up, so that the receiver is bound to this run.
+    confirms: bool,
+    answered: bool,
     closed: bool,
     busy: bool,
     version: Option<u8>,
 }
 
 impl Asking {
+    /// Nothing has come of it yet.
+    fn of(hello: Hello) -> Self {
+        Asking { hello, confirms: false, answered: false, closed: false, busy: false, version: None }
+    }
+
     /// Asks once, and waits until then for what follows.
     fn attempt(&mut self, socket: &impl AsFd, deadline: Timestamp) -> Result<Option<Agreement>, Refusal> {
         self.say_hello(socket)?;
@@ -214,6 +255,10 @@ impl Asking {
     fn hear(&mut self, socket: &impl AsFd, answer: &[u8]) -> Result<Option<Agreement>, Refusal> {
         match Datagram::parse(answer) {
             Ok(Datagram::Welcome { nonce, token }) if nonce == self.hello.nonce => {
+                self.answered = true;
+                if !self.confirms {
+                    return Ok(None);
+                }
                 if self.hello.token == Some(token) {
                     return Ok(Some(Agreement { hello: self.hello, token }));
                 }
@@ -271,6 +316,8 @@ const UNASKED_PACKETS_PER_SECOND: f64 = 1_000.0;
 pub const PATIENCE: Patience = Patience { tries: 9, tries_if_closed: 9 };
 /// Who may send in any case waits 0.7 s for a receiver that was started at the same time.
 const UNASKED_PATIENCE: Patience = Patience { tries_if_closed: 3, ..PATIENCE };
+/// The first one may only meet an error of an earlier datagram, and the second be lost.
+const LOOKS: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// So short that a receiver that was busy is asked again soon.
 const LONGEST_WAIT: Duration = Duration::from_millis(400);

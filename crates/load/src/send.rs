@@ -23,11 +23,11 @@ use softtimers_measure::usage::Usage;
 use softtimers_net::UdpSocket;
 
 use crate::engines::ReadBy;
-use crate::handshake::Permit;
+use crate::handshake::{self, Permit};
 use crate::plan::SendPlan;
 use crate::session::{Habits, Session, Surroundings};
 
-pub use crate::session::{Calls, LateReport, SendFigures, SendStats, ShareReport, Triggers};
+pub use crate::session::{Calls, LateReport, Notify, SendFigures, SendStats, ShareReport, Triggers};
 pub use report::{PolledReport, SendReport, SocketReport};
 
 /// The outcome of a run.
@@ -60,7 +60,7 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
     let prepared = prepare(plan)?;
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    prepared.send(interrupt, Counter::new(stats(plan)))
+    prepared.send(interrupt, Counter::new(stats(plan)), |_| {})
 }
 
 /// Returns the statistics of a run of this plan, with nothing counted.
@@ -71,7 +71,8 @@ pub fn stats(plan: &SendPlan) -> SendStats {
 /// Sees whether the run may begin: whether this machine can do it, and whether the receiver agrees.
 ///
 /// # Errors
-/// A usage failure if the destination does not agree or the socket cannot be made; not-possible if this machine cannot.
+/// A check failure if the destination has to agree and does not, a usage failure if the socket cannot be made; not-possible
+/// if this machine cannot.
 pub fn prepare(plan: &SendPlan) -> Result<Prepared<'_>, Failure> {
     // Refused, if it is, before anybody is asked for permission.
     let tsc = plan
@@ -86,18 +87,25 @@ pub fn prepare(plan: &SendPlan) -> Result<Prepared<'_>, Failure> {
 }
 
 impl Prepared<'_> {
-    /// Sends until the plan's end, or until `interrupt` tells of a signal.
+    /// Sends until the plan's end, or until `interrupt` tells of a signal. What people should hear at once, `notify` is told.
     ///
     /// # Errors
     /// What keeps the run from starting. What breaks it off later is part of the [`Outcome`].
-    pub fn send(self, interrupt: Interrupt, counter: Counter<SendStats>) -> Result<Outcome, Failure> {
+    pub fn send(
+        self,
+        interrupt: Interrupt,
+        counter: Counter<SendStats>,
+        notify: Notify,
+    ) -> Result<Outcome, Failure> {
         let Prepared { plan, tsc, socket, permit } = self;
         let mut session = begin(plan, (socket, &permit), interrupt, counter)?;
+        tell_doubts(plan.destination, &permit, &mut session, notify);
         let before = Usage::now();
         let clock = tsc.as_ref().map_or(ReadBy::Monotonic, ReadBy::Tsc);
         let driven = plan.timer.drive(&mut session, clock);
         let usage = Usage::now().since(&before).and(&session.beside);
         let watched = session.unwatch(plan.destination);
+        let received = watched.and_then(|()| received_by_somebody(plan, &permit, &session));
         if plan.timer.sends() {
             session.say_goodbye();
         }
@@ -110,15 +118,54 @@ impl Prepared<'_> {
             .extend(disagreement.map(|found| format!("{found}; CLOCK_MONOTONIC was read from then on")));
         let stats = session.flow.stats();
         Ok(Outcome {
-            report: SendReport::new(plan, &stats, &session, &usage),
+            report: SendReport::new((plan, &permit), &stats, &session, &usage),
             skew: stats.skew,
             fallbacks: session.fallbacks,
             broke_off: driven
                 .map_err(|error| Failure::broke_off(format_args!("sending to {}", plan.destination), &error))
-                .and(watched)
+                .and(received)
                 .err(),
         })
     }
+}
+
+/// Tells people at once why nobody may receive what is sent: now, or when the first datagram is refused.
+fn tell_doubts(address: SocketAddr, permit: &Permit, session: &mut Session, notify: Notify) {
+    if let Permit::Unheard { why, .. } = permit {
+        notify(format_args!(
+            "address {address}: {why}; sending all the same (--no-handshake for other programs)"
+        ));
+    }
+    if !matches!(permit, Permit::Unheard { is_closed: true, .. }) {
+        session.flow.tell_refusals(address, notify);
+    }
+}
+
+/// Whether there is a receiver at the end of a run, where that has been in doubt.
+///
+/// # Errors
+/// A check failure if there is none.
+fn received_by_somebody(plan: &SendPlan, permit: &Permit, session: &Session) -> Result<(), Failure> {
+    let refusals = session.flow.refusals();
+    let in_doubt = match permit {
+        Permit::Agreed(_) => refusals > 0,
+        Permit::Unheard { .. } => true,
+        Permit::Insisted => false,
+    };
+    if !in_doubt {
+        return Ok(());
+    }
+    handshake::look(session.flow.socket()).map_err(|refusal| {
+        let address = plan.destination;
+        let told = match refusals {
+            0 => String::new(),
+            1 => "; one datagram was refused".to_owned(),
+            many => format!("; {many} datagrams were refused"),
+        };
+        Failure::check(format_args!(
+            "address {address}: {refusal}, also at the end{told}; for a program that never answers, type --no-handshake"
+        ))
+    })
 }
 
 /// Begins the session of a plan.

@@ -7,6 +7,7 @@ mod flow;
 mod header;
 mod one;
 mod order;
+mod refusals;
 mod sender;
 mod several;
 mod stats;
@@ -36,6 +37,7 @@ use crate::work::{Work, Workload};
 
 pub(crate) use clock_checks::ClockChecks;
 pub(crate) use flow::{Flow, Handling};
+pub use refusals::Notify;
 pub use several::ShareReport;
 pub use stats::{Calls, LateReport, SendFigures, SendStats};
 pub use triggers::Triggers;
@@ -177,6 +179,6 @@ impl Session {
 
 /// Nobody agreed, and the run goes on: a note for the report.
 fn unheard(permit: &Permit) -> Option<String> {
-    let Permit::Unheard(why) = permit else { return None };
+    let Permit::Unheard { why, .. } = permit else { return None };
     Some(format!("{why}; sent without an agreement, which a receiver counts only with --any"))
 }

@@ -10,6 +10,7 @@ use softtimers_measure::distribution::{Distribution, Quantile};
 use softtimers_measure::usage::Usage;
 
 use crate::gaps::{GapReport, Gaps};
+use crate::handshake::Permit;
 use crate::plan::SendPlan;
 use crate::session::{Calls, LateReport, SendStats, Session, ShareReport};
 use crate::traffic::nanos;
@@ -41,6 +42,8 @@ pub struct SendReport {
     pub flow_share: ShareReport,
     /// The mean number of datagrams that left when something was found due; `null` if none did.
     pub packets_per_turn: Option<f64>,
+    /// Whether a receiver agreed: `agreed`, `none` if nobody did, or `not_asked` with `--no-handshake`.
+    pub agreement: &'static str,
     /// System calls that sent datagrams or tried to; goodbyes do not count.
     pub system_calls: u64,
     /// Datagrams sent for each of those; `null` if there was none.
@@ -119,7 +122,12 @@ impl PolledReport {
 }
 
 impl SendReport {
-    pub(super) fn new(plan: &SendPlan, stats: &SendStats, session: &Session, usage: &Usage) -> Self {
+    pub(super) fn new(
+        (plan, permit): (&SendPlan, &Permit),
+        stats: &SendStats,
+        session: &Session,
+        usage: &Usage,
+    ) -> Self {
         let seconds = usage.wall.as_secs_f64().max(f64::MIN_POSITIVE);
         let SendStats { sent, forfeited, calls, late, gaps, together, .. } = stats;
         let gaps = gaps.report();
@@ -136,6 +144,7 @@ impl SendReport {
             longest_train: together.longest_burst,
             flow_share: session.flow.shares(),
             packets_per_turn: stats.packets_per_turn(),
+            agreement: permit.name(),
             system_calls: calls,
             packets_per_call: (calls > 0).then(|| *sent as f64 / calls as f64),
             segmented: segments,
@@ -180,6 +189,7 @@ impl Default for SendReport {
             longest_train: None,
             flow_share: ShareReport::default(),
             packets_per_turn: None,
+            agreement: Permit::Insisted.name(),
             system_calls: 0,
             packets_per_call: None,
             segmented: 0,

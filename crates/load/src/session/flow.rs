@@ -1,6 +1,7 @@
 //! What a session sends, and when the next datagram is due: [`Flow`].
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use softtimers_core::{RateClock, Timestamp, TriggerState};
@@ -17,6 +18,7 @@ use super::ahead::HandOver;
 use super::departures::Departures;
 use super::header::Header;
 use super::one::One;
+use super::refusals::{Notify, Refusals};
 use super::sender::Sender;
 use super::several::{Several, ShareReport};
 use super::stats::SendStats;
@@ -195,6 +197,21 @@ impl Flow {
     /// Makes this thread the one whose accounts tell why a departure was late.
     pub(crate) fn adopt(&mut self, now: Timestamp) {
         self.departures.adopt(now);
+    }
+
+    /// Tells people when a datagram is refused for the first time.
+    pub(crate) fn tell_refusals(&mut self, destination: SocketAddr, notify: Notify) {
+        self.sender.refusals = Refusals::of(destination, notify);
+    }
+
+    /// Refusals that were heard of.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.sender.refusals.count()
+    }
+
+    /// The socket that datagrams leave by.
+    pub(crate) fn socket(&self) -> &UdpSocket {
+        self.sender.socket()
     }
 
     /// Sends each flow's goodbye a few times. Whether any has left.

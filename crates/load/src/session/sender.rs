@@ -13,6 +13,7 @@ use softtimers_net::udp::{
 
 use crate::wire::{Datagram, GOODBYES};
 
+use super::refusals::Refusals;
 use super::stats::Calls;
 
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(super) struct Sender {
     retries: Retries,
     /// Those that have not been counted yet.
     calls: Calls,
+    /// What the destination did not take.
+    pub(super) refusals: Refusals,
     /// Why the kernel did not cut a send into datagrams, if it was to.
     uncut: Option<io::Error>,
     /// The kernel keeps what is put into a batch until the time at which it is to leave.
@@ -33,6 +36,7 @@ impl Sender {
             socket,
             retries: Retries::default(),
             calls: Calls::default(),
+            refusals: Refusals::default(),
             uncut: None,
             keeps_times: false,
         }
@@ -55,6 +59,7 @@ impl Sender {
 
     /// Counts calls that somebody else made on this socket.
     pub(super) fn add_calls(&mut self, calls: Calls) {
+        self.refusals.heard(calls.refused, None);
         self.calls += &calls;
     }
 
@@ -98,7 +103,9 @@ impl Sender {
             Some(Errno::AGAIN) => self.calls.would_block += 1,
             Some(Errno::NOBUFS) => self.calls.no_buffers += 1,
             _ => {
-                self.calls.refused += u64::from(is_about_an_earlier_datagram(&error));
+                if is_about_an_earlier_datagram(&error) {
+                    self.count_refused(1, Some(&error));
+                }
                 return Err(error);
             }
         }
@@ -131,7 +138,7 @@ impl Sender {
         }
         let stopped = match outcome.stopped {
             Some(Stopped::Error(error)) if is_about_an_earlier_datagram(&error) => {
-                self.calls.refused += 1;
+                self.count_refused(1, Some(&error));
                 self.still_unreachable(now, error).map(drop)
             }
             Some(Stopped::Error(error)) => Err(error),
@@ -151,9 +158,14 @@ impl Sender {
     fn count_retried(&mut self, retried: usize) {
         if retried > 0 {
             let refused = self.socket.drain_errors().map_or(retried, |queued| queued.min(retried));
-            self.calls.refused += refused as u64;
+            self.count_refused(refused as u64, None);
             self.calls.no_buffers += (retried - refused) as u64;
         }
+    }
+
+    fn count_refused(&mut self, count: u64, error: Option<&io::Error>) {
+        self.calls.refused += count;
+        self.refusals.heard(count, error);
     }
 
     /// Says the goodbyes of so many flows a few times, since they may be lost: a little apart, and each

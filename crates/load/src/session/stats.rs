@@ -157,6 +157,7 @@ impl Stats for SendStats {
             fired: self.fired(),
             late: self.late_by_cause(),
             tried_again: self.calls.tried_again(),
+            refused: self.calls.refused,
         }
     }
 }
@@ -180,6 +181,8 @@ pub struct SendFigures {
     late: BTreeMap<&'static str, LateReport>,
     /// Attempts that met a full buffer, a full queue or an earlier datagram's error.
     tried_again: u64,
+    /// Those of them that met an earlier datagram's error: nobody listens there.
+    refused: u64,
 }
 
 /// Late departures of one cause.

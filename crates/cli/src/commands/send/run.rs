@@ -1,12 +1,14 @@
 //! A run of `send`, from the question to the receiver to the goodbye.
 
+use std::fmt;
+
 use softtimers_load::plan::{SendConfig, SendPlan};
 use softtimers_load::send::{self, SendReport};
 use softtimers_measure::failure::Failure;
 
 use super::args::Send;
 use super::show::header;
-use crate::run::output::Output;
+use crate::run::output::{Output, say};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 impl Command for Send {
@@ -51,5 +53,6 @@ pub(crate) fn send<C: Command>(
     run.announce(&command.header());
     let counter = run.counter(send::stats(plan))?;
     let _progress = run.begin(command, "sending", plan.traffic.expected());
-    prepared.send(interrupt, counter)
+    let notify = |text: fmt::Arguments<'_>| say(format_args!("softtimers: {text}"));
+    prepared.send(interrupt, counter, notify)
 }

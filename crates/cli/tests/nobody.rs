@@ -1,0 +1,126 @@
+//! `send` to nobody: said at once, and no success.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Child, ChildStderr, Stdio};
+
+use common::{Receiver, command, run, stderr};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Where no other test looks for a port, so that nobody takes this one once it is closed.
+fn closed(host: &str) -> SocketAddr {
+    UdpSocket::bind((host, 0)).unwrap().local_addr().unwrap()
+}
+
+/// A sender, or a receiver, that runs until it is ended.
+struct Running {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Running {
+    fn start(words: &str) -> Self {
+        let mut child = command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        Running { child, stderr }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stderr.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Ends it as Ctrl-C would; its exit code, its report and what else it said.
+    fn end(mut self) -> (Option<i32>, Value, String) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+        let mut said = String::new();
+        self.stderr.read_to_string(&mut said).unwrap();
+        let output = self.child.wait_with_output().unwrap();
+        (output.status.code(), serde_json::from_slice(&output.stdout).unwrap(), said)
+    }
+}
+
+#[test]
+fn a_port_where_nobody_listens_is_told_at_once_and_at_the_end() {
+    let address = closed("127.0.88.1");
+    for flags in ["-t 60", "-t 60 --quantum 4", "-t 60 --flows 2"] {
+        let mut sender = Running::start(&format!("send {address} -b 1kpps --json {flags}"));
+        let line = sender.line();
+        assert!(line.starts_with(&format!("softtimers: address {address}: nobody listens")), "{line}");
+        // It goes on: the run is ended from outside.
+        let (exit, report, said) = sender.end();
+        assert_eq!((exit, &report["agreement"]), (Some(1), &"none".into()), "{flags}: {said}{report}");
+        assert!(said.contains(&format!("address {address}: nobody listens")), "{flags}: {said}");
+        assert!(said.contains("also at the end") && said.lines().count() == 1, "{flags}: {said}");
+    }
+}
+
+#[test]
+fn refusals_are_counted() {
+    let address = closed("127.0.88.2");
+    let output = run(&format!("send {address} -b 1kpps -c 100 --catch-up all --json"));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // That of the last one comes after it.
+    let refused = report["socket"]["refused"].as_u64().unwrap();
+    assert!(report["sent"] == 100 && refused >= 99, "{report}");
+    assert!(stderr(&output).contains(&format!("{refused} datagrams were refused")), "{}", stderr(&output));
+}
+
+#[test]
+fn whoever_does_not_ask_is_told_once_and_succeeds() {
+    let address = closed("127.0.88.3");
+    for flags in ["", "--quantum 4"] {
+        let output = run(&format!("send {address} -b 1kpps -c 100 --no-handshake --json {flags}"));
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert!(said.starts_with(&format!("softtimers: address {address}: ")), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["agreement"], "not_asked");
+    }
+}
+
+#[test]
+fn a_program_that_never_answers_takes_a_flag() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let words = format!("send {} -b 100pps -c 3 --json", silent.local_addr().unwrap());
+    let output = run(&words);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.matches("no softtimers receiver answers").count(), 2, "{said}");
+    let output = run(&format!("{words} --no-handshake"));
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+}
+
+/// Who comes in the middle of the run was missed at its beginning only.
+#[test]
+fn a_receiver_that_comes_late_is_somebody() {
+    let address = closed("127.0.88.4");
+    let mut sender = Running::start(&format!("send {address} -b 1kpps -t 60 --json"));
+    assert!(sender.line().contains("nobody listens"));
+    let mut receiver = Running::start(&format!("recv {address} --any -t 60 --json"));
+    assert!(receiver.line().contains("listening on"));
+    let (exit, report, said) = sender.end();
+    assert_eq!(exit, Some(0), "{said}");
+    assert!(report["socket"]["refused"].as_u64() > Some(0), "{report}");
+    assert_eq!(receiver.end().0, Some(0));
+}
+
+#[test]
+fn a_receiver_that_dies_is_told_of_at_once() {
+    let receiver = Receiver::start("");
+    let mut sender = Running::start(&format!("send {} -b 1kpps -t 60 --json", receiver.address));
+    // It has agreed before anything is sent, and what it has counted it shows when it is ended.
+    std::thread::park_timeout(std::time::Duration::from_millis(300));
+    kill_process(Pid::from_raw(receiver.id() as i32).unwrap(), Signal::KILL).unwrap();
+    let line = sender.line();
+    assert!(line.contains("nobody listens on that port (ICMP port unreachable); sending on"), "{line}");
+    let (exit, report, said) = sender.end();
+    assert_eq!((exit, &report["agreement"]), (Some(1), &"agreed".into()), "{said}");
+    let _ = receiver.finish();
+}
