@@ -179,6 +179,21 @@ impl KeyedTimers {
         self.wheel.len() == 0
     }
 
+    /// Takes the memory that the timers of all keys below `keys` need, and touches it, so that no [`set`](Self::set) has to
+    /// wait for it: see [`SoftTimers::reserve`](crate::SoftTimers::reserve).
+    ///
+    /// # Cost
+    /// O(`keys`), with the page faults in it: not for a busy moment.
+    ///
+    /// # Panics
+    /// If `keys` is 2²⁸ or more.
+    pub fn reserve(&mut self, keys: u32) {
+        if let Some(last) = keys.checked_sub(1) {
+            self.grow(last);
+            self.wheel.reserve(keys as usize);
+        }
+    }
+
     /// Gives back the memory that the pending timers do not need, as after a peak.
     ///
     /// # Cost

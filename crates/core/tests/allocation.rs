@@ -56,6 +56,30 @@ fn an_empty_turn_does_not_allocate() {
     assert_eq!(allocated.count_total, 0);
 }
 
+/// What was reserved is enough, wherever the timers belong; and keys have room for all that were named.
+#[test]
+#[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
+fn what_was_reserved_is_not_allocated_again() {
+    for many in [10, 1_000, 50_000u64] {
+        for span in [1_000, 3_000_000, 30_000_000_000] {
+            let (mut timers, mut keys) =
+                (SoftTimers::new(Config::default()), KeyedTimers::new(Duration::from_micros(1)));
+            timers.reserve(many as usize);
+            keys.reserve(many as u32);
+            let due = |event: u64| Timestamp::from_nanos(1_000 + event * 7_919 % many * (span / many));
+            let allocated = allocation_counter::measure(|| {
+                for event in 0..many {
+                    timers.schedule_at(Timestamp::ZERO, due(event), Slack::DEFAULT, event);
+                    keys.set(Timestamp::ZERO, event as u32, due(event));
+                }
+            });
+            assert_eq!(allocated.count_total, 0, "{many} within {span} ns");
+            let turn = timers.trigger(TriggerState::Backup, Timestamp::MAX);
+            assert_eq!(std::iter::from_fn(|| timers.next(&turn)).count() as u64, many);
+        }
+    }
+}
+
 /// Everything a server with thousands of connections does, for a while: the wheel, not the run of a few.
 fn churn(timers: &mut SoftTimers<u64>, ids: &mut [TimerId], now: &mut Timestamp, random: &mut u64) {
     let mut below = |limit: u64| {

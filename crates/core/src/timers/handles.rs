@@ -55,6 +55,16 @@ impl Handles {
         }
     }
 
+    /// So many free records more, whose memory has been touched; fewer if there cannot be so many.
+    pub(super) fn reserve<E>(&mut self, timers: usize, records: &mut Records<E>) {
+        let first = records.len();
+        let len = first.saturating_add(timers).min(MOST);
+        (first..len).for_each(|_| records.push(Record::new(self.first_generation.get())));
+        for index in (first as u32..len as u32).rev() {
+            records[index].link_free(core::mem::replace(&mut self.free, index));
+        }
+    }
+
     /// Drops the records at the end that are free, and puts the others in order. O(n).
     ///
     /// What is dropped may come back, and handles to it may still be around: it comes back with a generation that

@@ -99,6 +99,15 @@ impl Chunks {
         Chunks { chunks: Segments::new(), free: NIL }
     }
 
+    /// So many free ones more, whose memory has been touched.
+    pub(super) fn reserve(&mut self, chunks: usize) {
+        for _ in 0..chunks {
+            let index = self.chunks.len() as u32;
+            self.chunks.push(Chunk { next: self.free, live: FREE, ..Chunk::EMPTY });
+            self.free = index;
+        }
+    }
+
     /// Appends a timer to the last chunk of a list: its chunk and its place in there. `None` if that is full.
     #[inline(always)]
     pub(super) fn append(&mut self, list: List, timer: u32) -> Option<(u32, usize)> {

@@ -150,6 +150,13 @@ impl Front {
         self.least().map_or(u64::MAX, |least| least.due)
     }
 
+    /// Makes room for so many timers.
+    pub(super) fn reserve(&mut self, timers: usize) {
+        self.heap.reserve(timers);
+        self.queue.reserve();
+        self.run.reserve();
+    }
+
     pub(super) fn shrink(&mut self) {
         self.heap.shrink();
         self.queue.shrink();

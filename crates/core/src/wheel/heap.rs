@@ -79,6 +79,10 @@ impl Heap {
         parents.iter().fold(best, |bound, parent| bound.min(parent.due))
     }
 
+    pub(super) fn reserve(&mut self, entries: usize) {
+        self.entries.reserve(entries);
+    }
+
     pub(super) fn shrink(&mut self) {
         self.entries.shrink_to_fit();
     }

@@ -223,11 +223,16 @@ impl Spare {
         Spare(Vec::new())
     }
 
+    /// So many more.
+    pub(super) fn reserve(&mut self, rows: usize) {
+        self.0.extend((0..rows).map(|_| Box::new(Row::EMPTY)));
+    }
+
     #[inline(never)]
     fn take(&mut self) -> Box<Row> {
-        if self.0.is_empty() {
-            // A few at a time: how many a steady load needs at once varies a little as time goes on.
-            self.0.resize_with(ROWS_AT_ONCE, || Box::new(Row::EMPTY));
+        if self.0.len() < ROWS_AT_ONCE {
+            // One more than is wanted: how many a steady load needs at once varies a little as time goes on.
+            self.0.push(Box::new(Row::EMPTY));
         }
         let mut row = self.0.pop().unwrap_or_else(|| Box::new(Row::EMPTY));
         row.least_deadline = u64::MAX;
@@ -259,7 +264,7 @@ pub(super) const SLOTS: usize = 2 * BLOCK;
 /// 60 bits of granules, and a granule is at least 128 ns; 16 would do: all of time.
 pub(super) const LEVELS: usize = 5;
 pub(super) const SLOTS_IN_ROW: usize = 64;
-const ROWS: usize = SLOTS / SLOTS_IN_ROW;
+pub(super) const ROWS: usize = SLOTS / SLOTS_IN_ROW;
 const ROWS_IN_HALF: usize = ROWS / 2;
 const ROWS_AT_ONCE: usize = 4;
 

@@ -150,6 +150,13 @@ impl Run {
         best
     }
 
+    /// Makes room for all that there may be, if nothing is in it.
+    pub(super) fn reserve(&mut self) {
+        if self.is_empty() {
+            self.ring.resize((2 * self.most as usize).next_power_of_two(), GAP);
+        }
+    }
+
     /// Gives the ring back, if nothing is in it.
     pub(super) fn shrink(&mut self) {
         if self.is_empty() {

@@ -1,4 +1,4 @@
-//! Giving memory back, when asked.
+//! Taking memory ahead, and giving it back, when asked.
 //!
 //! A wheel keeps what it once needed, so that a steady load never allocates. After a peak its owner may
 //! ask for the rest back. Chunks, rows and records are freed by being made anew: what is filed in chunks is
@@ -14,6 +14,14 @@ use super::record::{Filed, Terms};
 use super::slots::Slots;
 
 impl<E> Wheel<E> {
+    /// Takes and touches the memory that so many timers more need beside their records.
+    pub(crate) fn reserve(&mut self, timers: usize) {
+        self.front.reserve(timers.min(super::small::MOST));
+        if self.len() + timers > self.small as usize {
+            self.slots.reserve(timers);
+        }
+    }
+
     /// Gives back all memory but that of what is filed. O(n).
     ///
     /// Records stay: only the owner knows which of them are in use.

@@ -1,7 +1,7 @@
 //! All slots of the wheel and what is in them: the levels, the chunks, and where a timer goes.
 
-use super::chunk::{Chunks, Kept};
-use super::level::{LEVELS, Level, Reach, SlotId, Spare};
+use super::chunk::{Chunks, Kept, ROOM};
+use super::level::{LEVELS, Level, ROWS, Reach, SLOTS, SlotId, Spare};
 use super::record::Place;
 
 #[derive(Debug)]
@@ -22,6 +22,13 @@ impl Slots {
             kept: Kept::NONE,
             spare: Spare::new(),
         }
+    }
+
+    /// Makes room for so many timers more, wherever they belong: a chunk for each slot that they may begin, and for each
+    /// that they fill.
+    pub(super) fn reserve(&mut self, timers: usize) {
+        self.chunks.reserve(timers.div_ceil(ROOM) + timers.min(2 * SLOTS));
+        self.spare.reserve(timers.min(3 * ROWS));
     }
 
     /// Puts a timer that is not below the horizon into its slot. Where it is, and if that is a new chunk, the

@@ -10,7 +10,7 @@ const HEAP: Option<&str> = Some("BinaryHeap");
 const RESET: Option<&str> = Some("Sleep::reset");
 
 /// Workload, whose, figure, at most, of whose.
-const BARS: [(&str, &str, &str, f64, Option<&str>); 27] = [
+const BARS: [(&str, &str, &str, f64, Option<&str>); 28] = [
     ("W1/0", OURS, "set_cancel_ns", 0.2, QUEUE),
     ("W1/0", OURS, "set_cancel_ns", 1.6, HEAP),
     ("W1/1000", OURS, "set_cancel_ns", 0.2, QUEUE),
@@ -38,6 +38,7 @@ const BARS: [(&str, &str, &str, f64, Option<&str>); 27] = [
     ("W5/1000000", OURS, "poll_at_ns", 1.5, None),
     ("stalls/1000000", OURS, "advance_max_ns", 5_000.0, None),
     ("stalls/1000000", OURS, "rearm_max_ns", 5_000.0, None),
+    ("stalls/1000000", OURS, "set_max_ns", 5_000.0, None),
 ];
 
 /// Those of a workload.

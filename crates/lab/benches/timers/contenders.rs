@@ -1,5 +1,6 @@
 //! Who takes part, by name.
 
+mod btree;
 mod delay_queue;
 mod hash_wheel;
 mod heap;
@@ -17,11 +18,12 @@ use crate::{Figures, MILLION, stalls, workloads};
 /// Runs a workload of so many timers, made so many times smaller, with one type of contender.
 type Runner = fn(&str, usize, usize) -> Done<Figures>;
 
-pub(crate) const ALL: [(&str, Runner); 8] = [
+pub(crate) const ALL: [(&str, Runner); 9] = [
     ("softtimers", run_one::<ours::Handles>),
     ("softtimers keyed", run_one::<ours::Keyed>),
     ("BinaryHeap", run_one::<heap::Heap>),
     ("4-ary heap", run_one::<heap4::Heap4>),
+    ("BTreeMap", run_one::<btree::Tree>),
     ("DelayQueue", run_one::<delay_queue::Queue>),
     ("Sleep::reset", run_one::<sleep::Sleeps>),
     ("hash_wheel", run_one::<hash_wheel::HashWheel>),

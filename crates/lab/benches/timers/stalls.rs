@@ -3,6 +3,7 @@
 //! Three identical runs, and of each call the shortest of the three ([`Least`]).
 
 use softtimers_lab::least::Least;
+use softtimers_lab::random::Random;
 
 use crate::clock;
 use crate::contender::Contender;
@@ -29,7 +30,32 @@ pub(crate) fn stalls<C: Contender>(timers: usize, operations: usize) -> Named {
         advance = advance.max(calls[0].longest());
         rearm = rearm.max(calls[1].longest());
     }
-    vec![("advance_max_ns", advance.into()), ("rearm_max_ns", rearm.into())]
+    let [set, grow] = [timers, 0].map(|expected| longest_set::<C>(timers, expected));
+    vec![
+        ("advance_max_ns", advance.into()),
+        ("rearm_max_ns", rearm.into()),
+        ("set_max_ns", set.into()),
+        ("grow_max_ns", grow.into()),
+    ]
+}
+
+/// So many timers are set, one after the other, in a contender that was told to expect as many, or none.
+fn longest_set<C: Contender>(timers: usize, expected: usize) -> u32 {
+    let mut sets = Least::default();
+    for _ in 0..3 {
+        sets.begin();
+        let (mut contender, mut random) = (C::new(expected), Random::new());
+        for number in 0..timers {
+            let due = 1 + random.below(10 * JUMP);
+            let start = clock::real();
+            let handle = contender.set(due, number as u32);
+            sets.add(clock::real() - start);
+            std::mem::forget(handle);
+        }
+        // What one leaves to the allocator would serve the next.
+        std::mem::forget(contender);
+    }
+    sets.longest()
 }
 
 /// One step of time, each call of it measured, and one timer re-armed.

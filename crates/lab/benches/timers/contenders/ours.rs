@@ -15,8 +15,10 @@ pub(crate) struct Handles {
 impl Contender for Handles {
     type Handle = TimerId;
 
-    fn new(_: usize) -> Self {
-        Handles { timers: SoftTimers::new(Config::default()), now: Timestamp::ZERO }
+    fn new(expected: usize) -> Self {
+        let mut timers = SoftTimers::new(Config::default());
+        timers.reserve(expected);
+        Handles { timers, now: Timestamp::ZERO }
     }
 
     fn set(&mut self, due: u64, number: u32) -> TimerId {
@@ -69,8 +71,10 @@ pub(crate) struct Keyed {
 impl Contender for Keyed {
     type Handle = u32;
 
-    fn new(_: usize) -> Self {
-        Keyed { timers: KeyedTimers::new(Duration::from_micros(1)), now: Timestamp::ZERO }
+    fn new(expected: usize) -> Self {
+        let mut timers = KeyedTimers::new(Duration::from_micros(1));
+        timers.reserve(expected as u32);
+        Keyed { timers, now: Timestamp::ZERO }
     }
 
     fn set(&mut self, due: u64, number: u32) -> u32 {
