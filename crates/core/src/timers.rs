@@ -439,12 +439,11 @@ impl<E> SoftTimers<E> {
         self.intervals.as_deref()
     }
 
-    /// Takes the memory that so many events need beside those there are, and touches it, so that no
-    /// [`schedule`](Self::schedule) has to wait for it.
+    /// Takes the memory that `events` more need, and touches it, so that no [`schedule`](Self::schedule) has to wait for it.
     ///
     /// The memory of new records and slots comes from the allocator, which has most of it from the kernel; and a page that is
-    /// written for the first time costs a page fault, which on a virtual machine may take tens of microseconds. Who
-    /// minds that reserves at the start.
+    /// written for the first time costs a page fault, which on a virtual machine may take tens of microseconds. A program that
+    /// cannot wait so long reserves at the start.
     ///
     /// # Cost
     /// O(`events`), with the page faults in it: not for a busy moment. About 40 bytes for an event of up to eight bytes, and up

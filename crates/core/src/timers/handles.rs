@@ -55,7 +55,7 @@ impl Handles {
         }
     }
 
-    /// So many free records more, whose memory has been touched; fewer if there cannot be so many.
+    /// Adds free records, whose memory is touched: `timers`, or fewer if [`MOST`] does not allow that.
     pub(super) fn reserve<E>(&mut self, timers: usize, records: &mut Records<E>) {
         let first = records.len();
         let len = first.saturating_add(timers).min(MOST);

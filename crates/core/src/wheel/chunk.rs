@@ -99,7 +99,7 @@ impl Chunks {
         Chunks { chunks: Segments::new(), free: NIL }
     }
 
-    /// So many free ones more, whose memory has been touched.
+    /// Adds free chunks, whose memory is touched.
     pub(super) fn reserve(&mut self, chunks: usize) {
         for _ in 0..chunks {
             let index = self.chunks.len() as u32;

@@ -150,7 +150,7 @@ impl Front {
         self.least().map_or(u64::MAX, |least| least.due)
     }
 
-    /// Makes room for so many timers.
+    /// Makes room for `timers` entries.
     pub(super) fn reserve(&mut self, timers: usize) {
         self.heap.reserve(timers);
         self.queue.reserve();

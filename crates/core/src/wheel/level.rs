@@ -223,7 +223,7 @@ impl Spare {
         Spare(Vec::new())
     }
 
-    /// So many more.
+    /// Adds spare rows.
     pub(super) fn reserve(&mut self, rows: usize) {
         self.0.extend((0..rows).map(|_| Box::new(Row::EMPTY)));
     }

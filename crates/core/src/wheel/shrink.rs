@@ -14,7 +14,7 @@ use super::record::{Filed, Terms};
 use super::slots::Slots;
 
 impl<E> Wheel<E> {
-    /// Takes and touches the memory that so many timers more need beside their records.
+    /// Takes and touches the memory that `timers` more need beside their records.
     pub(crate) fn reserve(&mut self, timers: usize) {
         self.front.reserve(timers.min(super::small::MOST));
         if self.len() + timers > self.small as usize {

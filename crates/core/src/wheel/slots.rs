@@ -24,8 +24,8 @@ impl Slots {
         }
     }
 
-    /// Makes room for so many timers more, wherever they belong: a chunk for each slot that they may begin, and for each
-    /// that they fill.
+    /// Makes room for `timers` more, wherever they belong: a chunk for each slot that they may begin, and for each that
+    /// they fill.
     pub(super) fn reserve(&mut self, timers: usize) {
         self.chunks.reserve(timers.div_ceil(ROOM) + timers.min(2 * SLOTS));
         self.spare.reserve(timers.min(3 * ROWS));

@@ -16,7 +16,7 @@
 //! | W5 | N timers 60 s away: is anything due, and when is the next? |
 //! | W6 | N requests under way with a time-out of 1 to 2 s each; the oldest is answered, and another begins |
 //! | grid | all sizes from one to a million: a server's mix, time-outs that are all cancelled, idle time-outs, ticks of 10 ms, flows at 40 µs; and set, expire, and a jump of a minute at a million |
-//! | stalls | W3 across 2^24 ticks and 2^36 ns, then a jump of a second: the longest single call; and the longest set of a million, as many expected or none |
+//! | stalls | W3 across 2^24 ticks and 2^36 ns, then a jump of a second: the longest single call; and the longest set of a million, with a million expected and with none |
 //!
 //! Pages are of 4 KiB: huge ones are switched off in the processes that measure.
 

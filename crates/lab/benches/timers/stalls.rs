@@ -39,7 +39,7 @@ pub(crate) fn stalls<C: Contender>(timers: usize, operations: usize) -> Named {
     ]
 }
 
-/// So many timers are set, one after the other, in a contender that was told to expect as many, or none.
+/// The longest of `timers` sets, one after the other, in a contender that was told to expect `expected` timers.
 fn longest_set<C: Contender>(timers: usize, expected: usize) -> u32 {
     let mut sets = Least::default();
     for _ in 0..3 {
