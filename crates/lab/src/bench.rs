@@ -79,7 +79,7 @@ pub const BENCHES: [(&str, &str, &[Number]); 15] = [
     (
         "quinn",
         "what does quinn gain and cost if its packets leave evenly?",
-        &[rounds(5), seconds(5, "Of each run")],
+        &[rounds(5), ("megabytes", 10, "Of each connection in each run")],
     ),
     (
         "quinn_start",

@@ -50,7 +50,7 @@ impl Effort {
 }
 
 /// The sections that can be measured alone.
-pub const SECTIONS: [Section<Effort>; 16] = [
+pub const SECTIONS: [Section<Effort>; 17] = [
     ("batch-4", |effort| doctor::beside_work(effort, 4)),
     ("batch-1", |effort| doctor::beside_work(effort, 1)),
     ("batch-16", |effort| doctor::beside_work(effort, 16)),
@@ -67,6 +67,7 @@ pub const SECTIONS: [Section<Effort>; 16] = [
     ("c", c::c),
     ("server", |effort| bench(effort, "server")),
     ("wan", wan::wan),
+    ("quinn", |effort| bench(effort, "quinn")),
 ];
 
 /// Measures what is asked for.

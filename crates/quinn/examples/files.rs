@@ -8,21 +8,25 @@ use std::env;
 use std::error::Error;
 use std::time::Instant;
 
-use quinn::{Connection, Endpoint};
-use softtimers_quinn::{SmoothRuntime, transport};
+use quinn::{Connection, Endpoint, TransportConfig};
+use softtimers_quinn::{SmoothRuntime, with_even_controller};
 
 type Done = Result<(), Box<dyn Error + Send + Sync>>;
 
 #[tokio::main]
 async fn main() -> Done {
     let (client_config, server_config) = certificate::for_server("files")?;
-    // `softtimers_quinn::server(config, addr)` does the same; the runtime is kept for its counters.
+    // `server_with_transport` does the same; the runtime is kept for its counters.
     let runtime = SmoothRuntime::default();
-    let server = runtime.server(server_config, transport(), ([127, 0, 0, 1], 0).into())?;
+    let server = runtime.server(
+        server_config,
+        with_even_controller(TransportConfig::default()),
+        ([127, 0, 0, 1], 0).into(),
+    )?;
     let address = server.local_addr()?;
     tokio::spawn(serve(server));
 
-    let client = softtimers_quinn::client(client_config)?;
+    let client = softtimers_quinn::client_with_transport(client_config, TransportConfig::default())?;
     let connection = client.connect(address, "files")?.await?;
     let (mut ask, mut answer) = connection.open_bi().await?;
     let program = env::current_exe()?.display().to_string();

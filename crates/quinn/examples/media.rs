@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::Connection;
-use softtimers_quinn::{KnownCapacity, SmoothController, SmoothRuntime, transport};
+use quinn::TransportConfig;
+use softtimers_quinn::{KnownCapacity, SmoothController, SmoothRuntime};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -22,11 +23,15 @@ const RATE: u64 = 12_000_000;
 async fn main() -> Result<(), Failure> {
     let frames: u32 = std::env::args().nth(1).map_or(Ok(60), |word| word.parse())?;
     let (client_config, server_config) = certificate::for_server("viewer")?;
-    let server = softtimers_quinn::server(server_config, ([127, 0, 0, 1], 0).into())?;
+    let server = softtimers_quinn::server_with_transport(
+        server_config,
+        TransportConfig::default(),
+        ([127, 0, 0, 1], 0).into(),
+    )?;
     let address = server.local_addr()?;
     let viewer = tokio::spawn(async move { view(server.accept().await.ok_or("closed")?.await?).await });
 
-    let mut even = transport();
+    let mut even = TransportConfig::default();
     let known = KnownCapacity::bits_per_second(RATE)?;
     even.congestion_controller_factory(Arc::new(SmoothController::new(known)));
     let runtime = SmoothRuntime::default();

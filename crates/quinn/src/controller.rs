@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quinn_proto::RttEstimator;
-use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, CubicConfig};
+use quinn_proto::congestion::{Bbr, Controller, ControllerFactory, ControllerMetrics};
 
+use crate::EvenCubic;
 use crate::current::with_gate;
-use crate::gate::Window;
+use crate::even::UNPACED;
+use crate::gate::{Gate, Window};
 
 /// A factory of controllers that decide as another factory's do, and let the gate know.
 ///
@@ -26,6 +28,9 @@ use crate::gate::Window;
 /// [`Connection::congestion_state`](quinn::Connection::congestion_state) returns converts into the controller
 /// inside.
 ///
+/// quinn's BBR is left to quinn's own pacer: behind the gate it had 0.95 of its goodput at 100 Mbit/s and 0.87 at 300. It fills a
+/// short queue by intent, with twice what the path holds on the way, and drops half of what it sends however evenly that leaves.
+///
 /// # Cost
 /// 80 bytes for each path. Each ACK asks the controller inside for its metrics once.
 #[derive(Clone, Debug)]
@@ -38,10 +43,10 @@ impl<F> SmoothController<F> {
     }
 }
 
-/// quinn's default, CUBIC.
-impl Default for SmoothController<CubicConfig> {
+/// The controller for even senders.
+impl Default for SmoothController<EvenCubic> {
     fn default() -> Self {
-        SmoothController::new(CubicConfig::default())
+        SmoothController::new(EvenCubic::default())
     }
 }
 
@@ -63,12 +68,27 @@ struct Smooth {
     /// See [`Window::first`].
     first: bool,
     pacing_bps: Option<u64>,
+    /// When packets were lost last.
+    lost: Option<Instant>,
+    lossy: bool,
+    /// Nobody tells the gate.
+    unpaced: bool,
 }
 
 impl Smooth {
     fn around(inner: Box<dyn Controller>) -> Self {
-        let mut smooth =
-            Smooth { inner, round_trip: None, sampled: false, batch: None, first: true, pacing_bps: None };
+        let unpaced = inner.clone_box().into_any().is::<Bbr>();
+        let mut smooth = Smooth {
+            inner,
+            round_trip: None,
+            sampled: false,
+            batch: None,
+            first: true,
+            pacing_bps: None,
+            lost: None,
+            lossy: false,
+            unpaced,
+        };
         smooth.look();
         smooth
     }
@@ -79,6 +99,10 @@ impl Smooth {
         let least = self.batch.map_or(took, |least| least.min(took));
         self.batch = Some(least);
         self.round_trip = Some(if self.sampled { smoothed.min(least * 2) } else { least });
+    }
+
+    fn forgive(&mut self, now: Instant) {
+        self.lossy = self.lost.is_some_and(|lost| now.saturating_duration_since(lost) < FORGIVEN);
     }
 
     /// Asks the controller inside what has changed.
@@ -103,6 +127,7 @@ impl Controller for Smooth {
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &RttEstimator) {
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
         self.took(now.saturating_duration_since(sent), rtt.get());
+        self.forgive(now);
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
@@ -113,6 +138,9 @@ impl Controller for Smooth {
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, persistent: bool, lost_bytes: u64) {
         self.inner.on_congestion_event(now, sent, persistent, lost_bytes);
+        if lost_bytes > 0 {
+            (self.lost, self.lossy) = (Some(now), true);
+        }
         self.look();
     }
 
@@ -122,10 +150,12 @@ impl Controller for Smooth {
 
     fn window(&self) -> u64 {
         let bytes = self.inner.window();
-        let Smooth { round_trip, first, pacing_bps, .. } = *self;
-        if round_trip.is_some() || pacing_bps.is_some() {
+        let Smooth { round_trip, first, pacing_bps, lossy, unpaced, .. } = *self;
+        if unpaced || pacing_bps == Some(UNPACED) {
+            with_gate(Gate::asked_unpaced);
+        } else if round_trip.is_some() || pacing_bps.is_some() {
             let round_trip = round_trip.unwrap_or_default();
-            with_gate(|gate| gate.asked(Window { bytes, round_trip, first, pacing_bps }));
+            with_gate(|gate| gate.asked(Window { bytes, round_trip, first, lossy, pacing_bps }));
         }
         bytes
     }
@@ -147,9 +177,12 @@ impl Controller for Smooth {
     }
 }
 
+/// So long after a loss the path is taken to have room again.
+const FORGIVEN: Duration = Duration::from_secs(10);
+
 #[cfg(test)]
 mod tests {
-    use quinn_proto::congestion::{Bbr, BbrConfig, Cubic, NewRenoConfig};
+    use quinn_proto::congestion::{BbrConfig, Cubic, CubicConfig, NewRenoConfig};
 
     use super::*;
 
@@ -183,6 +216,23 @@ mod tests {
         cubic.sampled = true;
         cubic.took(millis(20), millis(333));
         assert_eq!(cubic.round_trip, Some(millis(40)));
+    }
+
+    #[test]
+    fn bbr_is_left_to_quinn_and_losses_are_forgiven() {
+        assert!(smooth(BbrConfig::default()).unpaced && !smooth(CubicConfig::default()).unpaced);
+        let mut even = smooth(EvenCubic::default());
+        assert_eq!(even.pacing_bps, Some(UNPACED), "trains first");
+        #[expect(clippy::disallowed_methods, reason = "as above")]
+        let now = Instant::now();
+        even.on_congestion_event(now, now, false, 0);
+        assert!(!even.lossy, "a mark is no loss");
+        even.on_congestion_event(now, now + millis(1), false, 1_200);
+        assert!(even.lossy);
+        even.forgive(now + millis(9_999));
+        assert!(even.lossy);
+        even.forgive(now + millis(10_001));
+        assert!(!even.lossy);
     }
 
     #[test]

@@ -1,49 +1,67 @@
-//! One call for most people: [`client`] and [`server`].
+//! One call for most people: [`client_with_transport`] and [`server_with_transport`].
+//!
+//! quinn doesn't let anybody read the transport of a configuration, so it cannot be changed there, only replaced. Therefore
+//! the transport is an argument of its own here, and its congestion controller is all that is set in it.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use quinn::congestion::CubicConfig;
 use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TransportConfig};
 
 use crate::{SmoothController, SmoothRuntime};
 
-/// quinn's default transport configuration, with CUBIC under a [`SmoothController`]. Change it as you like.
-pub fn transport() -> TransportConfig {
-    let mut transport = TransportConfig::default();
-    transport.congestion_controller_factory(Arc::new(SmoothController::<CubicConfig>::default()));
+/// The same transport configuration, with an [`EvenCubic`](crate::EvenCubic) under a [`SmoothController`] as its congestion
+/// controller. Nothing else in it changes.
+pub fn with_even_controller(mut transport: TransportConfig) -> TransportConfig {
+    transport.congestion_controller_factory(Arc::new(SmoothController::default()));
     transport
 }
 
 /// An endpoint for outgoing connections that send evenly, on any free port.
 ///
-/// They have the configuration `config`, but for the transport, which is [`transport()`]: quinn doesn't let
-/// anybody read the one that is set. To choose it, see [`SmoothRuntime::client`].
+/// They have the configuration `config`, but for its transport, in whose place is `transport`
+/// [with the even controller](with_even_controller). For another controller, see [`SmoothRuntime::client`].
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use quinn::TransportConfig;
+/// # async fn run(config: quinn::ClientConfig) -> std::io::Result<()> {
+/// let mut transport = TransportConfig::default();
+/// transport.keep_alive_interval(Some(Duration::from_secs(5))); // stays
+/// let endpoint = softtimers_quinn::client_with_transport(config, transport)?;
+/// # drop(endpoint);
+/// # Ok(()) }
+/// # let _ = run;
+/// ```
 ///
 /// # Errors
 /// What the system says of the socket; and if it is not called in a tokio runtime.
-pub fn client(config: ClientConfig) -> io::Result<Endpoint> {
-    SmoothRuntime::default().client(config, transport())
+pub fn client_with_transport(config: ClientConfig, transport: TransportConfig) -> io::Result<Endpoint> {
+    SmoothRuntime::default().client(config, with_even_controller(transport))
 }
 
 /// An endpoint that accepts connections at `addr` and sends evenly.
 ///
-/// They have the configuration `config`, but for the transport, which is [`transport()`]. To choose it, see
-/// [`SmoothRuntime::server`].
+/// They have the configuration `config`, but for its transport, in whose place is `transport`
+/// [with the even controller](with_even_controller). For another controller, see [`SmoothRuntime::server`].
 ///
 /// # Errors
-/// As for [`client`].
-pub fn server(config: ServerConfig, addr: SocketAddr) -> io::Result<Endpoint> {
-    SmoothRuntime::default().server(config, transport(), addr)
+/// As for [`client_with_transport`].
+pub fn server_with_transport(
+    config: ServerConfig,
+    transport: TransportConfig,
+    addr: SocketAddr,
+) -> io::Result<Endpoint> {
+    SmoothRuntime::default().server(config, with_even_controller(transport), addr)
 }
 
 impl SmoothRuntime {
-    /// As [`client`], on this runtime and with this transport configuration, whose congestion controller
-    /// should be a [`SmoothController`]: begin with [`transport()`].
+    /// As [`client_with_transport`], on this runtime and with this transport as it is. Its congestion controller should be a
+    /// [`SmoothController`], or packets leave as quinn's pacer has it.
     ///
     /// # Errors
-    /// As for [`client`].
+    /// As for [`client_with_transport`].
     pub fn client(&self, mut config: ClientConfig, transport: TransportConfig) -> io::Result<Endpoint> {
         config.transport_config(Arc::new(transport));
         // A host without IPv6 has no such address.
@@ -54,11 +72,10 @@ impl SmoothRuntime {
         Ok(endpoint)
     }
 
-    /// As [`server`], on this runtime and with this transport configuration: see
-    /// [`client`](Self::client).
+    /// As [`server_with_transport`], on this runtime and with this transport as it is: see [`client`](Self::client).
     ///
     /// # Errors
-    /// As for [`client`].
+    /// As for [`client_with_transport`].
     pub fn server(
         &self,
         mut config: ServerConfig,

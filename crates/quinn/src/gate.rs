@@ -23,10 +23,29 @@
 //! - what is small, as a CONNECTION_CLOSE is;
 //! - everything before a rate is known, as in the handshake.
 //!
+//! # ACKs first, the timer second
+//!
+//! An ACK that comes is a poll that costs nothing, and where a connection is busy one comes for each pair. So a transmit may
+//! leave with a poll from half a gap before its time on; the timer is for when none has come a quarter of a gap after
+//! it. While ACKs come in time, the timer may be later still, and is set again only when it has to be: setting one and being
+//! woken by it are most of what sending evenly costs.
+//!
+//! ```text
+//!            ┌──── any poll ────┬─ due ┬───── any poll ──────┐
+//!   last ────┼──────────────────┼──────●─────────────────────┼──────▶
+//!           gap/2                      gap        timer: a quarter later, or up to two gaps while ACKs come
+//! ```
+//!
 //! # Late wake-ups
 //!
 //! A task is woken some tens of microseconds after its time, which is not much less than the gap between two
 //! pairs. So the gate learns by how much, and has it woken that much earlier; but never within half a gap of the transmit before.
+//! A stall is made up by ten packets at the most, at nine sixteenths of the gaps: more would overflow a short queue by themselves.
+//!
+//! # How many at once
+//!
+//! While the path has lost nothing, as many packets as belong into 300 µs leave together, for then there is room for them in
+//! its queue. For ten seconds after a loss they leave in pairs.
 //!
 //! # The rate
 //!
@@ -38,54 +57,13 @@
 
 use std::time::Duration;
 
-use softtimers_core::{CatchUp, PaceConfig, Percent, Rate, RateClock, Timestamp};
+use softtimers_core::{CatchUp, PaceConfig, Rate, RateClock, Timestamp};
 
 use crate::Counters;
 
-/// How a [`Gate`] decides.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GateConfig {
-    /// Whether it decides anything. If not, everything passes as it does without it.
-    pub enabled: bool,
-    /// The longest time for which a transmit waits, and with it the ACKs behind it: 5 ms.
-    pub max_extra_delay: Duration,
-    /// How far releases should be apart: 100 µs. A faster connection sends more packets at once, and so
-    /// needs no more wake-ups.
-    pub release_interval: Duration,
-    /// The fewest packets that leave together: 2, which the kernel takes in one call for half the cost. Where
-    /// two would be more than a millisecond apart, one leaves at a time.
-    pub least_segments: usize,
-    /// The share of quinn's own pacing rate: 90%. See the [module](self).
-    pub share: Percent,
-    /// Transmits of fewer bytes pass at once: 300.
-    pub pass_below: u32,
-}
+mod config;
 
-impl Default for GateConfig {
-    fn default() -> Self {
-        GateConfig {
-            enabled: true,
-            max_extra_delay: Duration::from_millis(5),
-            release_interval: Duration::from_micros(100),
-            least_segments: 2,
-            share: SHARE,
-            pass_below: 300,
-        }
-    }
-}
-
-/// What a congestion controller says when quinn asks whether there is room for another packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Window {
-    /// The congestion window in bytes.
-    pub bytes: u64,
-    /// The smoothed round-trip time.
-    pub round_trip: Duration,
-    /// Whether it is still about as large as it was at the beginning.
-    pub first: bool,
-    /// The controller's own pacing rate in bits a second, if it has one; it is taken as it is.
-    pub pacing_bps: Option<u64>,
-}
+pub use config::{GateConfig, Window};
 
 /// What becomes of a transmit that is [offered](Gate::offer).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,6 +87,7 @@ pub enum Verdict {
 ///     bytes: 200_000,
 ///     round_trip: Duration::from_millis(18),
 ///     first: false,
+///     lossy: true,
 ///     pacing_bps: None,
 /// };
 /// // 9/8 of 200 kB in 18 ms are 12.5 bytes/µs.
@@ -119,8 +98,8 @@ pub enum Verdict {
 ///
 /// assert_eq!(gate.begin(10), 2);
 /// gate.asked(window);
-/// assert_eq!(gate.offer(at(1_004), 2, 2_500), Verdict::Wait(at(1_200)));
-/// assert_eq!(gate.offer(at(1_203), 2, 2_500), Verdict::Leave); // the same one again
+/// assert_eq!(gate.offer(at(1_004), 2, 2_500), Verdict::Wait(at(1_250)));
+/// assert_eq!(gate.offer(at(1_190), 2, 2_500), Verdict::Leave); // an ACK has come, and it is the same one again
 /// ```
 ///
 /// # Cost
@@ -137,6 +116,8 @@ pub struct Gate {
     current: Option<Window>,
     /// What the controller has said since the last transmit was offered.
     asked: Option<Window>,
+    /// The controller leaves it to quinn's own pacer.
+    unpaced: bool,
     /// A transmit that was offered and has not left.
     in_hand: Option<InHand>,
     /// The length of a packet, of late.
@@ -144,6 +125,8 @@ pub struct Gate {
     last: Departure,
     /// By how much wake-ups are late, in the mean.
     lateness: Duration,
+    /// Releases in a row for which a poll came before the timer.
+    punctual: u32,
     counters: Counters,
 }
 
@@ -159,8 +142,9 @@ struct InHand {
     since: Timestamp,
     /// What the controller said while it was built; `None` if it was not asked.
     window: Option<Window>,
-    /// It may not leave before then.
+    /// When the timer should wake up for it, and when it has to.
     until: Option<Timestamp>,
+    at_the_latest: Timestamp,
     /// It has waited as long as it may.
     overdue: bool,
     /// It has been let go once, but has not left: the socket was full.
@@ -176,10 +160,12 @@ impl Gate {
             due: Timestamp::ZERO,
             current: None,
             asked: None,
+            unpaced: false,
             in_hand: None,
             segment: 1_200,
             last: Departure::default(),
             lateness: Duration::ZERO,
+            punctual: 0,
             counters: Counters::default(),
         }
     }
@@ -192,6 +178,13 @@ impl Gate {
     /// quinn has asked the controller for the window, to build a transmit.
     pub fn asked(&mut self, window: Window) {
         self.asked = Some(window);
+        self.unpaced = false;
+    }
+
+    /// quinn has asked a controller that leaves pacing to quinn: what is built now passes.
+    pub fn asked_unpaced(&mut self) {
+        self.asked = None;
+        self.unpaced = true;
     }
 
     /// quinn begins to build transmits; returns how many packets each should have, of at most so many.
@@ -202,13 +195,15 @@ impl Gate {
     }
 
     fn quantum(&self, most: usize) -> usize {
-        if !self.config.enabled {
+        if !self.config.enabled || self.unpaced {
             return most;
         }
         // quinn asks once for several transmits, and after the first of them there may be a rate.
         let Some(clock) = &self.clock else { return self.config.least_segments.clamp(1, most.max(1)) };
         let packet = clock.time_of(1, self.segment.into()).as_nanos().max(1);
-        let wanted = usize::try_from(self.config.release_interval.as_nanos() / packet).unwrap_or(most);
+        let lossy = self.current.is_none_or(|window| window.lossy);
+        let interval = if lossy { self.config.release_interval } else { self.config.lossless_interval };
+        let wanted = usize::try_from(interval.as_nanos() / packet).unwrap_or(most);
         let far_apart = packet * 2 > FAR_APART.as_nanos();
         let least = if far_apart { 1 } else { self.config.least_segments };
         wanted.max(least).clamp(1, most.max(1))
@@ -225,6 +220,7 @@ impl Gate {
             since: now,
             window: asked,
             until: None,
+            at_the_latest: now,
             overdue: false,
             let_go: false,
         });
@@ -240,19 +236,31 @@ impl Gate {
             return Verdict::Leave;
         }
         self.counters.gated += u64::from(hand.until.is_none());
-        let until = from.min(last);
+        let until = self.timer().min(last);
         hand.until = Some(until);
+        hand.at_the_latest = (until + self.patience()).min(last);
         self.in_hand = Some(hand);
         Verdict::Wait(until)
     }
 
-    /// Its time, but for what the wake-up will be late; in no case within half a gap of the one before it.
+    /// From when on any poll will do: half a gap before its time, and after the one before it.
     ///
     /// A schedule is kept whose departures are as often a little early as late. If they are always late, what is
     /// behind is never made up at gaps below some two wake-ups.
     fn may_leave_from(&self) -> Timestamp {
         let Departure { at, gap } = self.last;
-        self.due.saturating_sub(self.lateness).max(at + gap / 2).min(self.due)
+        self.due.saturating_sub(gap / 2).max(at + gap / 2).min(self.due)
+    }
+
+    /// When to wake up for it: a quarter of a gap after its time, but for what the wake-up will be late.
+    fn timer(&self) -> Timestamp {
+        let from = self.may_leave_from();
+        (self.due + self.last.gap / 4).saturating_sub(self.lateness).max(from)
+    }
+
+    /// By how much the timer may be later, because polls come without it.
+    fn patience(&self) -> Duration {
+        self.last.gap * self.punctual.min(MOST_PUNCTUAL) / 4
     }
 
     fn let_go(&mut self, now: Timestamp, mut hand: InHand, passes: bool) {
@@ -262,18 +270,26 @@ impl Gate {
             self.counters.passed += u64::from(passes && hand.until.is_none());
             hand.overdue = !passes && now < self.may_leave_from();
             self.counters.overdue += u64::from(hand.overdue);
-            self.learn(hand.until.map(|until| now.saturating_duration_since(until)));
+            self.learn(now, &hand);
         }
         hand.let_go = true;
         hand.until = None;
         self.in_hand = Some(hand);
     }
 
-    /// A wake-up was late by so much.
-    fn learn(&mut self, late: Option<Duration>) {
+    /// A transmit that had to wait leaves: before the timer, or with it, and then late by so much.
+    fn learn(&mut self, now: Timestamp, hand: &InHand) {
+        let Some(until) = hand.until else { return };
+        if now < until {
+            self.punctual = (self.punctual + 1).min(MOST_PUNCTUAL);
+            return;
+        }
+        self.punctual /= 2;
+        let late = now.saturating_duration_since(hand.at_the_latest.max(until));
         // What is beyond that was not the timer: a slice of somebody else's, a stopped machine.
-        let Some(late) = late.filter(|&late| late < Duration::from_millis(1)) else { return };
-        self.lateness = (self.lateness * 7 + late) / 8;
+        if late < Duration::from_millis(1) {
+            self.lateness = (self.lateness * 7 + late) / 8;
+        }
     }
 
     /// The transmit has left.
@@ -290,9 +306,15 @@ impl Gate {
         }
     }
 
-    /// Until when the transmit that was offered last has to wait, if it has to.
+    /// When the transmit that was offered last is to be offered again, if it has to wait.
     pub fn waits_until(&self) -> Option<Timestamp> {
         self.in_hand.filter(|_| self.config.enabled)?.until
+    }
+
+    /// The same, and until when that can be put off: a timer that is set for some time between the two need not be set again.
+    pub fn waits_between(&self) -> Option<(Timestamp, Timestamp)> {
+        let hand = self.in_hand.filter(|_| self.config.enabled)?;
+        Some((hand.until?, hand.at_the_latest))
     }
 
     /// The rate in bits a second, once it is known.
@@ -318,7 +340,7 @@ impl Gate {
         }
         let pace = PaceConfig {
             counts: softtimers_core::Counts::Bytes,
-            catch_up: CatchUp::within(CATCH_UP),
+            catch_up: CATCH_UP,
             ..PaceConfig::new(rate)
         };
         // Bytes at even places: nothing that it refuses.
@@ -327,27 +349,12 @@ impl Gate {
     }
 }
 
-impl GateConfig {
-    /// The rate for a window; at least one bit a second.
-    fn bits_per_second(&self, window: Window) -> u64 {
-        if let Some(pacing) = window.pacing_bps {
-            return pacing.max(1);
-        }
-        // In thousandths of a window for each round trip.
-        let gain = if window.first { 2_000 } else { u128::from(self.share.get()) * 1_250 / 100 };
-        let bits = u128::from(window.bytes) * 8 * gain * 1_000_000;
-        u64::try_from(bits / window.round_trip.as_nanos().max(1)).unwrap_or(u64::MAX).max(1)
-    }
-}
-
-/// Of 80, 90 and 100% it had the best goodput through a short queue.
-const SHARE: Percent = match Percent::new(90) {
-    Ok(share) => share,
-    Err(_) => Percent::ALL,
-};
-/// How much of a stall is made up, in nine sixteenths of the gaps. It is what quinn's bucket holds at least at 50 Mbit/s and
-/// would send at once; meanwhile the queue on the way has drained by as much.
-const CATCH_UP: Duration = Duration::from_millis(2);
+/// How much of a stall is made up, in nine sixteenths of the gaps. It is what quinn's bucket holds at least and
+/// would send at once; meanwhile the queue on the way has drained by as much. In time alone, 2 ms, it would be 50 packets at
+/// 300 Mbit/s, which a short queue does not hold.
+const CATCH_UP: CatchUp = CatchUp { time: Duration::from_millis(2), packets: 10 };
+/// Quarters of a gap by which the timer is later at the most.
+const MOST_PUNCTUAL: u32 = 8;
 /// Two packets further apart than this need not share a call: at that rate nobody counts calls.
 const FAR_APART: Duration = Duration::from_millis(1);
 

@@ -31,11 +31,12 @@ use softtimers_core::{AckRate, Percent, Rate, RateError, StartRate, Timestamp};
 ///
 /// ```
 /// use std::sync::Arc;
+/// use quinn::TransportConfig;
 /// use softtimers_core::Percent;
 /// use softtimers_quinn::{KnownCapacity, SmoothController};
 ///
 /// let rented = KnownCapacity::bits_per_second(100_000_000)?.initial_fraction(Percent::HALF)?;
-/// let mut transport = softtimers_quinn::transport();
+/// let mut transport = TransportConfig::default();
 /// transport.congestion_controller_factory(Arc::new(SmoothController::new(rented)));
 /// # Ok::<(), softtimers_core::RateError>(())
 /// ```

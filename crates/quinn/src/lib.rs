@@ -1,5 +1,5 @@
-//! **quinn that sends evenly.** A published quinn, without a fork: its packets leave one pair at a time, at
-//! the rate that its own congestion control allows, and a short queue on the way drops fewer of them.
+//! **quinn that sends evenly.** A published quinn, without a fork: its packets leave a few at a time, at the rate that
+//! congestion control allows; and that ends slow start where the path is full. A short queue on the way drops fewer of them.
 //!
 //! ```text
 //!             quinn, as it is                       softtimers-quinn
@@ -14,7 +14,7 @@
 //!
 //! ```no_run
 //! # async fn run(config: quinn::ClientConfig, addr: std::net::SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
-//! let endpoint = softtimers_quinn::client(config)?;
+//! let endpoint = softtimers_quinn::client_with_transport(config, quinn::TransportConfig::default())?;
 //! let connection = endpoint.connect(addr, "example.org")?.await?;
 //! # drop(connection);
 //! # Ok(()) }
@@ -23,9 +23,11 @@
 //!
 //! Read in this order:
 //!
-//! 1. [`client`] and [`server`]: one call. [`SmoothRuntime`] and [`SmoothController`] are what they are made of.
-//! 2. [`gate`]: when a transmit may leave, and why not before.
-//! 3. [`KnownCapacity`]: no slow start where the capacity is known.
+//! 1. [`client_with_transport`] and [`server_with_transport`]: one call. [`SmoothRuntime`] and [`SmoothController`] are what
+//!    they are made of.
+//! 2. [`EvenCubic`]: the congestion controller, of use without the gate as well.
+//! 3. [`gate`]: when a transmit may leave, and why not before.
+//! 4. [`KnownCapacity`]: no slow start where the capacity is known.
 //!
 //! `docs/quinn.md` says what it is worth, what it costs, and when not to use it.
 #![forbid(unsafe_code)]
@@ -35,6 +37,7 @@ mod controller;
 mod counters;
 mod current;
 mod endpoint;
+mod even;
 pub mod gate;
 mod known;
 mod runtime;
@@ -44,7 +47,8 @@ mod timer;
 
 pub use controller::SmoothController;
 pub use counters::Counters;
-pub use endpoint::{client, server, transport};
+pub use endpoint::{client_with_transport, server_with_transport, with_even_controller};
+pub use even::EvenCubic;
 pub use known::KnownCapacity;
 pub use runtime::SmoothRuntime;
 

@@ -95,14 +95,17 @@ impl UdpPoller for SmoothPoller {
     fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let SmoothPoller { inner, timer } = self.get_mut();
         ready!(inner.as_mut().poll_writable(cx))?;
-        let Some(until) = with_gate(|gate| gate.waits_until()).flatten() else { return Poll::Ready(Ok(())) };
-        if Monotonic.now() >= until {
+        let Some((from, until)) = with_gate(|gate| gate.waits_between()).flatten() else {
+            return Poll::Ready(Ok(()));
+        };
+        if Monotonic.now() >= from {
             return Poll::Ready(Ok(()));
         }
         // Beyond what an `Instant` can say nothing waits.
         let Some(at) = Monotonic::instant_of(until) else { return Poll::Ready(Ok(())) };
         let (set, timer) = timer.get_or_insert_with(|| (until, Timer::exact(at)));
-        if *set != until {
+        // Setting it costs more than all else here.
+        if !(from..=until).contains(set) {
             *set = until;
             Pin::new(&mut *timer).reset(at);
         }

@@ -230,6 +230,12 @@ impl<T: Clone> Direction<T> {
         self.has_room(bytes) && (!queued || self.path.queue.limit.admits(self.on_link(bytes), &self.ahead()))
     }
 
+    /// Packets that wait for the link at `now`, the one on it not counted.
+    pub fn queued(&mut self, now: Timestamp) -> usize {
+        self.advance(now);
+        self.waiting.len()
+    }
+
     /// When the packet on the link is through it; `None` if it is idle.
     pub fn next_departure(&self) -> Option<Timestamp> {
         self.serving.as_ref().map(|(done, _)| *done)

@@ -112,6 +112,11 @@ impl<T: Clone> Wan<T> {
         }
     }
 
+    /// Packets that wait for the link at `now`, the one on it not counted.
+    pub fn queued(&mut self, way: Way, now: Timestamp) -> usize {
+        self.direction_mut(way).queued(now)
+    }
+
     pub(crate) fn direction_mut(&mut self, way: Way) -> &mut Direction<T> {
         match way {
             Way::Up => &mut self.up,

@@ -1,19 +1,19 @@
-//! quinn as it is beside quinn behind the gate: `cargo bench -p softtimers-lab --bench quinn [-- --seconds 5
-//! --rounds 5]`, each run so long.
+//! quinn as it is beside quinn that sends evenly: `cargo bench -p softtimers-lab --bench quinn [-- SECTION --megabytes 10
+//! --rounds 5]`, each run for so many megabytes.
 //!
-//! One way, the same path for both in turn, emulated in real time: a slow link, 10 ms each way, and a queue that is short:
+//! One way, the same path for all in turn, emulated in real time: a slow link, a delay, and a queue that is short:
 //!
 //! ```text
-//!   CPU 1   client ──▶ relay: queue ▐ link ▌ 10 ms ──▶ server   CPU 0
+//!   CPU 1   client ──▶ relay: queue ▐ link ▌ delay ──▶ server   CPU 0
 //!           hog                     └ what is dropped, and how the packets came
 //! ```
 //!
 //! | column | says |
 //! |---|---|
-//! | goodput | what the server's program received, in Mbit/s, slow start included |
-//! | loss | of the packets that came to the link, those that found its queue full |
-//! | cuts | how often congestion control made the window smaller, of each connection |
-//! | burst | the most packets that came less than half a packet's time apart, but for the worst of a thousand; and the worst. After a second: slow start's overshoot is a rate, not a burst |
+//! | goodput | from the first byte sent to the last one received, in Mbit/s, slow start included |
+//! | drops | of the packets that came to the link, those that found its queue full |
+//! | cuts | how often congestion control heard of losses, of each connection |
+//! | burst | the most packets that came less than half a packet's time apart, but for the worst of a thousand; and the worst. After 0.3 s: slow start's trains are a measure, not a burst |
 //! | CPU | of the client's thread: quinn, its cryptography and the system calls |
 #![forbid(unsafe_code)]
 
@@ -21,57 +21,127 @@ mod path;
 mod run;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use softtimers_lab::bench::{self, Done, Section};
 use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::Paired;
-use softtimers_measure::result::Table;
+use softtimers_measure::paired::{Measured, Paired};
+use softtimers_measure::result::{Cell, Table};
 
 use path::Line;
-use run::{COLUMNS, COST, GOODPUT, Kind, run};
+use run::{COLUMNS, COST, DROPS, GOODPUT, Kind, Load, run};
 
-/// The link, whether something else wants the client's processor, and connections.
-const RUNS: [(Line, bool, u32); 5] = [
-    (Line { mbit: 100, packets: 20 }, false, 1),
-    (Line { mbit: 100, packets: 20 }, true, 1),
-    (Line { mbit: 300, packets: 30 }, false, 1),
-    (Line { mbit: 300, packets: 30 }, true, 1),
-    (Line { mbit: 100, packets: 20 }, false, 4),
-];
-
-const SECTIONS: [Section<(usize, Duration)>; 1] = [("quinn", measure)];
-
-fn main() -> ExitCode {
-    bench::main("quinn", &SECTIONS, |asked| Ok((asked.rounds(), asked.seconds(1))))
+/// What is measured: a path, what is on it, and what is to hold.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    load: Load,
+    /// Goodput against stock's.
+    goodput: f64,
+    drops: Drops,
+    /// CPU for a byte against stock's.
+    cost: Option<f64>,
 }
 
-/// A table for each path and load.
-fn measure(&(rounds, time): &(usize, Duration)) -> Done<Vec<Table>> {
-    RUNS.into_iter()
-        .map(|(line, hog, connections)| {
-            let Line { mbit, packets } = line;
-            let load = if hog { "CPU hog" } else { "idle" };
-            let title = format!("{mbit} Mbit/s, {packets} packets, {load}, {connections} connections");
-            let paired = Paired::new(rounds);
-            let measured = paired.contest(&[()], &mut Kind::ALL.clone(), |(), kind, round| {
-                run(*kind, line, hog, connections, time, |name, figure| round.put(kind.name(), name, figure))
-            });
-            let measured = measured.map_err(|error| -> Box<dyn std::error::Error> { error })?;
-            let mut table = Table::of(&title, &measured, Kind::ALL.map(Kind::name), &COLUMNS);
-            let of = |figure| measured.ratio(figure, Kind::Pairs.name(), Kind::Stock.name());
-            let least = match (line.mbit, connections) {
-                (_, 4) => 1.0,
-                (100, _) => 1.1,
-                _ => 1.4,
-            };
-            table.bar(Bar::at_least(
-                format!("{title}: goodput of pairs, against stock's"),
-                least,
-                of(GOODPUT),
-            ));
-            table.bar(Bar::at_most(format!("{title}: CPU of pairs, against stock's"), 2.0, of(COST)));
-            Ok(table)
-        })
-        .collect()
+/// A bound of what is dropped.
+#[derive(Clone, Copy, Debug)]
+enum Drops {
+    /// Of stock's.
+    Share(f64),
+    Percent(f64),
+    Any,
+}
+
+const SHORT: Load = Load::on(Line { mbit: 100, packets: 20, millis: 20 });
+const FAST: Load = Load::on(Line { mbit: 300, packets: 30, millis: 20 });
+
+const SECTIONS: [Section<(usize, u64)>; 4] = [
+    ("short", |asked| {
+        let case =
+            |load, goodput, drops, cost| Case { load, goodput, drops: Drops::Share(drops), cost: Some(cost) };
+        let cases = [case(SHORT, 1.3, 0.5, 1.2), case(SHORT.beside_hog(), 1.3, 0.5, 1.2)];
+        measure("short", &Kind::ALL, &cases, asked)
+    }),
+    ("fast", |asked| {
+        let case = |load| Case { load, goodput: 1.5, drops: Drops::Share(1.0), cost: Some(1.5) };
+        measure("fast", &Kind::ALL, &[case(FAST), case(FAST.beside_hog())], asked)
+    }),
+    ("paths", |asked| {
+        let on = |packets, millis| Load::on(Line { mbit: 100, packets, millis });
+        let case = |load, goodput, drops| Case { load, goodput, drops, cost: None };
+        let same = Drops::Share(1.0);
+        let cases = [
+            case(on(20, 5), 1.0, same),
+            case(on(20, 100), 1.0, same),
+            case(on(500, 20), 0.98, Drops::Percent(0.5)),
+            case(SHORT.connections(4), 1.0, Drops::Any),
+        ];
+        measure("paths", &[Kind::Stock, Kind::Even], &cases, asked)
+    }),
+    ("bbr", |asked| {
+        let case = |load| Case { load, goodput: 1.0, drops: Drops::Any, cost: None };
+        measure("bbr", &[Kind::Bbr, Kind::SmoothBbr], &[case(SHORT), case(FAST)], asked)
+    }),
+];
+
+fn main() -> ExitCode {
+    bench::main("quinn", &SECTIONS, |asked| {
+        let megabytes = if asked.quick { 2 } else { asked.number("megabytes").into() };
+        Ok((asked.rounds(), megabytes))
+    })
+}
+
+/// A table of all cases; the first kind is what the last is compared with.
+fn measure(
+    key: &str,
+    kinds: &[Kind],
+    cases: &[Case],
+    &(rounds, megabytes): &(usize, u64),
+) -> Done<Vec<Table>> {
+    let heads = ["path", "load", "connections", "quinn"].into_iter();
+    let columns = heads.chain(COLUMNS.map(|(name, _)| name)).map(str::to_owned).collect();
+    let decimals = [0; 4].into_iter().chain(COLUMNS.map(|(_, decimals)| decimals)).collect();
+    let mut table = Table { key: key.to_owned(), columns, decimals, ..Table::default() };
+    for case in cases {
+        let measured = Paired::new(rounds).contest(&[()], &mut kinds.to_vec(), |(), kind, round| {
+            run(*kind, case.load, megabytes * 1_000_000, |name, figure| round.put(kind.name(), name, figure))
+        });
+        let measured = measured.map_err(|error| -> Box<dyn std::error::Error> { error })?;
+        table.rows.extend(kinds.iter().map(|kind| case.row(*kind, &measured)));
+        if let [first, .., last] = kinds {
+            case.bars(*first, *last, &measured).into_iter().for_each(|bar| table.bar(bar));
+        }
+    }
+    Ok(vec![table])
+}
+
+impl Case {
+    fn row(&self, kind: Kind, measured: &Measured) -> Vec<Cell> {
+        let Load { line, hog, connections } = self.load;
+        let load = if hog { "CPU hog" } else { "idle" };
+        let heads =
+            [line.to_string().into(), load.into(), Cell::Number(connections.into()), kind.name().into()];
+        let figure = |name| measured.estimate(kind.name(), name).map_or(Cell::Nothing(()), Cell::Estimate);
+        heads.into_iter().chain(COLUMNS.map(|(name, _)| figure(name))).collect()
+    }
+
+    fn bars(&self, stock: Kind, even: Kind, measured: &Measured) -> Vec<Bar> {
+        let Load { line, hog, connections } = self.load;
+        let hog = if hog { ", CPU hog" } else { "" };
+        let title = format!("{line}{hog}, {connections} of {}", even.name());
+        let of = |figure| measured.ratio(figure, even.name(), stock.name());
+        let mut bars =
+            vec![Bar::at_least(format!("{title}: goodput against stock's"), self.goodput, of(GOODPUT))];
+        bars.extend(match self.drops {
+            Drops::Any => None,
+            Drops::Share(most) => {
+                Some(Bar::at_most(format!("{title}: drops against stock's"), most, of(DROPS)))
+            }
+            Drops::Percent(most) => {
+                let drops = measured.estimate(even.name(), DROPS);
+                Some(Bar::at_most(format!("{title}: drops in percent"), most, drops))
+            }
+        });
+        let cost = |most| Bar::at_most(format!("{title}: CPU for a byte against stock's"), most, of(COST));
+        bars.extend(self.cost.map(cost));
+        bars
+    }
 }

@@ -1,5 +1,6 @@
 //! The path between the two, in a thread of its own, and how packets came to its link.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -11,11 +12,18 @@ use softtimers_measure::processor::Processor;
 use softtimers_wan::udp::{Carried, Relay, RelayConfig};
 use softtimers_wan::{Bottleneck, Counters, PathConfig, Queue, Wan, Way};
 
-/// A slow link with a queue.
+/// A slow link with a queue, and the round trip without one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Line {
     pub(crate) mbit: u64,
     pub(crate) packets: u32,
+    pub(crate) millis: u64,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} Mbit/s, {} packets, {} ms", self.mbit, self.packets, self.millis)
+    }
 }
 
 /// A path at work.
@@ -41,9 +49,11 @@ impl Path {
         let thread = std::thread::spawn(move || {
             let _kept = cpu.map(Processor::keep).transpose()?;
             let link = Bottleneck::bits_per_second(line.mbit * 1_000_000).map_err(io::Error::other)?;
-            let delayed = PathConfig::default().delay(Duration::from_millis(10));
+            let delayed = PathConfig::default().delay(Duration::from_micros(line.millis * 500));
             let up = delayed.clone().bottleneck(link).queue(Queue::packets(line.packets));
-            let mut relay = Relay::bind(RelayConfig::to(server), Wan::builder().up(up).down(delayed))?;
+            let recv_buffer = crate::run::RECEIVE_BUFFER;
+            let config = RelayConfig { recv_buffer, ..RelayConfig::to(server) };
+            let mut relay = Relay::bind(config, Wan::builder().up(up).down(delayed))?;
             relay.watch(&stopped, 1)?;
             let _ = say.send(relay.local_addr());
             // Half of what a packet of 1,200 bytes takes.
@@ -54,7 +64,7 @@ impl Path {
                     return;
                 }
                 let offered = packet.offered.as_nanos();
-                let warm = offered - *first.get_or_insert(offered) > 1_000_000_000;
+                let warm = offered - *first.get_or_insert(offered) > 300_000_000;
                 if offered - last > apart {
                     let ended = std::mem::take(&mut length);
                     bursts.extend(warm.then_some(ended));

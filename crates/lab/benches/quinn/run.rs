@@ -8,16 +8,18 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig};
 use quinn::rustls::RootCertStore;
 use quinn::rustls::crypto::ring;
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt};
 use rcgen::{CertificateParams, KeyPair};
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
+use softtimers::{Clock, Monotonic};
 use softtimers_lab::cpu;
 use softtimers_measure::estimate::quantile;
 use softtimers_measure::processor::Processor;
-use softtimers_quinn::gate::GateConfig;
-use softtimers_quinn::{SmoothRuntime, transport};
+use softtimers_quinn::{EvenCubic, SmoothController, SmoothRuntime};
 
 use crate::path::{Line, Path, Seen};
 
@@ -26,40 +28,87 @@ pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 /// The kind of sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
+    /// quinn as it is, with CUBIC.
     Stock,
-    Pairs,
-    Singles,
+    /// The same behind the gate.
+    Gate,
+    /// quinn's runtime and pacer, with the even controller.
+    Controller,
+    /// The even controller behind the gate: what a program gets.
+    Even,
+    Bbr,
+    SmoothBbr,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 3] = [Kind::Stock, Kind::Pairs, Kind::Singles];
+    /// Stock first, and last what is compared with it.
+    pub(crate) const ALL: [Kind; 4] = [Kind::Stock, Kind::Gate, Kind::Controller, Kind::Even];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Stock => "stock",
-            Kind::Pairs => "gate, pairs",
-            Kind::Singles => "gate, singles",
+            Kind::Gate => "gate, CUBIC",
+            Kind::Controller => "even controller alone",
+            Kind::Even => "even",
+            Kind::Bbr => "stock, BBR",
+            Kind::SmoothBbr => "gate, BBR",
         }
     }
 
-    fn gate(self) -> Option<GateConfig> {
-        let release_interval = Duration::from_nanos(1);
+    fn transport(self) -> TransportConfig {
+        let mut transport = TransportConfig::default();
+        let factory: Arc<dyn ControllerFactory + Send + Sync> = match self {
+            Kind::Stock => Arc::new(CubicConfig::default()),
+            Kind::Gate => Arc::new(SmoothController::new(CubicConfig::default())),
+            Kind::Controller => Arc::new(EvenCubic::default()),
+            Kind::Even => Arc::new(SmoothController::default()),
+            Kind::Bbr => Arc::new(BbrConfig::default()),
+            Kind::SmoothBbr => Arc::new(SmoothController::new(BbrConfig::default())),
+        };
+        transport.congestion_controller_factory(factory).send_window(RECEIVE_BUFFER as u64);
+        transport
+    }
+
+    fn runtime(self) -> Arc<dyn quinn::Runtime> {
         match self {
-            Kind::Stock => None,
-            Kind::Pairs => Some(GateConfig::default()),
-            Kind::Singles => {
-                Some(GateConfig { least_segments: 1, release_interval, ..GateConfig::default() })
-            }
+            Kind::Stock | Kind::Controller | Kind::Bbr => Arc::new(TokioRuntime),
+            Kind::Gate | Kind::Even | Kind::SmoothBbr => Arc::new(SmoothRuntime::default()),
         }
     }
 }
 
+/// A path and what is on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Load {
+    pub(crate) line: Line,
+    /// Something else wants the client's processor.
+    pub(crate) hog: bool,
+    pub(crate) connections: u32,
+}
+
+impl Load {
+    pub(crate) const fn on(line: Line) -> Load {
+        Load { line, hog: false, connections: 1 }
+    }
+
+    pub(crate) const fn beside_hog(self) -> Load {
+        Load { hog: true, ..self }
+    }
+
+    pub(crate) const fn connections(self, connections: u32) -> Load {
+        Load { connections, ..self }
+    }
+}
+
+/// Bytes that a socket holds: a part of what is lost would else be lost at the receiver.
+pub(crate) const RECEIVE_BUFFER: usize = 16 << 20;
 pub(crate) const GOODPUT: &str = "goodput Mbit/s";
+pub(crate) const DROPS: &str = "drops %";
 pub(crate) const COST: &str = "CPU ns/kB";
 /// The figures of a run; CPU is a share of one.
 pub(crate) const COLUMNS: [(&str, usize); 7] = [
     (GOODPUT, 1),
-    ("loss %", 2),
+    (DROPS, 2),
     ("cuts", 0),
     ("burst 99.9%", 0),
     ("longest burst", 0),
@@ -67,13 +116,11 @@ pub(crate) const COLUMNS: [(&str, usize); 7] = [
     (COST, 0),
 ];
 
-/// One run, whose figures are told by name; `hog`: something else wants the client's processor.
+/// One run of so many bytes on each connection, whose figures are told by name.
 pub(crate) fn run(
     kind: Kind,
-    line: Line,
-    hog: bool,
-    connections: u32,
-    time: Duration,
+    Load { line, hog, connections }: Load,
+    bytes: u64,
     mut tell: impl FnMut(&str, f64),
 ) -> Result<(), Failure> {
     // The client's and everybody else's, where there are two.
@@ -100,21 +147,29 @@ pub(crate) fn run(
         let address = path.address;
         let client = scope.spawn(move || {
             let _kept = near.map(Processor::keep).transpose()?;
-            current_thread()?.block_on(load_up(kind, client_config, address, connections, time, received))
+            current_thread()?.block_on(load_up(
+                kind,
+                client_config,
+                address,
+                [u64::from(connections), bytes],
+                received,
+            ))
         });
         let client = client.join().map_err(|_| "the client has panicked");
         over.store(true, Ordering::Relaxed);
         server.join().map_err(|_| "the server has panicked")??;
         Ok::<_, Failure>((client??, path.finish()?))
     })?;
-    let ((bytes, used, events), Seen { counters, mut bursts }) = (client, seen);
+    let ((time, used, events), Seen { counters, mut bursts }) = (client, seen);
     bursts.sort_unstable();
     let burst = |share: f64| f64::from(quantile(&bursts, share).unwrap_or(0));
-    let (goodput, cpu) = (bytes as f64 * 8e-6 / time.as_secs_f64(), used.as_secs_f64() / time.as_secs_f64());
+    let (time, used) = (time.as_secs_f64(), used.as_secs_f64());
+    let megabits = (bytes * u64::from(connections)) as f64 * 8e-6;
     let loss = counters.queue_drops as f64 / counters.offered.max(1) as f64;
     // Times that congestion control cut the window, of a connection.
     let cuts = events as f64 / f64::from(connections);
-    let told = [goodput, 100.0 * loss, cuts, burst(0.999), burst(1.0), 100.0 * cpu, cpu * 8e6 / goodput];
+    let cost = used * 8e6 / megabits;
+    let told = [megabits / time, 100.0 * loss, cuts, burst(0.999), burst(1.0), 100.0 * used / time, cost];
     COLUMNS.iter().zip(told).for_each(|((name, _), figure)| tell(name, figure));
     Ok(())
 }
@@ -135,6 +190,8 @@ fn configs() -> Result<(ClientConfig, ServerConfig), Failure> {
     // quinn may lose a close (quinn#2785), and the server would wait for half a minute.
     let mut transport = TransportConfig::default();
     transport.max_idle_timeout(Some(VarInt::from_u32(1_000).into()));
+    let window = VarInt::from_u32(RECEIVE_BUFFER as u32);
+    transport.stream_receive_window(window).receive_window(window);
     server.transport_config(Arc::new(transport));
     Ok((ClientConfig::with_root_certificates(Arc::new(roots))?, server))
 }
@@ -145,7 +202,7 @@ async fn serve(
     received: &Arc<AtomicU64>,
     bound: impl FnOnce(SocketAddr),
 ) -> Result<(), Failure> {
-    let endpoint = Endpoint::server(config, (Ipv4Addr::LOCALHOST, 0).into())?;
+    let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), socket()?, Arc::new(TokioRuntime))?;
     bound(endpoint.local_addr()?);
     let mut tasks = tokio::task::JoinSet::new();
     loop {
@@ -164,49 +221,59 @@ async fn serve(
     }
 }
 
-/// Sends for so long; what was received meanwhile, and the CPU time that it took.
+fn socket() -> std::io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    // Beyond the system's limit with privileges only; else as far as that goes.
+    set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)
+        .or_else(|_| set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER))?;
+    Ok(socket)
+}
+
+/// Sends so many bytes on each of so many connections; until all was received, the CPU time that it took, and the cuts.
 async fn load_up(
     kind: Kind,
     mut config: ClientConfig,
     address: SocketAddr,
-    connections: u32,
-    time: Duration,
+    [connections, bytes]: [u64; 2],
     received: &AtomicU64,
-) -> Result<(u64, Duration, u64), Failure> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let endpoint_config = EndpointConfig::default();
-    let mut endpoint = match kind.gate() {
-        None => {
-            config.transport_config(Arc::new(TransportConfig::default()));
-            Endpoint::new(endpoint_config, None, socket, Arc::new(TokioRuntime))?
-        }
-        Some(gate) => {
-            config.transport_config(Arc::new(transport()));
-            Endpoint::new(endpoint_config, None, socket, Arc::new(SmoothRuntime::new(gate)))?
-        }
-    };
+) -> Result<(Duration, Duration, u64), Failure> {
+    config.transport_config(Arc::new(kind.transport()));
+    let mut endpoint = Endpoint::new(EndpointConfig::default(), None, socket()?, kind.runtime())?;
     endpoint.set_default_client_config(config);
     let mut open = vec![];
     for _ in 0..connections {
         open.push(endpoint.connect(address, "server")?.await?);
     }
-    let (bytes, used) = (received.load(Ordering::Relaxed), cpu::of_thread());
-    let senders: Vec<_> = open.iter().cloned().map(|connection| tokio::spawn(send(connection))).collect();
-    tokio::time::sleep(time).await;
-    let events = open.iter().map(|connection| connection.stats().path.congestion_events).sum();
-    let result = (received.load(Ordering::Relaxed) - bytes, cpu::of_thread() - used, events);
-    open.iter().for_each(|connection| connection.close(0u32.into(), b""));
-    for sender in senders {
-        let _ = sender.await?;
+    let (began, used) = (Monotonic.now(), cpu::of_thread());
+    let senders: Vec<_> =
+        open.iter().cloned().map(|connection| tokio::spawn(send(connection, bytes))).collect();
+    while received.load(Ordering::Relaxed) < connections * bytes {
+        if Monotonic.now().saturating_duration_since(began) > MOST {
+            return Err("a transfer does not end".into());
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
+    let (time, used) = (Monotonic.now().saturating_duration_since(began), cpu::of_thread() - used);
+    let events = open.iter().map(|connection| connection.stats().path.congestion_events).sum();
+    for sender in senders {
+        sender.await??;
+    }
+    open.iter().for_each(|connection| connection.close(0u32.into(), b""));
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
-    Ok(result)
+    Ok((time, used, events))
 }
 
-async fn send(connection: quinn::Connection) -> Result<(), quinn::WriteError> {
+async fn send(connection: quinn::Connection, mut bytes: u64) -> Result<(), quinn::WriteError> {
     let mut stream = connection.open_uni().await?;
     let chunk = vec![0x55; 64 << 10];
-    loop {
-        stream.write_all(&chunk).await?;
+    while bytes > 0 {
+        let most = (chunk.len() as u64).min(bytes) as usize;
+        stream.write_all(&chunk[..most]).await?;
+        bytes -= most as u64;
     }
+    let _ = stream.finish();
+    Ok(())
 }
+
+/// The longest time for one transfer.
+const MOST: Duration = Duration::from_secs(60);

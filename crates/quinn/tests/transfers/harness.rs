@@ -15,7 +15,7 @@ use quinn::{
     TransportConfig,
 };
 use rcgen::{CertificateParams, KeyPair};
-use softtimers_quinn::{SmoothController, SmoothRuntime};
+use softtimers_quinn::{EvenCubic, SmoothController, SmoothRuntime};
 use softtimers_wan::udp::{Carried, Relay, RelayConfig};
 use softtimers_wan::{PathConfig, Wan, Way};
 
@@ -75,9 +75,9 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// With the gate on both sides, and CUBIC.
+    /// With the gate and the even controller on both sides.
     pub(crate) fn smooth() -> Pair {
-        Pair::new(true, transport(true, CubicConfig::default()))
+        Pair::new(true, transport(true, EvenCubic::default()))
     }
 
     /// quinn as it is.

@@ -1,0 +1,84 @@
+//! What the path delivers: [`Delivery`], the ACKs of the last three round trips in bins of an eighth.
+
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+/// Bytes acknowledged, over time.
+#[derive(Clone, Debug)]
+pub(super) struct Delivery {
+    /// When the last bin began, and how long each is.
+    began: Timestamp,
+    width: Duration,
+    /// The last bin is the one that is filled now.
+    bins: [u64; BINS],
+}
+
+impl Delivery {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Delivery { began: now, width: Duration::from_millis(1), bins: [0; BINS] }
+    }
+
+    /// Bytes are acknowledged; the shortest round trip of late is `least`.
+    pub(super) fn acked(&mut self, now: Timestamp, bytes: u64, least: Duration) {
+        let width = (least / PER_ROUND as u32).max(Duration::from_micros(50));
+        // A shorter path, or a longer one: what was counted in other bins is worth nothing.
+        if width < self.width / 2 || width > self.width * 2 {
+            *self = Delivery { began: now, width, bins: [0; BINS] };
+        }
+        let passed = now.saturating_duration_since(self.began).as_nanos() / self.width.as_nanos();
+        let passed = usize::try_from(passed).unwrap_or(usize::MAX);
+        if passed >= BINS {
+            *self = Delivery { began: now, width: self.width, bins: [0; BINS] };
+        } else if passed > 0 {
+            self.bins.copy_within(passed.., 0);
+            self.bins[BINS - passed..].fill(0);
+            self.began += self.width * passed as u32;
+        }
+        self.bins[BINS - 1] += bytes;
+    }
+
+    /// The most bytes that were acknowledged in one shortest round trip.
+    pub(super) fn most(&self) -> f64 {
+        let full = &self.bins[..BINS - 1];
+        let most = full.windows(PER_ROUND).map(|bins| bins.iter().sum::<u64>()).max();
+        most.unwrap_or(0) as f64
+    }
+}
+
+/// Bins of a round trip, and of three.
+const PER_ROUND: usize = 8;
+const BINS: usize = 3 * PER_ROUND + 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn the_best_round_trip_counts() {
+        let mut delivery = Delivery::new(Timestamp::ZERO);
+        let mut now = Timestamp::ZERO;
+        // 12 bytes/µs for two round trips, then a third of that for one.
+        for (packets, gap) in [(400, 100), (66, 300)] {
+            for _ in 0..packets {
+                now += Duration::from_micros(gap);
+                delivery.acked(now, 1_200, LEAST);
+            }
+        }
+        let most = delivery.most();
+        assert!((236_000.0..244_000.0).contains(&most), "{most}");
+    }
+
+    #[test]
+    fn what_is_long_past_does_not_count() {
+        let mut delivery = Delivery::new(Timestamp::ZERO);
+        delivery.acked(Timestamp::from_micros(10), 1 << 20, LEAST);
+        for packet in 0..80 {
+            delivery.acked(Timestamp::from_micros(100_000 + packet * 1_000), 1_200, LEAST);
+        }
+        let most = delivery.most();
+        assert!((20_000.0..26_000.0).contains(&most), "{most}");
+    }
+}

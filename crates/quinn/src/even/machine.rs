@@ -1,0 +1,262 @@
+//! The controller's decisions, with time as an argument: [`Machine`].
+
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+use super::cubic::{BETA, Curve};
+use super::path::PathView;
+use super::train::Trains;
+
+/// A congestion window and what moves it. The [module above](super) has the picture.
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    /// Bytes.
+    mtu: f64,
+    window: f64,
+    phase: Phase,
+    /// Where slow start ends after a time-out.
+    threshold: f64,
+    path: PathView,
+    trains: Trains,
+    curve: Curve,
+    /// Packets that left no later than this belong to the event that was answered then.
+    recovery: Option<Timestamp>,
+    built: Timestamp,
+    last_ack: Timestamp,
+    round_trip: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Phase {
+    /// Doubles in each round trip.
+    Start,
+    /// The path should be full, by its trains: a little more in each round trip, and ever more of it, until a queue shows.
+    /// So many round trips have ended since.
+    Probe(usize),
+    /// The round trip has become longer: an eighth more in each, until packets are lost (RFC 9406).
+    Slow(Slow),
+    /// CUBIC.
+    Avoid,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Slow {
+    rounds: u32,
+    /// The shortest round trip of the round in which it began.
+    base: Duration,
+}
+
+impl Machine {
+    pub(super) fn new(now: Timestamp, initial_window: u64, mtu: u16) -> Self {
+        Machine {
+            mtu: mtu.into(),
+            window: initial_window as f64,
+            phase: Phase::Start,
+            threshold: f64::INFINITY,
+            path: PathView::new(now),
+            trains: Trains::default(),
+            curve: Curve::from_here(0.0),
+            recovery: None,
+            built: now,
+            last_ack: now,
+            round_trip: Duration::from_secs(1),
+        }
+    }
+
+    /// A packet that left at `sent` is acknowledged; `round_trip` is the smoothed one.
+    pub(super) fn acked(
+        &mut self,
+        now: Timestamp,
+        sent: Timestamp,
+        bytes: u64,
+        app_limited: bool,
+        round_trip: Duration,
+    ) {
+        if sent < self.built {
+            return; // over the path before this one
+        }
+        let ended = self.path.acked(now, sent, bytes);
+        if app_limited {
+            self.curve.pause(now, now.saturating_duration_since(self.last_ack));
+        }
+        self.last_ack = now;
+        self.round_trip = round_trip.min(now.saturating_duration_since(sent) * 2);
+        if self.phase != Phase::Avoid {
+            self.trains.acked(now, sent, bytes);
+        }
+        if app_limited || self.answered(sent) {
+            return;
+        }
+        let bytes = bytes as f64;
+        match self.phase {
+            Phase::Start => self.start(bytes),
+            Phase::Probe(rounds) => self.probe(rounds, bytes, ended),
+            Phase::Slow(slow) => self.slow(slow, bytes, ended),
+            Phase::Avoid => {
+                let window = self.window / self.mtu;
+                self.window = self.mtu * self.curve.grown(now, window, bytes / self.mtu, round_trip);
+            }
+        }
+    }
+
+    fn start(&mut self, bytes: f64) {
+        self.window += bytes;
+        if self.window >= self.threshold {
+            self.window = self.threshold;
+            self.avoid();
+            return;
+        }
+        if let Some(full) = self.full().filter(|&full| self.window >= full) {
+            // The trains may have agreed late. What is too much then drains before it is lost.
+            self.window = full.max(self.window * BETA);
+            self.phase = Phase::Probe(0);
+        } else if self.path.rises() {
+            self.phase = Phase::Slow(Slow { rounds: 0, base: self.path.shortest() });
+        }
+    }
+
+    fn probe(&mut self, rounds: usize, bytes: f64, ended: bool) {
+        let Some(&growth) = GROWTH.get(rounds) else {
+            // There is no queue with so much more on the way: what the trains have said doesn't hold (any more).
+            self.trains.forget();
+            self.phase = Phase::Start;
+            return;
+        };
+        self.window += bytes * growth;
+        if let Some(standing) = self.path.standing().filter(|&standing| standing >= self.shows()) {
+            // What waits drains: the window begins where the path is full and its queue is empty.
+            let least = self.path.least().as_secs_f64();
+            self.window *= least / (least + standing.as_secs_f64());
+            self.avoid();
+        } else if ended {
+            self.phase = Phase::Probe(rounds + 1);
+        }
+    }
+
+    fn slow(&mut self, slow: Slow, bytes: f64, ended: bool) {
+        self.window += bytes / 8.0;
+        let Slow { rounds, base } = slow;
+        if ended && rounds > 0 && self.path.shortest() < base {
+            // It had been longer for another reason.
+            self.phase = Phase::Start;
+        } else if ended && rounds == SLOW_ROUNDS {
+            self.avoid();
+        } else if ended {
+            self.phase = Phase::Slow(Slow { rounds: rounds + 1, base });
+        }
+    }
+
+    /// Losses were found, the latest of a packet that left at `sent`; or a packet that left then was marked.
+    pub(super) fn lost(&mut self, now: Timestamp, sent: Timestamp, persistent: bool) {
+        if sent < self.built || self.answered(sent) {
+            return;
+        }
+        // What is on the way beyond the new window drains first: what is lost of it belongs to this event.
+        self.recovery = Some(now);
+        let before = self.window;
+        if self.phase == Phase::Avoid {
+            self.window = (before * BETA).max(self.least_window());
+            self.curve = self.curve.cut(before / self.mtu, self.window / self.mtu);
+        } else {
+            // The overshoot is gone if the window is what was delivered.
+            let least = if self.phase == Phase::Start { before / 2.0 } else { before * BETA };
+            let full = self.full().unwrap_or(0.0);
+            let holds = self.path.delivered().max(full);
+            self.window = holds.max(least).min(before).max(self.least_window());
+            self.avoid();
+        }
+        if persistent {
+            self.threshold = self.window;
+            self.window = self.least_window();
+            self.phase = Phase::Start;
+            self.recovery = None;
+            self.path = PathView::new(now);
+            self.trains.forget();
+        }
+    }
+
+    fn avoid(&mut self) {
+        self.phase = Phase::Avoid;
+        self.curve = Curve::from_here(self.window / self.mtu);
+    }
+
+    /// What the path holds, by its trains.
+    fn full(&self) -> Option<f64> {
+        Some(self.trains.rate()? * SURE * self.path.least().as_secs_f64())
+    }
+
+    /// A queue of so long is one, and not the jitter of wake-ups.
+    fn shows(&self) -> Duration {
+        let packets = self.trains.rate().map_or(0.0, |rate| SHOWS * self.mtu / rate);
+        Duration::from_secs_f64(packets.min(1.0)).max(JITTER)
+    }
+
+    fn answered(&self, sent: Timestamp) -> bool {
+        self.recovery.is_some_and(|since| sent <= since)
+    }
+
+    fn least_window(&self) -> f64 {
+        2.0 * self.mtu
+    }
+
+    pub(super) fn set_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu.into();
+        self.window = self.window.max(self.least_window());
+    }
+
+    pub(super) fn window(&self) -> u64 {
+        self.window as u64
+    }
+
+    /// Whether it is in slow start, and where that ends.
+    pub(super) fn threshold(&self) -> u64 {
+        if self.phase == Phase::Start { self.threshold as u64 } else { self.window() }
+    }
+
+    /// Whether packets should leave in trains, because the link's rate is not known yet.
+    pub(super) fn wants_trains(&self) -> bool {
+        self.phase == Phase::Start && self.threshold.is_infinite() && self.trains.rate().is_none()
+    }
+
+    /// Bytes a second, where that is not left to the window: no faster than the link until its queue is looked for.
+    pub(super) fn pace(&self) -> Option<f64> {
+        let by_window = self.window / self.path.least().as_secs_f64();
+        match self.phase {
+            Phase::Start => Some((self.trains.rate()? * SURE).min(by_window * 1.25)),
+            Phase::Probe(_) => Some(by_window * 1.03),
+            Phase::Slow(_) => None,
+            Phase::Avoid => Some(self.window / self.round_trip.as_secs_f64() * GAIN),
+        }
+    }
+}
+
+/// The growth of the window in each round trip after the trains have said that the path is full. It begins with the rest of
+/// one and a whole one, in which what is under way becomes even.
+const GROWTH: [f64; 12] = [
+    0.0,
+    0.0,
+    1.0 / 64.0,
+    1.0 / 64.0,
+    1.0 / 64.0,
+    1.0 / 64.0,
+    1.0 / 32.0,
+    1.0 / 32.0,
+    1.0 / 16.0,
+    1.0 / 16.0,
+    1.0 / 8.0,
+    1.0 / 8.0,
+];
+/// Round trips of growth by an eighth (RFC 9406).
+const SLOW_ROUNDS: u32 = 5;
+/// Trains are right to a few percent.
+const SURE: f64 = 0.97;
+/// How much faster than a window in each round trip packets leave once the window decides. quinn's pacer has 1.25: then half of
+/// what it allows leaves in the first part of a round trip and overflows a short queue that would have held it.
+const GAIN: f64 = 1.05;
+/// Packets in the queue that show, and by how much wake-ups vary.
+const SHOWS: f64 = 4.0;
+const JITTER: Duration = Duration::from_micros(250);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! Decisions on a clock that the test moves, over a link that is a line of arithmetic: the next packet leaves it when the one before
+//! has, and is lost if too many wait.
+
+use std::collections::VecDeque;
+
+use softtimers_core::Random;
+
+use super::*;
+
+const PACKET: u64 = 1_200;
+
+/// A sender with a window, and a link with a queue. Packets leave evenly or in trains of ten.
+struct Path {
+    machine: Machine,
+    now: Timestamp,
+    /// Nanoseconds for each packet; microseconds there and back; packets.
+    each: u64,
+    delay: u64,
+    queue: u64,
+    free: Timestamp,
+    next: Timestamp,
+    /// When it left and when its ACK comes, or when its loss is found.
+    under_way: VecDeque<(Timestamp, Timestamp, bool)>,
+    lost: u64,
+    /// ACKs come together each so many microseconds.
+    held: u64,
+    /// One in so many is lost on the way.
+    radio: u64,
+    random: Random,
+    most: f64,
+}
+
+impl Path {
+    /// 100 Mbit/s, 20 ms.
+    fn new(queue: u64) -> Path {
+        let now = Timestamp::from_micros(1_000_000);
+        let machine = Machine::new(now, 12_000, PACKET as u16);
+        let (random, under_way) = (Random::stream(28, 0), VecDeque::new());
+        let (each, delay, lost, held, radio, most) = (96_000, 20_000, 0, 1, u64::MAX, 0.0);
+        let (free, next) = (now, now);
+        Path { machine, now, each, delay, queue, free, next, under_way, lost, held, radio, random, most }
+    }
+
+    /// What it holds without a queue, in packets.
+    fn holds(&self) -> f64 {
+        self.delay as f64 * 1_000.0 / self.each as f64
+    }
+
+    fn window(&self) -> f64 {
+        self.machine.window / PACKET as f64
+    }
+
+    fn send(&mut self) {
+        let packets = if self.machine.wants_trains() { 10 } else { 1 };
+        // A train waits until it has room, as in quinn's bucket.
+        let room = self.machine.window() / PACKET;
+        if packets == 10 && self.under_way.len() as u64 + packets > room && !self.under_way.is_empty() {
+            return;
+        }
+        for _ in 0..packets {
+            if (self.under_way.len() as u64 + 1) * PACKET >= self.machine.window() {
+                return;
+            }
+            let ahead = self.free.saturating_duration_since(self.now).as_nanos() as u64 / self.each;
+            let dropped = ahead > self.queue || self.random.below(self.radio) == 0 && self.radio < u64::MAX;
+            if ahead <= self.queue {
+                self.free = self.free.max(self.now) + Duration::from_nanos(self.each);
+            }
+            let arrives = self.free.max(self.now) + Duration::from_micros(self.delay);
+            let acked = arrives.as_nanos().div_ceil(self.held * 1_000) * self.held * 1_000;
+            self.under_way.push_back((self.now, Timestamp::from_nanos(acked), dropped));
+        }
+        let by_window = self.machine.window() as f64 * 1.25 / (self.delay as f64 * 1e-6);
+        let rate = self.machine.pace().unwrap_or(by_window);
+        self.next = self.now + Duration::from_secs_f64((packets * PACKET) as f64 / rate);
+    }
+
+    fn run(&mut self, time: Duration) {
+        let until = self.now + time;
+        while self.now < until {
+            while let Some((sent, _, dropped)) = self.under_way.pop_front_if(|packet| packet.1 <= self.now) {
+                if dropped {
+                    self.lost += 1;
+                    self.machine.lost(self.now, sent, false);
+                } else {
+                    let took = self.now.saturating_duration_since(sent);
+                    self.machine.acked(self.now, sent, PACKET, false, took);
+                }
+                self.most = self.most.max(self.window());
+            }
+            if self.now >= self.next {
+                self.send();
+            }
+            self.now += Duration::from_micros(4);
+        }
+    }
+}
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn slow_start_ends_where_the_path_is_full() {
+    for queue in [20, 100, 1_000] {
+        let mut path = Path::new(queue);
+        path.run(Duration::from_millis(700));
+        let share = path.window() / path.holds();
+        assert!((0.9..1.15).contains(&share), "{queue} packets: {share:.2}");
+        assert!(path.lost <= 10, "{queue} packets: {} lost", path.lost);
+    }
+}
+
+/// The overshoot is bounded, the window after it is what the path holds, and losses of the same flight cut no further.
+#[test]
+fn acks_in_lumps_hide_the_rate_and_cost_one_event() {
+    let mut path = Path::new(50);
+    path.held = 4_000;
+    path.run(Duration::from_millis(600));
+    assert_eq!(path.machine.trains.rate(), None, "trains are not believed");
+    assert!(path.lost > 0 && path.most < path.holds() * 2.6, "{} lost, {:.0}", path.lost, path.most);
+    let share = path.window() / path.holds();
+    assert!((0.6..1.3).contains(&share), "{share:.2}");
+}
+
+/// Somebody else has half of the link while it starts, and goes.
+#[test]
+fn a_link_that_was_busy_at_the_start_is_found_when_it_is_not() {
+    let mut path = Path::new(400);
+    path.each *= 4;
+    path.run(Duration::from_millis(100));
+    path.each /= 4;
+    path.run(seconds(2));
+    let share = path.window() / path.holds();
+    assert!(share > 0.85, "{share:.2}");
+}
+
+/// After the first cut the window grows in each round trip.
+#[test]
+fn nothing_stands_still_after_a_cut() {
+    let mut path = Path::new(20);
+    path.run(Duration::from_millis(500));
+    let (now, before) = (path.now, path.window());
+    for _ in 0..2 {
+        path.machine.lost(path.now, path.now, false);
+        path.run(Duration::from_millis(25));
+    }
+    assert!(now < path.now && path.window() < before * 0.55, "{:.0} of {before:.0}", path.window());
+    for round in 0..10 {
+        let window = path.window();
+        path.run(Duration::from_millis(40));
+        assert!(path.window() > window + 0.3, "round {round}: {:.1} after {window:.1}", path.window());
+    }
+}
+
+#[test]
+fn losses_of_one_flight_are_one_event() {
+    let mut path = Path::new(20);
+    path.run(Duration::from_millis(500));
+    let (now, before) = (path.now, path.machine.window);
+    for packet in 1..100 {
+        path.machine.lost(now, now.saturating_sub(Duration::from_micros(100 * packet)), false);
+    }
+    assert_eq!(path.machine.window, before * BETA);
+    path.machine.lost(now + Duration::from_millis(20), now + Duration::from_micros(1), false);
+    assert!((path.machine.window - before * BETA * BETA).abs() < 1.0);
+}
+
+/// The route becomes longer, then shorter again.
+#[test]
+fn a_round_trip_that_changes_is_followed() {
+    let mut path = Path::new(100);
+    path.run(seconds(1));
+    path.delay = 60_000;
+    path.run(seconds(12));
+    assert!(path.machine.path.least() >= Duration::from_millis(60));
+    assert!(path.window() > 250.0, "{:.0}", path.window());
+    path.delay = 20_000;
+    path.run(seconds(3));
+    assert!(path.machine.path.least() < Duration::from_millis(21));
+    assert!(path.window() < 320.0, "{:.0}", path.window());
+}
+
+#[test]
+fn a_time_out_starts_again_from_two_packets_up_to_the_cut() {
+    let mut path = Path::new(20);
+    path.run(Duration::from_millis(500));
+    let before = path.window();
+    path.machine.lost(path.now, path.now, true);
+    assert_eq!(path.machine.window(), 2 * PACKET);
+    path.under_way.clear();
+    path.run(Duration::from_millis(300));
+    let share = path.window() / before;
+    assert!((0.6..0.95).contains(&share), "{share:.2}");
+}
+
+/// A program that has nothing to send doesn't earn a larger window.
+#[test]
+fn idle_time_changes_nothing() {
+    let mut path = Path::new(20);
+    path.run(Duration::from_millis(500));
+    let before = path.machine.window;
+    for second in 1..60 {
+        let now = path.now + seconds(second);
+        path.machine.acked(
+            now,
+            now.saturating_sub(Duration::from_millis(20)),
+            PACKET,
+            true,
+            Duration::from_millis(20),
+        );
+    }
+    assert_eq!(path.machine.window, before);
+    path.now += seconds(60);
+    (path.free, path.next) = (path.now, path.now);
+    path.under_way.clear();
+    path.run(Duration::from_millis(200));
+    assert!(path.machine.window < before * 1.12, "{:.0} after {before:.0}", path.machine.window);
+}
+
+/// Packets that are lost on the way, one in a thousand, are answered as CUBIC does, and no deeper.
+#[test]
+fn random_loss_leaves_a_window() {
+    let mut path = Path::new(20);
+    path.radio = 1_000;
+    path.run(seconds(10));
+    assert!(path.window() > 30.0, "{:.0}", path.window());
+}
+
+/// What left before the controller was built left on another path.
+#[test]
+fn packets_of_the_path_before_do_not_count() {
+    let now = Timestamp::from_micros(1_000_000);
+    let mut machine = Machine::new(now, 12_000, 1_200);
+    let sent = now.saturating_sub(Duration::from_millis(80));
+    machine.acked(now + Duration::from_millis(2), sent, PACKET, false, Duration::from_millis(82));
+    machine.lost(now + Duration::from_millis(2), sent, false);
+    assert_eq!((machine.window(), machine.phase), (12_000, Phase::Start));
+    assert_eq!(machine.path.least(), Duration::MAX);
+}

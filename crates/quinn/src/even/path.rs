@@ -1,0 +1,147 @@
+//! What the ACKs say of the path: [`PathView`]. Its shortest round trip, its rounds, and what it delivers.
+
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+use super::delivery::Delivery;
+
+/// A view of the path from its sender's side.
+#[derive(Clone, Debug)]
+pub(super) struct PathView {
+    least: Least,
+    /// A round trip ends with the first ACK of a packet that left after it began.
+    round_began: Timestamp,
+    /// Of this round, the shortest round trip and how many there were; and of the one before.
+    shortest: Duration,
+    samples: u32,
+    shortest_before: Duration,
+    delivery: Delivery,
+}
+
+/// The shortest time of the last five to ten seconds. Older ones expire: the route may have become longer.
+#[derive(Clone, Copy, Debug)]
+struct Least {
+    half_began: Timestamp,
+    half: Duration,
+    half_before: Duration,
+}
+
+impl PathView {
+    pub(super) fn new(now: Timestamp) -> Self {
+        let none = Duration::MAX;
+        PathView {
+            least: Least { half_began: now, half: none, half_before: none },
+            round_began: now,
+            shortest: none,
+            samples: 0,
+            shortest_before: none,
+            delivery: Delivery::new(now),
+        }
+    }
+
+    /// A packet that left at `sent` is acknowledged; returns whether that begins another round.
+    pub(super) fn acked(&mut self, now: Timestamp, sent: Timestamp, bytes: u64) -> bool {
+        let took = now.saturating_duration_since(sent);
+        self.least.note(now, took);
+        self.delivery.acked(now, bytes, self.least());
+        let ended = sent >= self.round_began;
+        if ended {
+            self.round_began = now;
+            (self.shortest_before, self.shortest, self.samples) = (self.shortest, Duration::MAX, 0);
+        }
+        self.shortest = self.shortest.min(took);
+        self.samples += 1;
+        ended
+    }
+
+    /// The shortest round trip of late.
+    pub(super) fn least(&self) -> Duration {
+        self.least.half.min(self.least.half_before)
+    }
+
+    /// The most bytes that the path has delivered of late in its shortest round trip: what it holds without a queue.
+    pub(super) fn delivered(&self) -> f64 {
+        self.delivery.most()
+    }
+
+    /// By how much even the shortest round trip of this round is longer than the shortest of all: the queue that never
+    /// empties. `None` before there are enough.
+    pub(super) fn standing(&self) -> Option<Duration> {
+        (self.samples >= ENOUGH).then(|| self.shortest.saturating_sub(self.least()))
+    }
+
+    /// HyStart++'s sign that a queue builds (RFC 9406): this round is slower than the one before.
+    pub(super) fn rises(&self) -> bool {
+        let before = self.shortest_before;
+        if self.samples < ENOUGH || before == Duration::MAX {
+            return false;
+        }
+        let rise = (before / 8).clamp(Duration::from_millis(4), Duration::from_millis(16));
+        self.shortest >= before + rise
+    }
+
+    /// Of this round or the one before: the shortest.
+    pub(super) fn shortest(&self) -> Duration {
+        self.shortest.min(self.shortest_before)
+    }
+}
+
+impl Least {
+    fn note(&mut self, now: Timestamp, took: Duration) {
+        if now.saturating_duration_since(self.half_began) >= HALF {
+            (self.half_began, self.half_before, self.half) = (now, self.half, Duration::MAX);
+        }
+        self.half = self.half.min(took);
+    }
+}
+
+/// Samples of a round that say something of it (RFC 9406).
+const ENOUGH: u32 = 8;
+const HALF: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet each millisecond for so many round trips of `took`.
+    fn feed(path: &mut PathView, from: u64, rounds: u64, took: u64) {
+        for packet in 0..rounds * took {
+            let sent = Timestamp::from_micros((from + packet) * 1_000);
+            path.acked(sent + Duration::from_millis(took), sent, 1_200);
+        }
+    }
+
+    #[test]
+    fn the_path_holds_what_it_delivers_in_its_shortest_round_trip() {
+        let mut path = PathView::new(Timestamp::ZERO);
+        feed(&mut path, 0, 8, 20);
+        let delivered = path.delivered();
+        assert!((22_000.0..26_000.0).contains(&delivered), "{delivered}");
+        assert_eq!(path.standing(), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn the_shortest_round_trip_expires() {
+        let mut path = PathView::new(Timestamp::ZERO);
+        feed(&mut path, 0, 5, 20);
+        feed(&mut path, 1_000, 200, 60);
+        assert_eq!(path.least(), Duration::from_millis(60));
+        feed(&mut path, 20_000, 2, 30);
+        assert_eq!(path.least(), Duration::from_millis(30), "a shorter one counts at once");
+    }
+
+    #[test]
+    fn a_round_that_is_slower_by_four_milliseconds_rises() {
+        let mut path = PathView::new(Timestamp::ZERO);
+        let mut rose = false;
+        feed(&mut path, 0, 3, 20);
+        assert!(!path.rises());
+        for packet in 0..60 {
+            let sent = Timestamp::from_micros((60 + packet) * 1_000);
+            path.acked(sent + Duration::from_millis(25), sent, 1_200);
+            rose |= path.rises();
+        }
+        assert!(rose && path.standing() >= Some(Duration::from_millis(5)));
+    }
+}

@@ -1,0 +1,155 @@
+//! The bottleneck's rate, read from how it spaces a train: [`Trains`].
+//!
+//! quinn's pacer sends ten packets or more at once. They reach the slow link back to back and leave it at its rate, and so do
+//! the ACKs for them, long before the window is large enough to fill the path:
+//!
+//! ```text
+//!   sent      ●●●●●●●●●●                                 all with the same time of sending
+//!   the link     ●   ●   ●   ●   ●   ●   ●   ●   ●   ●
+//!   ACKs             ▼       ▼       ▼       ▼       ▼
+//!                    └──────── counted ──────┘       └ may have waited for the next train: ignored
+//! ```
+//!
+//! ACKs that were held up and come together (a radio link, an interrupt) make a train look faster than the link. Such trains
+//! agree neither with each other nor with the rate that is delivered, so there is no [`rate`](Trains::rate) then.
+
+use softtimers_core::Timestamp;
+
+/// Trains that were measured of late, and the one whose ACKs are coming.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trains {
+    /// When the train left whose ACKs are coming; and its ACKs.
+    current: Option<(Timestamp, Spaced)>,
+    /// Bytes a second, the latest last.
+    rates: Vec<f64>,
+}
+
+/// ACKs of one train.
+#[derive(Clone, Copy, Debug)]
+struct Spaced {
+    first: Timestamp,
+    all: Batch,
+    but_last: Batch,
+}
+
+/// Packets after the first ACK, and when the last of them was acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    packets: u32,
+    bytes: u64,
+    until: Timestamp,
+}
+
+impl Trains {
+    /// A packet that left at `sent` is acknowledged.
+    pub(super) fn acked(&mut self, now: Timestamp, sent: Timestamp, bytes: u64) {
+        match &mut self.current {
+            Some((left, spaced)) if *left == sent => spaced.acked(now, bytes),
+            // Of an earlier train, which has been measured: overtaken on the way.
+            Some((left, _)) if sent < *left => {}
+            current => {
+                let measured = current.take().and_then(|(_, spaced)| spaced.rate());
+                if let Some(rate) = measured {
+                    self.rates.push(rate);
+                    if self.rates.len() > KEPT {
+                        self.rates.remove(0);
+                    }
+                }
+                let none = Batch { packets: 0, bytes: 0, until: now };
+                self.current = Some((sent, Spaced { first: now, all: none, but_last: none }));
+            }
+        }
+    }
+
+    /// The rate of the link in bytes a second, if most of the last trains agree on it.
+    pub(super) fn rate(&self) -> Option<f64> {
+        let mut rates = self.rates.clone();
+        rates.sort_by(f64::total_cmp);
+        let median = *rates.get(rates.len() / 2)?;
+        let near = rates.iter().filter(|&&rate| (rate - median).abs() <= median / 5.0).count();
+        (near >= AGREE).then_some(median)
+    }
+
+    /// What they said does not hold.
+    pub(super) fn forget(&mut self) {
+        *self = Trains::default();
+    }
+}
+
+impl Spaced {
+    fn acked(&mut self, now: Timestamp, bytes: u64) {
+        // With the first ACK come packets whose spacing nobody has seen.
+        if now <= self.first {
+            return;
+        }
+        if now > self.all.until {
+            self.but_last = self.all;
+        }
+        let Batch { packets, bytes: before, .. } = self.all;
+        self.all = Batch { packets: packets + 1, bytes: before + bytes, until: now };
+    }
+
+    fn rate(&self) -> Option<f64> {
+        let Batch { packets, bytes, until } = self.but_last;
+        let took = until.saturating_duration_since(self.first).as_secs_f64();
+        (packets >= LEAST && took > 0.0).then(|| bytes as f64 / took)
+    }
+}
+
+/// Packets between the first and the last ACK that counts, at least.
+const LEAST: u32 = 4;
+/// Trains that have to agree, and how many are remembered.
+const AGREE: usize = 3;
+const KEPT: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp::from_micros(micros)
+    }
+
+    /// A train of ten, an ACK for each two; `gaps` before each ACK after the first.
+    fn train(trains: &mut Trains, sent: u64, gaps: [u64; 4]) {
+        let mut now = sent + 20_000;
+        for gap in [0].into_iter().chain(gaps) {
+            now += gap;
+            (0..2).for_each(|_| trains.acked(at(now), at(sent), 1_200));
+        }
+    }
+
+    #[test]
+    fn three_trains_that_agree_give_the_rate() {
+        let mut trains = Trains::default();
+        for round in 0..4 {
+            // 12 bytes/µs; the last ACK has waited for the next train, and doesn't count.
+            train(&mut trains, round * 3_000, [200, 200, 200, 2_000]);
+            // The last one is measured when the next begins.
+            assert_eq!(trains.rate().is_some(), round == 3, "after {round}");
+        }
+        let rate = trains.rate().unwrap_or_default();
+        assert!((11.9e6..12.1e6).contains(&rate), "{rate}");
+        trains.forget();
+        assert_eq!(trains.rate(), None);
+    }
+
+    #[test]
+    fn acks_that_come_together_say_nothing() {
+        let mut trains = Trains::default();
+        (0..9).for_each(|round| train(&mut trains, round * 3_000, [0; 4]));
+        assert_eq!(trains.rate(), None);
+        // Or something else each time.
+        for (round, gap) in [1, 40, 3, 500, 9, 200, 70, 2].into_iter().enumerate() {
+            train(&mut trains, 50_000 + round as u64 * 3_000, [gap; 4]);
+        }
+        assert_eq!(trains.rate(), None);
+    }
+
+    #[test]
+    fn packets_one_by_one_are_no_train() {
+        let mut trains = Trains::default();
+        (0..100).for_each(|packet| trains.acked(at(20_000 + packet * 100), at(packet * 100), 1_200));
+        assert_eq!(trains.rate(), None);
+    }
+}
