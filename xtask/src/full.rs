@@ -38,7 +38,7 @@ const STEPS: &[(&str, Step)] = &[
     ("fuzzing", assurance::fuzzing),
     ("quinn", |workspace, _| {
         let mut cargo = cargo(workspace.root());
-        cargo.args(["test", "--release", "-p", "softtimers-quinn", "--test", "transfers"]);
+        cargo.args(["test", "--release", "-p", "softtimers-quinn", "--test", "transfers", "--test", "virtual_time"]);
         program::check(cargo.env("SOFTTIMERS_FULL", "1"))
     }),
     ("mutation", |workspace, _| mutants(workspace.root())),

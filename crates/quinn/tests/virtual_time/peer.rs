@@ -128,7 +128,7 @@ impl Peer {
     /// When something is to be done next, without a packet. quinn's timers count in milliseconds; those of a
     /// connection with a gate are late by a wake-up.
     pub(crate) fn poll_timeout(&mut self, epoch: Instant) -> Option<Timestamp> {
-        let timeout = self.connection().and_then(|connection| connection.poll_timeout());
+        let timeout = self.connection().and_then(Connection::poll_timeout);
         let timeout = timeout.map(|at| Timestamp::ZERO + at.saturating_duration_since(epoch));
         let Some(gate) = &self.gate else {
             let millis = |at: Timestamp| Timestamp::from_micros(at.as_nanos().div_ceil(1_000_000) * 1_000);
