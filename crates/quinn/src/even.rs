@@ -48,7 +48,7 @@ use machine::Machine;
 /// use quinn::TransportConfig;
 /// use softtimers_quinn::EvenCubic;
 ///
-/// // On any runtime of quinn's, without the gate: most of the gain needs none.
+/// // On any runtime of quinn's, without the gate.
 /// let mut transport = TransportConfig::default();
 /// transport.congestion_controller_factory(Arc::new(EvenCubic::default()));
 /// ```
