@@ -19,15 +19,15 @@ pub(crate) fn timestamp() -> Timestamp {
     timestamp_of(now())
 }
 
-/// A deadline, inside.
+/// The time on the clock of these timers and of their [`RateClock`](crate::RateClock)s, to the nanosecond.
 #[cfg(target_os = "linux")]
-pub(crate) fn timestamp_of(instant: Instant) -> Timestamp {
+pub fn timestamp_of(instant: Instant) -> Timestamp {
     softtimers::Monotonic::timestamp_of(instant.into_std())
 }
 
-/// A time from inside; far ahead where `Instant` cannot say it.
+/// The opposite of [`timestamp_of`]; far ahead where `Instant` cannot say it.
 #[cfg(target_os = "linux")]
-pub(crate) fn instant_of(time: Timestamp) -> Instant {
+pub fn instant_of(time: Timestamp) -> Instant {
     softtimers::Monotonic::instant_of(time).map_or_else(far_future, Instant::from_std)
 }
 
@@ -40,20 +40,20 @@ mod epoch {
 
     static EPOCH: OnceLock<Instant> = OnceLock::new();
 
-    /// As on Linux.
-    pub(crate) fn timestamp_of(instant: Instant) -> Timestamp {
+    /// The time on the clock of these timers and of their [`RateClock`](crate::RateClock)s.
+    pub fn timestamp_of(instant: Instant) -> Timestamp {
         Timestamp::ZERO + instant.saturating_duration_since(*EPOCH.get_or_init(super::now))
     }
 
-    /// As on Linux.
-    pub(crate) fn instant_of(time: Timestamp) -> Instant {
+    /// The opposite of [`timestamp_of`].
+    pub fn instant_of(time: Timestamp) -> Instant {
         let after = time.saturating_duration_since(Timestamp::ZERO);
         EPOCH.get_or_init(super::now).checked_add(after).unwrap_or_else(far_future)
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) use epoch::{instant_of, timestamp_of};
+pub use epoch::{instant_of, timestamp_of};
 
 /// `duration` from now, or far ahead.
 pub(crate) fn after(duration: Duration) -> Instant {

@@ -60,9 +60,12 @@ mod timer;
 pub mod udp;
 pub mod wrap;
 
-pub use softtimers_core::{CatchUp, Idle, PaceConfig, PollBudget, Rate, RateClock, Slack, TriggerState};
+pub use softtimers_core::{
+    CatchUp, Idle, PaceConfig, Percent, PollBudget, Rate, RateClock, Slack, Timestamp, TriggerState,
+};
 pub use tokio::time::{Instant, MissedTickBehavior};
 
+pub use clock::{instant_of, timestamp_of};
 pub use driver::{Driver, DriverBuilder, DriverStats, trigger};
 pub use hooks::trigger_at_park;
 #[cfg(tokio_unstable)]

@@ -88,6 +88,31 @@ impl Pacer {
         poll_fn(|cx| self.poll_ready(cx)).await;
     }
 
+    /// Waits until the next departure may leave and counts it as departed: [`ready`](Self::ready) and
+    /// [`departed`](Self::departed) in one. Returns the time at which it may leave, which is now.
+    ///
+    /// Cancel-safe: a `tick` that is dropped has counted none.
+    ///
+    /// ```
+    /// use softtimers_tokio::{PaceConfig, Pacer, Rate};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let mut pacer = Pacer::new(PaceConfig::new(Rate::pps(25_000)))?;
+    /// for _ in 0..10 {
+    ///     pacer.tick().await;
+    ///     // … send …
+    /// }
+    /// assert_eq!(pacer.clock().departures(), 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn tick(&mut self) -> Instant {
+        self.ready().await;
+        let now = clock::now();
+        self.departed();
+        now
+    }
+
     /// As [`ready`](Self::ready).
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.timer.poll(cx));

@@ -255,7 +255,7 @@ impl<E> Common<E> {
         self.lock().backup.armed()
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn peak(&self) -> usize {
         self.lock().peak
     }

@@ -87,3 +87,62 @@ fn a_blocked_worker_holds_up_no_timer_of_others() {
         });
     });
 }
+
+/// A task that blocks in place gives its worker's other tasks away, the driver's among them; and it may wait for timers there.
+#[test]
+fn timers_go_on_while_tasks_block_in_place() {
+    bounded(|| {
+        four_workers().block_on(async {
+            let tasks: Vec<_> = (0..8)
+                .map(|number| {
+                    tokio::spawn(async move {
+                        sleep(micros(100 * number)).await;
+                        tokio::task::block_in_place(|| {
+                            let runtime = tokio::runtime::Handle::current();
+                            for _ in 0..10 {
+                                runtime.block_on(sleep(micros(300)));
+                            }
+                        });
+                        sleep(micros(100)).await;
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+            assert_eq!(Driver::current().stats().pending, 0);
+        });
+    });
+}
+
+/// Threads that are no workers spawn tasks that sleep, and make, move and drop timers that others wait for.
+#[test]
+fn other_threads_spawn_and_move_timers() {
+    bounded(|| {
+        let runtime = four_workers();
+        let threads: Vec<_> = (0..4u64)
+            .map(|thread| {
+                let handle = runtime.handle().clone();
+                std::thread::spawn(move || {
+                    let tasks: Vec<_> = (0..50)
+                        .map(|number| {
+                            let mut waits = sleep(HOUR);
+                            waits.reset(Instant::now() + micros(thread * 100 + number));
+                            handle.spawn(async move {
+                                (&mut waits).await;
+                                assert!(Instant::now() >= waits.deadline());
+                            })
+                        })
+                        .collect();
+                    for task in tasks {
+                        handle.block_on(task).unwrap();
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(runtime.block_on(async { Driver::current().stats().pending }), 0);
+    });
+}
