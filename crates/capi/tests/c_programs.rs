@@ -139,6 +139,7 @@ fn the_examples_run() {
     let Some(compiler) = c_compiler() else { return skipped("there is no compiler for C") };
     for (name, package, arguments, says) in [
         ("epoll_echo", None, &["1"][..], "answered"),
+        ("paced", None, &[], "of the rate"),
         ("many_timers", None, &["0", "1000"], "unsetcallout"),
         ("libuv", Some("libuv"), &[], "back to back"),
         ("libevent", Some("libevent_core"), &[], "back to back"),
