@@ -107,7 +107,7 @@ pub(crate) fn check_route(address: SocketAddr) -> Result<(), Failure> {
     };
     UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(address)).map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => Failure::usage(format_args!(
-            "address {address}: a broadcast address, or forbidden here; one host's address and port are allowed"
+            "address {address}: a broadcast address, or forbidden here ({error}); one host's address and port are allowed"
         )),
         _ => Failure::usage(format_args!("address {address}: cannot be reached ({error})")),
     })

@@ -114,9 +114,9 @@ impl OutputFile {
     /// Writes the file's whole content.
     ///
     /// # Errors
-    /// A check failure, as for a full disk; then the file holds what fitted.
+    /// A check failure, as for a full disk; then nothing is in the file, and one that was made here is removed.
     pub(crate) fn write(mut self, text: &str) -> Result<(), Failure> {
-        self.cut(0).and_then(|()| self.put(text)).map_err(|error| self.failed(&error))
+        self.append(text)
     }
 
     /// Adds `text`, whole or not at all: what was added before is kept when a disk is full, and nothing half.
@@ -124,7 +124,7 @@ impl OutputFile {
     /// # Errors
     /// As for [`write`](Self::write); the text is not in the file then.
     pub(crate) fn append(&mut self, text: &str) -> Result<(), Failure> {
-        let emptied = if self.written == 0 { self.cut(0) } else { Ok(()) };
+        let emptied = if self.written == 0 { self.empty() } else { Ok(()) };
         emptied.and_then(|()| self.put(text)).map_err(|error| {
             // If that fails too, the file ends in a line that is cut off, and who reads it sees that.
             let _ = self.cut(self.written);
@@ -142,9 +142,8 @@ impl OutputFile {
         whole: impl FnOnce(usize) -> usize,
     ) -> Result<(), (usize, Failure)> {
         if self.written == 0 {
-            self.cut(0).map_err(|error| (0, self.failed(&error)))?;
+            self.empty().map_err(|error| (0, self.failed(&error)))?;
         }
-        self.fresh = false;
         let mut done = 0;
         while done < bytes.len() {
             match self.file.write(&bytes[done..]) {
@@ -154,7 +153,7 @@ impl OutputFile {
                 Err(error) => return Err(self.keep(whole(done), &error)),
             }
         }
-        self.written += bytes.len() as u64;
+        self.wrote(bytes.len());
         Ok(())
     }
 
@@ -171,17 +170,26 @@ impl OutputFile {
 
     /// Ends the file after so many bytes of those that were being added.
     fn keep(&mut self, kept: usize, error: &io::Error) -> (usize, Failure) {
-        self.written += kept as u64;
+        self.wrote(kept);
         // If that fails, the file ends in what is cut off, and who reads it sees that.
         let _ = self.cut(self.written).and_then(|()| self.file.seek(SeekFrom::Start(self.written)).map(drop));
         (kept, self.failed(error))
     }
 
     fn put(&mut self, text: &str) -> io::Result<()> {
-        self.fresh = false;
         self.file.write_all(text.as_bytes())?;
-        self.written += text.len() as u64;
+        self.wrote(text.len());
         Ok(())
+    }
+
+    fn wrote(&mut self, bytes: usize) {
+        self.written += bytes as u64;
+        self.fresh &= self.written == 0;
+    }
+
+    /// Empties what was there before.
+    fn empty(&self) -> io::Result<()> {
+        if self.fresh { Ok(()) } else { self.cut(0) }
     }
 
     /// Makes it that long. A device has no length to set.
@@ -225,7 +233,11 @@ fn open_to_write(path: &Path, force: bool) -> io::Result<Option<(File, bool)>> {
         }
         opened => (opened?, true),
     };
-    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    let waits = fcntl_getfl(&file).and_then(|flags| fcntl_setfl(&file, flags - OFlags::NONBLOCK));
+    if waits.is_err() && fresh {
+        let _ = fs::remove_file(path);
+    }
+    waits?;
     Ok(Some((file, fresh)))
 }
 

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use super::mapping::Mapping;
+use super::optional::Optional;
 
 /// Kinds of programs, as the kernel numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,6 +243,7 @@ fn create_map(kind: u32, value: usize, entries: u32, flags: u32) -> io::Result<O
 
 /// A command that makes a descriptor.
 fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
+    Optional::Bpf.check()?;
     // SAFETY: the attributes are valid for reads of their size; what they point to outlives the call,
     // and the kernel reads no more there than the attributes say.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
@@ -255,6 +257,7 @@ fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
 ///
 /// What the attributes point to must be valid for what the command does with it.
 unsafe fn command<T>(command: libc::c_int, attributes: *mut T) -> io::Result<()> {
+    Optional::Bpf.check()?;
     // SAFETY: the attributes are valid for reads and writes of their size, and the caller vouches for what they
     // point to.
     let outcome = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };

@@ -44,6 +44,7 @@
 //! | `packet` | sockets of the link layer, their addresses, options and filters | not in rustix |
 //! | `packet_ring` | their receive ring | frames are read and changed where the kernel put them |
 //! | `frame_queue` | many frames per system call | not in rustix |
+//! | `optional` | calls that a filter answers by killing, tried in a child | a copy of the process |
 //! | `namespace` | a network of a thread's own | rustix cannot know what is unshared |
 //! | `tap` | interfaces whose other end is a descriptor | not in rustix |
 
@@ -62,6 +63,7 @@ pub mod mapping;
 pub mod misses;
 mod mmsg;
 pub mod namespace;
+pub mod optional;
 pub mod packet;
 pub mod packet_ring;
 pub mod perf;

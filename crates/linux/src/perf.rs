@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use crate::optional::Optional;
+
 /// Counts the page faults of the calling thread in user mode, from now on.
 pub fn page_faults() -> io::Result<OwnedFd> {
     let flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
@@ -21,6 +23,7 @@ enum Of {
 }
 
 fn open(kind: u64, config: u64, flags: u64, of: Of) -> io::Result<OwnedFd> {
+    Optional::PerfEventOpen.check()?;
     // `struct perf_event_attr` of the first version: type and size, config, …, read format at 32, flags at 40.
     let mut attributes = [0u64; 8];
     // Type and size are 32 bits each, the type first: on little-endian machines, its low half.

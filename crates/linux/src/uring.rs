@@ -11,10 +11,12 @@ use rustix::io_uring::{IORING_OFF_CQ_RING, IORING_OFF_SQ_RING, IORING_OFF_SQES};
 use rustix::io_uring::{IoringEnterFlags, io_uring_enter, io_uring_params, io_uring_setup};
 
 use super::mapping::Mapping;
+use super::optional::Optional;
 
 /// Submits a no-operation tagged `tag` on a ring of its own; returns the tag and the result of its
 /// completion, if there is one when the submission returns, as the kernel does it.
 pub fn nop(tag: u64) -> io::Result<Option<(u64, i32)>> {
+    Optional::IoUring.check()?;
     let mut params = io_uring_params::default();
     // SAFETY: the parameters are zero, so they name no other ring's descriptor.
     let ring: OwnedFd = unsafe { io_uring_setup(1, &mut params) }?;

@@ -153,7 +153,7 @@ impl<'a> Receiver<'a> {
     /// Receives until the plan's end, or until `interrupt` tells of a signal.
     ///
     /// # Errors
-    /// A check failure if the system fails meanwhile.
+    /// A check failure if the system fails meanwhile. What was counted until then is in the [report](Self::report).
     pub fn receive(&mut self, interrupt: &Interrupt, counter: Counter<RecvStats>) -> Result<(), Failure> {
         let plan = self.plan;
         let blank = Ledger::new(None, false);

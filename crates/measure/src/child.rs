@@ -183,9 +183,8 @@ fn not_started(what: &str, error: &io::Error) -> Failure {
 }
 
 fn end(child: &mut Child) {
-    // Both may fail for a child that has ended and been waited for, which is what is wanted.
-    let _ = child.kill();
-    let _ = child.wait();
+    // Fails for one that is gone, which is what is wanted, and where a filter refuses it: then it ends with this process.
+    let _ = child.kill().and_then(|()| child.wait());
 }
 
 /// A line of stderr without the program's name.

@@ -3,6 +3,8 @@
 use std::io;
 
 use rustix::io::Errno;
+#[cfg(feature = "xdp")]
+use softtimers_linux::optional::is_killed;
 
 /// An error as the end of a sentence that says what was tried.
 pub(crate) trait Trying<T> {
@@ -33,7 +35,7 @@ impl<T, E: Into<io::Error>> Trying<T> for Result<T, E> {
 pub(crate) fn named(error: io::Error, what: &dyn std::fmt::Display, needs: &str) -> io::Error {
     let message = match error.kind() {
         _ if Errno::from_io_error(&error) == Some(Errno::NOBUFS) => format!("{what}: {error}, needs {needs}"),
-        io::ErrorKind::PermissionDenied => format!("{what}: {error}, needs {needs}"),
+        io::ErrorKind::PermissionDenied if !is_killed(&error) => format!("{what}: {error}, needs {needs}"),
         io::ErrorKind::ResourceBusy => format!("{what}: {error}; another program has it"),
         _ => format!("{what}: {error}"),
     };

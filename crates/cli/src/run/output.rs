@@ -14,6 +14,8 @@
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write};
 
+use rustix::fs::{FileType, fstat};
+use rustix::io::Errno;
 use serde::Serialize;
 use serde_json::Value;
 use softtimers_measure::assertion::Assertion;
@@ -200,7 +202,7 @@ struct Place<'a> {
     sandbox: Option<&'a Sandbox>,
 }
 
-/// Writes to stdout. A closed pipe is success: the reader has what it wanted.
+/// Writes to stdout. A closed pipe is success: the reader has what it wanted. So is a terminal that was closed.
 ///
 /// # Errors
 /// A check failure for anything else, such as a full disk.
@@ -211,7 +213,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Writes a line to stdout, at once and whole.
 ///
 /// # Errors
-/// Whatever the system says, a closed pipe too: the caller may want to end its run then.
+/// Whatever the system says, also that [nobody reads](is_unread): the caller may want to end its run then.
 pub(crate) fn print_line(line: &str) -> io::Result<()> {
     write(&format!("{line}\n"))
 }
@@ -224,11 +226,19 @@ fn write(text: &str) -> io::Result<()> {
 
 fn tolerate_closed(written: io::Result<()>) -> Result<(), Failure> {
     match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::broke_off("writing to stdout", &error))
-        }
+        Err(error) if !is_unread(&error) => Err(Failure::broke_off("writing to stdout", &error)),
         _ => Ok(()),
     }
+}
+
+/// Whether writing to stdout failed because nobody reads it any more: of a pipe, or at a terminal, which gives EIO once it is
+/// closed. A disk gives that for what is broken.
+pub(crate) fn is_unread(error: &io::Error) -> bool {
+    let is_terminal = || {
+        fstat(io::stdout())
+            .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice)
+    };
+    error.kind() == ErrorKind::BrokenPipe || (Errno::from_io_error(error) == Some(Errno::IO) && is_terminal())
 }
 
 /// Says something to people on stderr. Nobody listening is no error.

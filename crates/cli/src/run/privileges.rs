@@ -29,7 +29,7 @@ use rustix::thread::{
 };
 use serde::Serialize;
 
-use paths::Opens;
+use paths::{Held, Opens};
 use user::{User, become_for_good};
 
 /// The fate of the rights that a command began with.
@@ -97,7 +97,7 @@ pub(crate) struct Sandbox {
     pub(crate) bounding_set_empty: bool,
     /// Whether neither such a program's owner nor its capabilities count.
     pub(crate) no_new_privs: bool,
-    /// Whether it can open only what it needs (Landlock).
+    /// Whether it can open only what it needs (Landlock), or `lacking` says what of that a kernel before Linux 6.7 does not know.
     pub(crate) landlock: bool,
     /// Whether it can make only system calls of a list (seccomp).
     pub(crate) seccomp: bool,
@@ -117,13 +117,22 @@ impl Sandbox {
 
     /// Takes away what nobody has to give up: paths first, for the list of system calls has none that does it.
     fn confine(&mut self, to: &Confined) {
-        let mut held = |what: &str, done: Result<(), String>| {
-            let lacks = done.map_err(|why| self.lacking.push(format!("no {what}: {why}")));
-            lacks.is_ok()
-        };
-        let landlock = held("Landlock", paths::keep_to(&to.opens));
-        let seccomp = held("seccomp", calls::keep_to_list(to.uses_bpf));
-        (self.landlock, self.seccomp) = (landlock, seccomp);
+        match paths::keep_to(&to.opens) {
+            Ok(held) => self.landlock = self.holds(held),
+            Err(why) => self.lacking.push(format!("no Landlock: {why}")),
+        }
+        match calls::keep_to_list(to.uses_bpf) {
+            Ok(()) => self.seccomp = true,
+            Err(why) => self.lacking.push(format!("no seccomp: {why}")),
+        }
+    }
+
+    /// Landlock does, if only in part.
+    fn holds(&mut self, held: Held) -> bool {
+        if held == Held::Partly {
+            self.lacking.push(PARTLY.to_owned());
+        }
+        true
     }
 
     /// One line for people, of a run that began with more.
@@ -217,6 +226,10 @@ fn names(capabilities: CapabilitySet) -> Vec<String> {
     capabilities.iter_names().map(|(name, _)| format!("CAP_{name}")).collect()
 }
 
+/// What Linux 5.13 to 6.6 lack, each something else of it.
+const PARTLY: &str =
+    "Landlock holds partly: this kernel does not know all of its rules, which cover files and TCP";
+
 /// A second in all.
 const LOOKS: u32 = 1_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
@@ -247,5 +260,9 @@ mod tests {
         let sandbox = Sandbox { capabilities: vec!["CAP_BPF".to_owned()], lacking, ..sandbox };
         assert_eq!(sandbox.line().unwrap(), "sandbox: user 7, CAP_BPF, Landlock; no seccomp: why");
         assert_eq!(Sandbox { told: false, ..sandbox }.line(), None);
+        let mut old = Sandbox { uid: 7, told: true, ..Sandbox::default() };
+        old.landlock = old.holds(Held::Partly);
+        let line = old.line().unwrap();
+        assert!(old.landlock && line.contains("Landlock; Landlock holds partly: "), "{line}");
     }
 }

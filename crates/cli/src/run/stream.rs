@@ -7,7 +7,7 @@
 //! the intervals add up to it; the object of `--json` follows. Where a reader is slow, an interval is longer, and no line
 //! is lost. One that goes away ends the run as a signal does, and is no error.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use softtimers_measure::interrupt::StopHandle;
 use softtimers_measure::machine::{BackgroundLoad, Machine};
 use softtimers_measure::stats::{Intervals, Stats};
 
-use super::output::{print, print_line};
+use super::output::{is_unread, print, print_line};
 use super::screen::Screen;
 
 /// Stats that people can watch: a few figures of each second, in columns.
@@ -127,8 +127,11 @@ impl<S: Seconds> Writer<S> {
                 Ok(()) => {}
                 Err(error) => {
                     stop.end();
-                    let gone = error.kind() == ErrorKind::BrokenPipe;
-                    return if gone { Ok(()) } else { Err(Failure::broke_off("writing to stdout", &error)) };
+                    return if is_unread(&error) {
+                        Ok(())
+                    } else {
+                        Err(Failure::broke_off("writing to stdout", &error))
+                    };
                 }
             }
             // Seconds that a slow reader took are part of the next interval.

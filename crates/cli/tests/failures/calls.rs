@@ -2,6 +2,8 @@
 //!
 //! Not those without which no program comes to its first line: the loader maps its libraries, and Rust's runtime ends
 //! the process itself if it cannot set up its signals. Of a call that both make, the program's own are told by an argument.
+//! Nor those that never fail on any kernel, so that no caller can be told: libraries take their errors for their own
+//! defects. They are `futex` when it waits, `getpid`, `getppid` and `gettid`.
 
 use libc::*;
 
@@ -18,10 +20,10 @@ const WHOLE: &[(&str, Call)] = calls![
     "chown" SYS_fchown, "dup" SYS_dup, "dup3" SYS_dup3, "epoll_create1" SYS_epoll_create1,
     "epoll_ctl" SYS_epoll_ctl, "epoll_pwait" SYS_epoll_pwait, "epoll_pwait2" SYS_epoll_pwait2,
     "eventfd2" SYS_eventfd2, "fallocate" SYS_fallocate, "fchmod" SYS_fchmod, "fcntl" SYS_fcntl,
-    "fdatasync" SYS_fdatasync, "fsync" SYS_fsync, "ftruncate" SYS_ftruncate, "futex" SYS_futex,
+    "fdatasync" SYS_fdatasync, "fsync" SYS_fsync, "ftruncate" SYS_ftruncate,
     "getcwd" SYS_getcwd, "getdents64" SYS_getdents64, "getgroups" SYS_getgroups, "getpeername" SYS_getpeername,
-    "getpid" SYS_getpid, "getppid" SYS_getppid, "getpriority" SYS_getpriority, "getrusage" SYS_getrusage,
-    "getsockname" SYS_getsockname, "getsockopt" SYS_getsockopt, "gettid" SYS_gettid, "ioctl" SYS_ioctl,
+    "getpriority" SYS_getpriority, "getrusage" SYS_getrusage,
+    "getsockname" SYS_getsockname, "getsockopt" SYS_getsockopt, "ioctl" SYS_ioctl,
     "io_uring_enter" SYS_io_uring_enter, "io_uring_register" SYS_io_uring_register,
     "io_uring_setup" SYS_io_uring_setup, "kill" SYS_kill, "landlock_add_rule" SYS_landlock_add_rule,
     "landlock_create_ruleset" SYS_landlock_create_ruleset, "landlock_restrict_self" SYS_landlock_restrict_self,

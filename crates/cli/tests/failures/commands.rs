@@ -8,7 +8,7 @@ pub(crate) struct Line {
     /// `ECHO` one that answers.
     pub(crate) words: &'static str,
     pub(crate) place: Place,
-    /// Takes seconds; all faults only in the full matrix.
+    /// Takes seconds: outside the full matrix, one fault of each kind.
     pub(crate) slow: bool,
 }
 

@@ -93,9 +93,12 @@ impl Fault {
             Fault::Memlock => &[libc::EAGAIN, libc::ENOMEM, libc::EPERM, libc::ENOBUFS],
             Fault::User(_) => &[libc::EPERM, libc::EACCES],
             Fault::Refused(number, _) => std::slice::from_ref(number),
-            Fault::Killed(_) => &[libc::EPERM],
+            Fault::Killed(_) => &[],
         };
         let mut causes: Vec<String> = numbers.iter().map(|&number| text(number)).collect();
+        if matches!(self, Fault::Killed(_)) {
+            causes.push("a filter of system calls kills".to_owned());
+        }
         if numbers.contains(&libc::EPERM) {
             causes.extend(["CAP_", "privilege"].map(str::to_owned));
         }

@@ -21,8 +21,8 @@ pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) faults: Vec<Fault>,
     pub(crate) stdout: Out,
-    /// A shell's words before the program is started, where `DIR` is its directory. Takes root.
-    pub(crate) prepared: Option<&'static str>,
+    /// A shell's words before the program is started, where `DIR` is its directory and `KEPT` a copy of it as it was. Takes root.
+    pub(crate) prepared: Option<String>,
     /// The signal that it is sent after this time.
     pub(crate) hangs_up: Option<Duration>,
     /// Words of which a line that names the cause has one.
@@ -129,21 +129,25 @@ impl Bench {
                 scripts.push(CABLES);
             }
             let mut command = Command::new("unshare");
-            command.args(["--net", "--mount"]);
+            command.arg("--mount").args((line.place == Place::Network).then_some("--net"));
             command
         } else {
             Command::new("env")
         };
-        scripts.extend(case.prepared);
+        scripts.extend(case.prepared.as_ref().map(|_| "cp -r DIR KEPT"));
+        scripts.extend(case.prepared.as_deref());
         scripts.push(match case.stdout {
             Out::Closed => "exec \"$@\" >&-",
-            _ if case.prepared.is_some_and(|script| script.contains("tmpfs")) => {
-                "\"$@\"; code=$?; cp -r DIR/. DIR/../kept && umount DIR && cp -r DIR/../kept/. DIR; exit $code"
+            // What is on another disk is gone with its mount: it is brought here. What cannot be laid out is no run.
+            _ if case.prepared.as_ref().is_some_and(|script| script.contains("tmpfs")) => {
+                "{ \"$@\"; code=$?; rm -rf KEPT DIR/fifo && cp -r DIR KEPT && umount -l DIR && cp -r KEPT/. DIR && exit $code; }"
             }
             _ => "exec \"$@\"",
         });
         let directory = inside.display().to_string();
-        let script = scripts.join(" && ").replace("DIR", &directory);
+        let kept = format!("{directory}-kept");
+        let script = scripts.join(" && ").replace("DIR", &directory).replace("KEPT", &kept);
+        let script = format!("{script} || exit {NOT_STARTED}");
         command.args(["sh", "-c", &script, "sh"]).arg(this).arg(&self.program);
         for word in line.words.split(' ') {
             let known = self.addresses.iter().find(|(name, _)| *name == word);

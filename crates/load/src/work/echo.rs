@@ -113,8 +113,9 @@ impl EchoServer {
     pub(super) fn stop(&mut self) -> Option<String> {
         let ended = self.clients.try_wait();
         let killed = self.clients.kill();
-        let waited = self.clients.wait();
-        match (ended, killed.and(waited)) {
+        // Who cannot be ended is not waited for: it ends with this process.
+        let waited = killed.and_then(|()| self.clients.wait());
+        match (ended, waited) {
             (Ok(Some(status)), _) => {
                 Some(format!("the echo clients had ended before the run did ({status}): it was idle in part"))
             }
@@ -127,8 +128,7 @@ impl EchoServer {
 /// A failed start must not leave the clients behind.
 impl Drop for EchoServer {
     fn drop(&mut self) {
-        let _ = self.clients.kill();
-        let _ = self.clients.wait();
+        let _ = self.clients.kill().and_then(|()| self.clients.wait());
     }
 }
 

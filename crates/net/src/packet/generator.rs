@@ -30,6 +30,7 @@ use std::time::Duration;
 use softtimers::clock::Monotonic;
 use softtimers_core::{Clock, Timestamp};
 use softtimers_linux::bpf::{self, Program, SharedWords};
+use softtimers_linux::optional::is_killed;
 use softtimers_linux::signal_timer::SignalTimer;
 
 use super::Interface;
@@ -86,7 +87,7 @@ impl Generator {
             return Err(invalid(format!("{} is down", interface.name())));
         }
         let needs = |error: io::Error| match error.kind() {
-            io::ErrorKind::PermissionDenied => {
+            io::ErrorKind::PermissionDenied if !is_killed(&error) => {
                 io::Error::new(error.kind(), "a program in the kernel needs CAP_BPF and CAP_NET_ADMIN")
             }
             _ => error,

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
+use rustix::io::Errno;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
@@ -39,8 +40,13 @@ impl Interface {
         let missing = || io::Error::new(io::ErrorKind::NotFound, "no such interface");
         // A longer name than the kernel's is cut short by the call, to that of another interface perhaps.
         let fits = !name.is_empty() && name.len() < libc::IFNAMSIZ;
-        let index = if fits { name_to_index(&socket, name).ok() } else { None };
-        let index = index.ok_or_else(missing)?;
+        if !fits {
+            return Err(missing());
+        }
+        let index = name_to_index(&socket, name).map_err(|error| match error {
+            Errno::NODEV => missing(),
+            error => error.into(),
+        })?;
         let link = rtnetlink::link(index)?;
         if ![libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&link.kind) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not an Ethernet interface"));

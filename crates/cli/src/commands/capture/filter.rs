@@ -12,10 +12,10 @@
 //! nothing; those in Rust that were held against it did so for expressions as plain as `udp or icmp`. Linking it would ask who
 //! installs this command for a library in C and its headers. So its own program is asked, once, before anything is opened.
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use softtimers_measure::failure::Failure;
 use softtimers_net::packet::Filter;
@@ -41,7 +41,7 @@ pub(crate) fn of_expression(expression: &str) -> Result<Filter, Failure> {
         let User { uid, gid } = User::NOBODY;
         command.uid(uid).gid(gid);
     }
-    let output = as_caller(|| command.output()).map_err(|error| match error.kind() {
+    let output = as_caller(|| output(command)).map_err(|error| match error.kind() {
         ErrorKind::NotFound => Failure::not_possible(
             "--filter: tcpdump is needed, which compiles it; --filter-code takes what it has compiled elsewhere",
         ),
@@ -54,6 +54,20 @@ pub(crate) fn of_expression(expression: &str) -> Result<Filter, Failure> {
         return Err(refused(&last.trim_start_matches("tcpdump: ")));
     }
     of_decimal(&String::from_utf8_lossy(&output.stdout)).map_err(|problem| refused(&problem))
+}
+
+/// Its end, and what it has said. `Command::output` panics where a filter of system calls refuses what waits for both pipes at
+/// once; these words are few and fit into one.
+fn output(mut command: Command) -> io::Result<Output> {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (mut stdout, mut stderr) = (vec![], vec![]);
+    let read = child.stdout.take().map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut stdout));
+    let read = read.and_then(|_| child.stderr.take().map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut stderr)));
+    if read.is_err() {
+        let _ = child.kill();
+    }
+    let status = child.wait()?;
+    read.map(|_| Output { status, stdout, stderr })
 }
 
 /// What libpcap compiles otherwise if it knows the interface: the kernel takes tags out of frames before a filter sees them,

@@ -84,15 +84,24 @@ enum Output {
 }
 
 impl Sink {
-    /// Opens the first file, which begins with `head`. Who reads a pipe is waited for with `patience`.
+    /// Opens the first file and begins it with `head`: one that cannot be written to is removed again while that is allowed, and
+    /// from then on it is whole. Who reads a pipe is waited for with `patience`, and the pipe is begun by
+    /// [`begin`](Sink::begin).
     ///
     /// # Errors
-    /// A usage failure if it exists or cannot be written.
+    /// A usage failure if it exists or cannot be opened; a check failure if it cannot be written to.
     pub(crate) fn open(config: SinkConfig, head: Vec<u8>, patience: Patience) -> Result<Self, Failure> {
         let patience = Arc::new(patience);
         let output = Output::open(&config, 1, &patience)?;
         let begun = Monotonic.now();
-        Ok(Sink { config, head, output, patience, files: 1, bytes: 0, begun })
+        let mut sink = Sink { config, head, output, patience, files: 1, bytes: 0, begun };
+        match sink.output {
+            Output::File(_) => match sink.begin() {
+                Err(Loss { why: Why::Failed(why) | Why::Stalled(why), .. }) => Err(why),
+                Err(Loss { why: Why::Gone, .. }) | Ok(()) => Ok(sink),
+            },
+            Output::Pipe(_) => Ok(sink),
+        }
     }
 
     pub(crate) fn files(&self) -> u64 {
@@ -107,11 +116,14 @@ impl Sink {
         name(&self.config, 1).display().to_string()
     }
 
-    /// Begins the first file, which a reader of a pipe waits for.
+    /// Begins the first file, which a reader of a pipe waits for, unless that is done.
     ///
     /// # Errors
     /// What kept it from being written.
     pub(crate) fn begin(&mut self) -> Result<(), Loss> {
+        if self.bytes > 0 {
+            return Ok(());
+        }
         let head = std::mem::take(&mut self.head);
         let written = self.put(&head);
         self.head = head;

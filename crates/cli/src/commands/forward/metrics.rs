@@ -9,16 +9,17 @@
 //!            ◀═ text ══════════        ◀── counted ────────────────
 //! ```
 //!
-//! Connections are served at once, each for a bounded time. When there are more than there is room for, the oldest that has
-//! not asked yet gives way to a new one, after a moment in which it could have; who is being answered never does. Scrapers that wait at the same time have the same text, and the forwarder is asked a
-//! bounded number of times a second, however many there are.
+//! Connections are served at once, each for a bounded time. When there are more than there is room for, one that has not asked
+//! yet gives way to a new one, after a moment in which it could have; and so does one that does not read its answer. Who waits
+//! for the forwarder never does. Scrapers that wait at the same time have the same text, and the forwarder is asked a bounded
+//! number of times a second, however many there are.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex as Lock, PoisonError};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -28,6 +29,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollTimeout};
 use softtimers::{Clock, Monotonic, Timestamp};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, oneshot};
@@ -67,9 +69,10 @@ impl Metrics {
     /// Answers from now on, with the texts that `ask` gets.
     ///
     /// # Errors
-    /// If the system has no descriptor or no thread left.
+    /// If the system has no descriptor or no thread left, or refuses to wait.
     pub(crate) fn serve(self, ask: impl Fn(oneshot::Sender<Text>) + Send + Sync + 'static) -> io::Result<()> {
         let source = Arc::new(Source { ask: Box::new(ask), latest: Mutex::new(None) });
+        try_to_wait()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = {
             let _inside = runtime.enter();
@@ -79,6 +82,13 @@ impl Metrics {
         std::thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
         Ok(())
     }
+}
+
+/// The runtime panics later where this is refused.
+fn try_to_wait() -> io::Result<()> {
+    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+    epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO)?;
+    Ok(())
 }
 
 /// Where texts come from.
@@ -119,9 +129,9 @@ async fn serve(listener: TcpListener, source: Arc<Source>) {
                     // All are being answered, so this one is closed.
                     continue;
                 }
-                let asked = Arc::new(AtomicBool::new(false));
-                let served = tokio::spawn(connection(stream, Arc::clone(&source), Arc::clone(&asked)));
-                open.push_back(Open { task: served.abort_handle(), asked, since: Monotonic.now() });
+                let stage = Arc::new(Stage::asks());
+                let served = tokio::spawn(connection(stream, Arc::clone(&source), Arc::clone(&stage)));
+                open.push_back(Open { task: served.abort_handle(), stage });
                 // So it is known who has asked before the next one is let in.
                 yield_now().await;
             }
@@ -135,23 +145,43 @@ async fn serve(listener: TcpListener, source: Arc<Source>) {
 #[derive(Debug)]
 struct Open {
     task: AbortHandle,
-    /// The head of its request is there.
-    asked: Arc<AtomicBool>,
-    since: Timestamp,
+    stage: Arc<Stage>,
 }
 
-/// Whether there is room for one more, if need be instead of the oldest that has not asked in its time.
+/// Until when a connection keeps its place in any case: to ask, or to read. `None`: its answer is being made.
+#[derive(Debug)]
+struct Stage(Lock<Option<Timestamp>>);
+
+impl Stage {
+    fn asks() -> Self {
+        Stage(Lock::new(Some(Monotonic.now() + TO_ASK)))
+    }
+
+    fn has_asked(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn reads(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Monotonic.now() + TO_READ);
+    }
+
+    fn until(&self) -> Option<Timestamp> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether there is room for one more, if need be instead of who has not asked, or not read, in its time.
 async fn made_room(open: &mut VecDeque<Open>) -> bool {
     loop {
         open.retain(|connection| !connection.task.is_finished());
         if open.len() < MOST_CONNECTIONS {
             return true;
         }
-        let Some(idle) = open.iter().position(|connection| !connection.asked.load(Ordering::Relaxed)) else {
-            return false;
-        };
-        if open[idle].since + TO_ASK <= Monotonic.now() {
-            open.remove(idle).iter().for_each(|connection| connection.task.abort());
+        let slow =
+            open.iter().enumerate().filter_map(|(at, connection)| Some((connection.stage.until()?, at)));
+        let Some((until, slowest)) = slow.min() else { return false };
+        if until <= Monotonic.now() {
+            open.remove(slowest).iter().for_each(|connection| connection.task.abort());
         } else {
             // It may ask, and any other may end.
             sleep(MOMENT).await;
@@ -160,11 +190,15 @@ async fn made_room(open: &mut VecDeque<Open>) -> bool {
 }
 
 /// One request, and its answer.
-async fn connection(stream: TcpStream, source: Arc<Source>, asked: Arc<AtomicBool>) {
+async fn connection(stream: TcpStream, source: Arc<Source>, stage: Arc<Stage>) {
     let answer = service_fn(move |request| {
-        asked.store(true, Ordering::Relaxed);
-        let source = Arc::clone(&source);
-        async move { Ok::<_, Infallible>(respond(&request, &source).await) }
+        stage.has_asked();
+        let (source, stage) = (Arc::clone(&source), Arc::clone(&stage));
+        async move {
+            let response = respond(&request, &source).await;
+            stage.reads();
+            Ok::<_, Infallible>(response)
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -217,7 +251,36 @@ const MOST_CONNECTIONS: usize = 128;
 /// What each may take to ask even if there is no room: more than a round trip to most places. With it, new connections are let in
 /// at 2,560 a second at the least, unless all are being answered.
 const TO_ASK: Duration = Duration::from_millis(50);
+/// What each may take to read its answer if there is no room: its first bytes have left by then, and so have most answers' last.
+const TO_READ: Duration = Duration::from_millis(250);
 /// Between two looks for room.
 const MOMENT: Duration = Duration::from_millis(1);
 /// Of a request: more than any scraper sends, and the least that hyper takes.
 const LONGEST_HEAD: usize = 8_192;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When all places are taken: who has had its time to ask or to read gives way, and who waits for the forwarder does not.
+    #[test]
+    fn who_does_not_read_gives_way() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let open = |until| {
+                let task = tokio::spawn(std::future::pending::<()>());
+                Open { task: task.abort_handle(), stage: Arc::new(Stage(Lock::new(until))) }
+            };
+            let mut all: VecDeque<_> = (0..MOST_CONNECTIONS).map(|_| open(None)).collect();
+            assert!(!made_room(&mut all).await, "all are being answered");
+            for number in [MOST_CONNECTIONS - 1, 0] {
+                all[number] = open(Some(Timestamp::ZERO));
+                let slow = all[number].task.clone();
+                assert!(made_room(&mut all).await);
+                yield_now().await;
+                assert_eq!((slow.is_finished(), all.len()), (true, MOST_CONNECTIONS - 1));
+                all.push_back(open(None));
+            }
+        });
+    }
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_bpf::{Error, Intervals, Probe, Source};
+use softtimers_linux::optional::Optional;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::processor::Processor;
@@ -88,6 +89,11 @@ fn attach(plan: &KernelProbe) -> Result<(Probe, Option<[f64; 3]>), Failure> {
         })
     });
     let without = cost::of_a_call();
+    // The probe is loaded by a library, which makes these calls itself.
+    for call in [Optional::Bpf, Optional::PerfEventOpen] {
+        let impossible = |why| Failure::not_possible(format_args!("the kernel's trigger states: {why}"));
+        call.check().map_err(impossible)?;
+    }
     let probe = Probe::start(&plan.probe).map_err(failure)?;
     let with = cost::of_a_call();
     let there = kept.as_ref().is_none_or(Result::is_ok);

@@ -45,9 +45,9 @@ impl Command for Recv {
         run.announce(&header(&receiver.config()));
         let counter = run.counter(self.plan.stats())?;
         let _progress = run.begin(self, "receiving", self.plan.end.duration);
-        receiver.receive(interrupt, counter)?;
+        let received = receiver.receive(interrupt, counter);
         self.config = receiver.config();
         let fallbacks = receiver.fallbacks().to_vec();
-        Ok(Outcome { fallbacks, ..Outcome::of(receiver.report()) })
+        Ok(Outcome { fallbacks, broke_off: received.err(), ..Outcome::of(receiver.report()) })
     }
 }

@@ -10,7 +10,7 @@
 //!   handler                                    signal: ends, whoever is blocked where
 //! ```
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -25,7 +25,7 @@ use super::args::{SimArgs, SimPlan};
 use super::merge;
 use super::show::{SimConfig, SimReport, header};
 use crate::file::OutputFile;
-use crate::run::output::{Object, Output, print_line, say};
+use crate::run::output::{Object, Output, is_unread, print_line, say};
 use crate::run::progress::Progress;
 use crate::run::{Command, Disturbance, Outcome, Run, carry_out};
 
@@ -239,9 +239,10 @@ impl From<PointError> for Ended {
 
 impl From<io::Error> for Ended {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::BrokenPipe => Ended::Asked,
-            _ => Ended::Failed(Failure::broke_off("writing to stdout", &error)),
+        if is_unread(&error) {
+            Ended::Asked
+        } else {
+            Ended::Failed(Failure::broke_off("writing to stdout", &error))
         }
     }
 }

@@ -3,14 +3,13 @@
 //! Every line of JSON has all figures of the run until then. So where a reader is slow, lines are left out and none is
 //! late, and no packet waits for them.
 
-use std::io::ErrorKind;
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::{self, JoinHandle};
 
 use serde_json::Value;
 use softtimers_measure::failure::Failure;
 
-use crate::run::output::print_line;
+use crate::run::output::{is_unread, print_line};
 
 /// A report so far as a line of the stream.
 pub(super) fn of_stream(mut report: Value) -> String {
@@ -37,7 +36,7 @@ impl Lines {
             for line in from {
                 match print_line(&line) {
                     Ok(()) => {}
-                    Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+                    Err(error) if is_unread(&error) => break,
                     Err(error) => return Err(Failure::broke_off("writing to stdout", &error)),
                 }
             }

@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetError, RulesetStatus,
+    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, PathFdError, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus,
 };
+use softtimers_linux::optional::Optional;
 
 /// What a run opens after it has given up its rights.
 #[derive(Clone, Debug, Default)]
@@ -28,29 +29,38 @@ pub(crate) fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Keeps this thread, and those it starts, to these paths.
+/// Keeps this thread, and those it starts, to these paths; whether to all of them.
 ///
 /// # Errors
-/// Why the kernel does not, or not in full.
-pub(super) fn keep_to(opens: &Opens) -> Result<(), String> {
-    match restrict(opens).map_err(|error| error.to_string())? {
-        RulesetStatus::FullyEnforced => Ok(()),
-        RulesetStatus::PartiallyEnforced => {
-            Err("this kernel's Landlock knows some of the rules only".to_owned())
-        }
+/// Why the kernel does not.
+pub(super) fn keep_to(opens: &Opens) -> Result<Held, String> {
+    Optional::Landlock.check().map_err(|error| error.to_string())?;
+    match restrict(opens)? {
+        RulesetStatus::FullyEnforced => Ok(Held::Fully),
+        // Linux 5.13 to 6.6.
+        RulesetStatus::PartiallyEnforced => Ok(Held::Partly),
         RulesetStatus::NotEnforced => Err("this kernel has no Landlock, or it is off".to_owned()),
     }
 }
 
-fn restrict(opens: &Opens) -> Result<RulesetStatus, RulesetError> {
+/// How far the kernel keeps to the rules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Held {
+    Fully,
+    /// It knows older rules only.
+    Partly,
+}
+
+fn restrict(opens: &Opens) -> Result<RulesetStatus, String> {
+    let refused = |error: RulesetError| error.to_string();
     let all = AccessFs::from_all(KNOWN);
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let mut tcp: BitFlags<AccessNet> = AccessNet::BindTcp.into();
     if !opens.connects {
         tcp |= AccessNet::ConnectTcp;
     }
-    let ruleset = Ruleset::default().handle_access(all)?.handle_access(tcp)?.create()?;
-    let mut ruleset = ruleset;
+    let ruleset = Ruleset::default().handle_access(all).and_then(|ruleset| ruleset.handle_access(tcp));
+    let mut ruleset = ruleset.and_then(Ruleset::create).map_err(refused)?;
     for directory in
         ["/proc", "/sys"].map(Path::new).into_iter().chain(opens.reads.iter().map(PathBuf::as_path))
     {
@@ -62,17 +72,20 @@ fn restrict(opens: &Opens) -> Result<RulesetStatus, RulesetError> {
     if let Some(directory) = &opens.removes {
         ruleset = allow(ruleset, directory, AccessFs::RemoveFile.into())?;
     }
-    Ok(ruleset.restrict_self()?.ruleset)
+    Ok(ruleset.restrict_self().map_err(refused)?.ruleset)
 }
 
-/// What cannot be opened now, needs no rule.
-fn allow(
-    ruleset: RulesetCreated,
-    path: &Path,
-    access: BitFlags<AccessFs>,
-) -> Result<RulesetCreated, RulesetError> {
+/// What is not there, or not for this user, needs no rule; who has no descriptor left to look knows of neither.
+fn allow(ruleset: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
     match PathFd::new(path) {
-        Ok(opened) => ruleset.add_rule(PathBeneath::new(opened, access)),
+        Ok(opened) => ruleset
+            .add_rule(PathBeneath::new(opened, access))
+            .map_err(|error: RulesetError| error.to_string()),
+        Err(PathFdError::OpenCall { source, .. })
+            if matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) =>
+        {
+            Err(format!("opening '{}': {source}", path.display()))
+        }
         Err(_) => Ok(ruleset),
     }
 }

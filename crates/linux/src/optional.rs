@@ -1,0 +1,184 @@
+//! System calls that a program can do without, tried in a child before this process makes them.
+//!
+//! A filter may answer such a call by killing whoever makes it: some sandboxes do so with `bpf` or `perf_event_open`. That cannot
+//! be caught, only foreseen:
+//!
+//! ```text
+//!   this process ──clone──▶ child: the call, with arguments that no kernel accepts ──▶ ends by itself   it may be made
+//!                                                                                  └─▶ SIGSYS           it is refused here
+//! ```
+//!
+//! The answer holds for the rest of the process, whose filters at that moment are the child's.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// A call that is tried before it is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Optional {
+    /// Programs and maps in the kernel.
+    Bpf,
+    /// Counters of events.
+    PerfEventOpen,
+    /// The kernel's rings of operations.
+    IoUring,
+    /// Rules for paths and connections: three calls, each of them.
+    Landlock,
+    /// Namespaces.
+    Unshare,
+}
+
+impl Optional {
+    const fn name(self) -> &'static str {
+        match self {
+            Optional::Bpf => "bpf",
+            Optional::PerfEventOpen => "perf_event_open",
+            Optional::IoUring => "io_uring_setup",
+            Optional::Landlock => "landlock_create_ruleset",
+            Optional::Unshare => "unshare",
+        }
+    }
+
+    /// The calls, and arguments for all of them that no kernel accepts.
+    const fn calls(self) -> (&'static [libc::c_long], [libc::c_long; 5]) {
+        // Numbers and descriptors that do not exist, and the address 0.
+        match self {
+            Optional::Bpf => (&[libc::SYS_bpf], [-1, 0, 0, 0, 0]),
+            Optional::PerfEventOpen => (&[libc::SYS_perf_event_open], [0, 0, -1, -1, -1]),
+            Optional::IoUring => (&[libc::SYS_io_uring_setup], [0; 5]),
+            Optional::Landlock => (
+                &[
+                    libc::SYS_landlock_create_ruleset,
+                    libc::SYS_landlock_add_rule,
+                    libc::SYS_landlock_restrict_self,
+                ],
+                [-1, -1, 0, -1, 0],
+            ),
+            Optional::Unshare => (&[libc::SYS_unshare], [-1, 0, 0, 0, 0]),
+        }
+    }
+
+    /// Returns once it is known that a filter lets this call be made. The first time that costs a child, some 100 µs; where
+    /// there can be none, the call is taken for safe.
+    ///
+    /// # Errors
+    /// `PermissionDenied`, with a message that names the call, if it would kill this process.
+    pub fn check(self) -> io::Result<()> {
+        let known = &KNOWN[self as usize];
+        if known.load(Ordering::Relaxed) == UNKNOWN {
+            known.store(if self.kills() { KILLS } else { ANSWERED }, Ordering::Relaxed);
+        }
+        match known.load(Ordering::Relaxed) {
+            KILLS => Err(io::Error::new(io::ErrorKind::PermissionDenied, Kills(self))),
+            _ => Ok(()),
+        }
+    }
+
+    fn kills(self) -> bool {
+        let (calls, arguments) = self.calls();
+        // SAFETY: without flags it is a copy of this process with this thread alone, which goes on here. That makes system
+        // calls only, because locks of the allocator may be another thread's for ever, and ends. No signal tells of its end,
+        // so that no handler and no other wait of the program meets it.
+        let child = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
+        match child {
+            0 => attempt(calls, arguments),
+            child if child > 0 => was_killed(child as libc::pid_t),
+            _ => false,
+        }
+    }
+}
+
+/// What the child does.
+fn attempt(calls: &[libc::c_long], [a, b, c, d, e]: [libc::c_long; 5]) -> ! {
+    without_core();
+    for &call in calls {
+        // SAFETY: the arguments name no memory and no descriptor that exists.
+        unsafe { libc::syscall(call, a, b, c, d, e) };
+    }
+    loop {
+        // SAFETY: it ends the child, and returns to nobody.
+        unsafe { libc::syscall(libc::SYS_exit_group, 0) };
+    }
+}
+
+/// Who is killed leaves no file.
+fn without_core() {
+    let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is valid for reads, and nothing is written.
+    unsafe { libc::syscall(libc::SYS_prlimit64, 0, libc::RLIMIT_CORE, &raw const no_core, 0) };
+}
+
+fn was_killed(child: libc::pid_t) -> bool {
+    let mut status = 0;
+    loop {
+        // SAFETY: the status is valid for writes, and nothing else is asked for.
+        let waited = unsafe { libc::waitpid(child, &raw mut status, libc::__WALL) };
+        if waited == child {
+            return libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSYS;
+        }
+        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return false;
+        }
+    }
+}
+
+/// Why a call is not made.
+#[derive(Debug)]
+struct Kills(Optional);
+
+impl fmt::Display for Kills {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a filter of system calls kills who calls {}", self.0.name())
+    }
+}
+
+impl std::error::Error for Kills {}
+
+/// Whether the error says so.
+pub fn is_killed(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Kills>)
+}
+
+const UNKNOWN: u8 = 0;
+const ANSWERED: u8 = 1;
+const KILLS: u8 = 2;
+
+/// By [`Optional`].
+static KNOWN: [AtomicU8; 5] = [const { AtomicU8::new(UNKNOWN) }; 5];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Optional; 5] =
+        [Optional::Bpf, Optional::PerfEventOpen, Optional::IoUring, Optional::Landlock, Optional::Unshare];
+
+    /// Refused or not: by a number, as far as these tests run in no such sandbox; and what the child does stays its own.
+    #[test]
+    fn trying_leaves_no_trace() {
+        for optional in ALL {
+            let checked = optional.check();
+            assert!(checked.as_ref().err().is_none_or(is_killed), "{checked:?}");
+            assert_eq!(optional.check().is_ok(), checked.is_ok(), "{optional:?}");
+        }
+    }
+
+    #[test]
+    fn who_dies_of_it_is_told_from_who_ends() {
+        let child = |signal: Option<libc::c_int>| {
+            // SAFETY: as above.
+            let child = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
+            if child == 0 {
+                without_core();
+                // SAFETY: it ends this copy alone.
+                signal.map(|signal| unsafe { libc::kill(std::process::id() as libc::pid_t, signal) });
+                attempt(&[], [0; 5])
+            }
+            child as libc::pid_t
+        };
+        assert!(was_killed(child(Some(libc::SIGSYS))));
+        assert!(!was_killed(child(Some(libc::SIGKILL))));
+        assert!(!was_killed(child(None)));
+    }
+}
