@@ -13,6 +13,7 @@
 mod assurance;
 mod ci;
 mod dependencies;
+mod failures;
 mod features;
 mod full;
 mod header;

@@ -3,7 +3,7 @@
 //! A spinner of a real-time class keeps everything else off its processor, also what would stop it; what the
 //! class gives a thread is to run as soon as it wakes, and for that it has to sleep.
 
-use std::fmt;
+use std::{fmt, fs, io};
 
 /// A class as the kernel shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,14 +12,15 @@ pub enum Class {
     Ordinary,
     /// `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`, by this name.
     RealTime(&'static str),
-    /// The kernel does not show it, or it is none that we know.
-    Unknown,
+    /// The kernel does not show it, by this error, or it is none that we know.
+    Unknown(Option<i32>),
 }
 
 impl Class {
     /// That of the calling thread; a thread or process that it starts inherits it.
     pub fn current() -> Self {
-        Class::of(&std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default())
+        let stat = fs::read_to_string("/proc/thread-self/stat");
+        stat.map_or_else(|error| Class::Unknown(error.raw_os_error()), |stat| Class::of(&stat))
     }
 
     /// Returns whether a thread of this class may busy-poll. One whose class cannot be told may not.
@@ -35,7 +36,7 @@ impl Class {
             Some("1") => Class::RealTime("SCHED_FIFO"),
             Some("2") => Class::RealTime("SCHED_RR"),
             Some("6") => Class::RealTime("SCHED_DEADLINE"),
-            _ => Class::Unknown,
+            _ => Class::Unknown(None),
         }
     }
 }
@@ -46,7 +47,10 @@ impl fmt::Display for Class {
         match self {
             Class::Ordinary => f.write_str("this thread is of an ordinary class"),
             Class::RealTime(name) => write!(f, "this thread is of the real-time class {name}"),
-            Class::Unknown => f.write_str("/proc does not tell the scheduling class of this thread"),
+            Class::Unknown(why) => {
+                f.write_str("/proc does not tell the scheduling class of this thread")?;
+                why.map_or(Ok(()), |number| write!(f, " ({})", io::Error::from_raw_os_error(number)))
+            }
         }
     }
 }
@@ -64,9 +68,9 @@ mod tests {
         assert_eq!(Class::of(&stat(") ", "1")), Class::RealTime("SCHED_FIFO"));
         assert_eq!(Class::of(&stat("x", "6")), Class::RealTime("SCHED_DEADLINE"));
         for stat in ["", "7 (x) R 1 2", &stat("x", "4"), &stat("x", "-1")] {
-            assert_eq!(Class::of(stat), Class::Unknown, "{stat}");
+            assert_eq!(Class::of(stat), Class::Unknown(None), "{stat}");
             assert!(!Class::of(stat).may_spin());
         }
-        assert_ne!(Class::current(), Class::Unknown);
+        assert!(!matches!(Class::current(), Class::Unknown(_)));
     }
 }

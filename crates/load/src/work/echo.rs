@@ -1,6 +1,6 @@
 //! A UDP echo server that clients in another process keep saturated.
 
-use std::io;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -46,7 +46,7 @@ impl EchoServer {
         if Processor::two().is_some() && Class::current().may_spin() {
             command.arg("--spin");
         }
-        let clients = command.stdout(Stdio::null()).spawn()?;
+        let clients = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let largest = 2048;
         let mut server = EchoServer {
             socket,
@@ -69,8 +69,10 @@ impl EchoServer {
     fn await_clients(&mut self, interrupt: &Interrupt) -> io::Result<()> {
         while self.answered < WARM_UP && !interrupt.arrived() {
             let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
-            let mut source = [PollFd::new(&self.socket, PollFlags::IN)];
-            match poll(&mut source, Some(&patience)) {
+            let mut sources = vec![PollFd::new(&self.socket, PollFlags::IN)];
+            // It is closed when they have ended.
+            sources.extend(self.clients.stderr.iter().map(|said| PollFd::new(said, PollFlags::empty())));
+            match poll(&mut sources, Some(&patience)) {
                 Ok(0) => {
                     let silent = "the echo clients did not start within 10 s";
                     return Err(io::Error::new(io::ErrorKind::TimedOut, silent));
@@ -78,11 +80,23 @@ impl EchoServer {
                 Err(Errno::INTR) => continue,
                 outcome => outcome?,
             };
+            if sources.get(1).is_some_and(|said| !said.revents().is_empty()) {
+                return Err(self.ended_early());
+            }
             let taken = self.take_group()?;
             self.answer(0..taken);
         }
         (self.answered, self.dropped) = (0, 0);
         Ok(())
+    }
+
+    /// Why the clients ended, in their words.
+    fn ended_early(&mut self) -> io::Error {
+        let mut said = String::new();
+        let read = self.clients.stderr.take().map_or(Ok(0), |mut pipe| pipe.read_to_string(&mut said));
+        let last = said.lines().last().unwrap_or("they said nothing");
+        let last = last.strip_prefix("softtimers: ").unwrap_or(last);
+        read.err().unwrap_or_else(|| io::Error::other(format!("the echo clients ended: {last}")))
     }
 
     /// One receive call; how many requests it took.

@@ -53,6 +53,9 @@ pub(crate) fn of_expression(expression: &str) -> Result<Filter, Failure> {
         let last = words.lines().last().unwrap_or("tcpdump refuses it");
         return Err(refused(&last.trim_start_matches("tcpdump: ")));
     }
+    if output.stdout.is_empty() {
+        return Err(refused(&"tcpdump has printed nothing"));
+    }
     of_decimal(&String::from_utf8_lossy(&output.stdout)).map_err(|problem| refused(&problem))
 }
 

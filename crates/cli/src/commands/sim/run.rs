@@ -37,13 +37,18 @@ use crate::run::{Command, Disturbance, Outcome, Run, carry_out};
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     match args {
         SimArgs::Merge(args) => merge::run(args),
-        SimArgs::Run(args) => carry_out(&mut Simulation::of(SimPlan::new(args)?)),
+        SimArgs::Run(args) => {
+            // Before there is a file: a signal from here on ends the run, and not the process with an empty one.
+            let interrupt = Interrupt::listen_each().map_err(not_heard)?;
+            carry_out(&mut Simulation::of(SimPlan::new(args)?, interrupt))
+        }
     }
 }
 
 /// The run, as the thread of the sweep sees it.
 struct Simulation {
     shared: Arc<Shared>,
+    interrupt: Arc<Interrupt>,
     /// Whether all points were run, or as many as were asked for.
     whole: bool,
     /// Closed when nothing is left to print: it ends the thread that waits for signals.
@@ -95,19 +100,17 @@ impl Command for Simulation {
     }
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SimReport>, Failure> {
-        let listening = |error: io::Error| Failure::broke_off("listening for signals", &error);
-        let interrupt = Arc::new(Interrupt::listen_each().map_err(listening)?);
-        let (going_on, over) = UnixStream::pair().map_err(listening)?;
+        let (going_on, over) = UnixStream::pair().map_err(not_heard)?;
         self.going_on = Some(going_on);
         if !self.shared.plan.csv {
             run.announce(&self.header());
         }
-        let (attended, signals) = (Arc::clone(&self.shared), Arc::clone(&interrupt));
+        let (attended, signals) = (Arc::clone(&self.shared), Arc::clone(&self.interrupt));
         thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || attended.attend(&signals, &over))
-            .map_err(listening)?;
-        let swept = self.shared.sweep(&interrupt);
+            .map_err(not_heard)?;
+        let swept = self.shared.sweep(&self.interrupt);
         self.whole = swept.is_ok();
         let report = self.shared.report(&self.shared.kept().found);
         Ok(Outcome { broke_off: swept.err().and_then(Ended::failure), ..Outcome::of(report) })
@@ -129,11 +132,11 @@ impl Command for Simulation {
 }
 
 impl Simulation {
-    fn of(mut plan: SimPlan) -> Self {
+    fn of(mut plan: SimPlan, interrupt: Interrupt) -> Self {
         let kept = Mutex::new(Kept { out: plan.out.take(), ..Kept::default() });
         let (machine, background, watch) = (Machine::read(), BackgroundLoad::watch(), Watch::new());
         let shared = Arc::new(Shared { plan, machine, background, watch, kept });
-        Simulation { shared, whole: false, going_on: None }
+        Simulation { shared, interrupt: Arc::new(interrupt), whole: false, going_on: None }
     }
 }
 
@@ -144,7 +147,12 @@ impl Shared {
         let shared = Arc::clone(self);
         let _progress = Progress::parts(sweep.experiment().name, thousandths, move || shared.watch.done());
         let write = |lines: &str, kept: &mut Kept| {
-            kept.out.as_mut().map_or(Ok(()), |file| file.append(lines)).map_err(Ended::Failed)?;
+            let written = kept.out.as_mut().map_or(Ok(()), |file| file.append(lines));
+            written.map_err(|failure| {
+                // Closed here, where one that nothing was written to is removed: the process may end without its drop.
+                kept.out = None;
+                Ended::Failed(failure)
+            })?;
             if *csv { print_line(lines.trim_end()).map_err(Ended::from) } else { Ok(()) }
         };
         write(&csv::header(sweep), &mut self.kept())?;
@@ -229,6 +237,10 @@ impl Ended {
             Ended::Asked => None,
         }
     }
+}
+
+fn not_heard(error: io::Error) -> Failure {
+    Failure::broke_off("listening for signals", &error)
 }
 
 impl From<PointError> for Ended {
