@@ -29,6 +29,15 @@ pub(crate) struct Effort {
     /// How many operations the timers are compared with their model for
     #[arg(long, value_name = "COUNT", default_value_t = 100_000_000)]
     operations: u64,
+    /// How many minutes the soak takes
+    #[arg(long, value_name = "COUNT", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    minutes: u32,
+}
+
+impl Effort {
+    pub(crate) fn minutes(&self) -> u32 {
+        self.minutes
+    }
 }
 
 /// Undefined behaviour and leaks in core's tests, and in those of linux that need no kernel; tests have fewer cases under

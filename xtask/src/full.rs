@@ -11,7 +11,7 @@
 //!                                                        semver      cargo-semver-checks
 //! ```
 //!
-//! What `fuzzing`, `models` and `failures` have done is left in `target/assurance`, for `cargo lab publish`.
+//! What `fuzzing`, `models`, `failures` and `soak` have done is left in `target/assurance`, for `cargo lab publish`.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ use crate::features::outputs;
 use crate::program::{self, cargo, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::Workspace;
-use crate::{ci, failures, release, site};
+use crate::{ci, failures, release, site, soak};
 
 type Step = fn(&Workspace, &Effort) -> Result<Outcome>;
 
@@ -37,6 +37,7 @@ const STEPS: &[(&str, Step)] = &[
     ("models", assurance::models),
     ("fuzzing", assurance::fuzzing),
     ("failures", |workspace, _| failures::matrix(workspace)),
+    ("soak", |workspace, effort| soak::soak(workspace, effort.minutes())),
     ("quinn", |workspace, _| {
         let mut cargo = cargo(workspace.root());
         cargo.args(["test", "--release", "-p", "softtimers-quinn", "--test", "transfers", "--test", "virtual_time"]);

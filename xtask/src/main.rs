@@ -26,6 +26,7 @@ mod program;
 mod release;
 mod report;
 mod site;
+mod soak;
 mod tests;
 mod toolchains;
 mod workspace;

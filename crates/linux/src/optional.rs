@@ -80,7 +80,7 @@ impl Optional {
         // SAFETY: without flags it is a copy of this process with this thread alone, which goes on here. That makes system
         // calls only, because locks of the allocator may be another thread's for ever, and ends. No signal tells of its end,
         // so that no handler and no other wait of the program meets it.
-        let child = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
+        let child = unsafe { libc::syscall(libc::SYS_clone, NONE, NONE, NONE, NONE, NONE) };
         match child {
             0 => attempt(calls, arguments),
             child if child > 0 => was_killed(child as libc::pid_t),
@@ -106,7 +106,7 @@ fn attempt(calls: &[libc::c_long], [a, b, c, d, e]: [libc::c_long; 5]) -> ! {
 fn without_core() {
     let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit is valid for reads, and nothing is written.
-    unsafe { libc::syscall(libc::SYS_prlimit64, 0, libc::RLIMIT_CORE, &raw const no_core, 0) };
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core) };
 }
 
 fn was_killed(child: libc::pid_t) -> bool {
@@ -140,6 +140,8 @@ pub fn is_killed(error: &io::Error) -> bool {
     error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Kills>)
 }
 
+/// No flags, as wide as the kernel reads them.
+const NONE: libc::c_long = 0;
 const UNKNOWN: u8 = 0;
 const ANSWERED: u8 = 1;
 const KILLS: u8 = 2;
@@ -168,7 +170,7 @@ mod tests {
     fn who_dies_of_it_is_told_from_who_ends() {
         let child = |signal: Option<libc::c_int>| {
             // SAFETY: as above.
-            let child = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
+            let child = unsafe { libc::syscall(libc::SYS_clone, NONE, NONE, NONE, NONE, NONE) };
             if child == 0 {
                 without_core();
                 // SAFETY: it ends this copy alone.

@@ -1,0 +1,172 @@
+//! A long run of the command, whose counts must come out even and whose memory must stay as it is. A step of
+//! [`full`](crate::full).
+//!
+//! ```text
+//!   send ──────────────────▶ recv --any      what both have sent is what came, and no process grows
+//!   send ──▶ wan, 10 ms ──▶
+//! ```
+//!
+//! The build is the one of tests: overflows and assertions end it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use softtimers_measure::machine::Machine;
+use softtimers_measure::result::{Results, Table};
+
+use crate::program::{self, cargo};
+use crate::report::{Outcome, stopwatch};
+use crate::workspace::Workspace;
+
+/// Sends for so many minutes.
+pub(crate) fn soak(workspace: &Workspace, minutes: u32) -> Result<Outcome> {
+    program::must(cargo(workspace.root()).args(["build", "-p", "softtimers-cli"]))?;
+    let program = workspace.target("debug/softtimers");
+    let start = |words: &str| Process::start(&program, words);
+    let mut receiver = start("recv 127.0.0.1:0 --any --json")?;
+    let to = receiver.announced("listening on ")?;
+    let mut path = start(&format!("wan --listen 127.0.0.1:0 --to {to} --rtt 10ms --json"))?;
+    let by = path.announced("listening on ")?;
+    let mut senders = vec![];
+    for address in [&to, &by] {
+        senders.push(start(&format!("send {address} --rate {RATE} --duration {minutes}m --json"))?);
+    }
+    let began = stopwatch();
+    let memory = watched(&mut senders, [&receiver, &path])?;
+    let seconds = began.elapsed().as_secs_f64();
+    let mut sent = 0.0;
+    for sender in senders {
+        sent += sender.report()?["sent"].as_f64().context("no count of what was sent")?;
+    }
+    // What is on its way still.
+    thread::park_timeout(EVERY);
+    [&receiver, &path].iter().try_for_each(|process| process.end())?;
+    let (received, carried) = (receiver.report()?, path.report()?);
+    let count = |value: &Value| value.as_f64().context("no count of what came");
+    let (received, carried) = (count(&received["received"])?, count(&carried["up"]["measured"]["delivered"])?);
+    let (early, late) = (most(&memory, 0), most(&memory, memory.len() * 3 / 4));
+    let mut table = Table::new("soak", &COLUMNS.map(|head| (head, 0)));
+    table.row([
+        "send to recv, and by wan".into(),
+        (seconds / 60.0).round().into(),
+        sent.into(),
+        received.into(),
+        (early as f64).into(),
+        (late as f64).into(),
+    ]);
+    table.note(format!("{carried} of them by wan; memory is the largest process's, in its first and last quarter"));
+    let run = format!("cargo xtask full soak --minutes {minutes}");
+    let results = Results { tables: vec![table], ..Results::today(&Machine::read().line(), &run) };
+    fs::create_dir_all(workspace.target("assurance"))?;
+    let kept = workspace.target("assurance/soak.json");
+    fs::write(&kept, results.to_text()?)?;
+    let mut problems = vec![];
+    if sent != received {
+        problems.push(format!("{sent} were sent, and {received} came"));
+    }
+    if late > early + GROWTH {
+        problems.push(format!("memory grew from {early} to {late} KiB"));
+    }
+    Ok(Outcome::of(problems, format!("{sent} datagrams; {}", kept.display())))
+}
+
+const COLUMNS: [&str; 6] = ["what", "minutes", "sent", "received", "KiB early", "KiB late"];
+
+/// The memory of all, a look a second, until no sender runs.
+fn watched(senders: &mut [Process], others: [&Process; 2]) -> Result<Vec<Vec<u64>>> {
+    let mut memory = vec![];
+    loop {
+        thread::park_timeout(EVERY);
+        let mut running = false;
+        for sender in &mut *senders {
+            running |= sender.child.try_wait()?.is_none();
+        }
+        if !running {
+            return Ok(memory);
+        }
+        memory.push(others.into_iter().chain(&*senders).map(Process::memory).collect());
+    }
+}
+
+/// The most in a quarter of the looks, from this one on.
+fn most(memory: &[Vec<u64>], from: usize) -> u64 {
+    let quarter = memory.len().div_ceil(4);
+    memory.iter().skip(from).take(quarter).flatten().copied().max().unwrap_or(0)
+}
+
+/// A command that runs; it is ended when this is dropped.
+struct Process {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Process {
+    fn start(program: &Path, words: &str) -> Result<Self> {
+        let mut command = Command::new(program);
+        command.args(words.split(' ')).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| words.to_owned())?;
+        let stderr = child.stderr.take().context("no stderr")?;
+        Ok(Process { child, stderr: BufReader::new(stderr) })
+    }
+
+    /// The address that follows this.
+    fn announced(&mut self, prefix: &str) -> Result<String> {
+        let mut line = String::new();
+        self.stderr.read_line(&mut line)?;
+        let rest = line.trim().strip_prefix(prefix).with_context(|| line.clone())?;
+        Ok(rest.split(',').next().unwrap_or_default().to_owned())
+    }
+
+    /// In KiB; 0 once it has ended.
+    fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+        resident.and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+
+    fn end(&self) -> Result<()> {
+        let id = self.child.id().to_string();
+        program::must(Command::new("kill").args(["-TERM", &id]))
+    }
+
+    /// Its object.
+    fn report(mut self) -> Result<Value> {
+        let mut text = String::new();
+        self.child.stdout.take().context("no stdout")?.read_to_string(&mut text)?;
+        let status = self.child.wait()?;
+        let mut said = String::new();
+        self.stderr.read_to_string(&mut said)?;
+        ensure!(status.success(), "{status}: {said}");
+        Ok(serde_json::from_str(&text)?)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Most have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const RATE: &str = "2kpps";
+const EVERY: Duration = Duration::from_secs(1);
+/// In KiB: what an allocator may hold back.
+const GROWTH: u64 = 1_024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_is_looked_at() {
+        let memory: Vec<_> = (0..8).map(|at| vec![at, 1]).collect();
+        assert_eq!((most(&memory, 0), most(&memory, 6), most(&[], 0)), (1, 7, 0));
+    }
+}
