@@ -40,27 +40,27 @@ pub(crate) fn soak(workspace: &Workspace, minutes: u32) -> Result<Outcome> {
     let began = stopwatch();
     let memory = watched(&mut senders, [&receiver, &path])?;
     let seconds = began.elapsed().as_secs_f64();
-    let mut sent = 0.0;
+    let mut sent = 0;
     for sender in senders {
-        sent += sender.report()?["sent"].as_f64().context("no count of what was sent")?;
+        sent += sender.report()?["sent"].as_u64().context("no count of what was sent")?;
     }
     // What is on its way still.
     thread::park_timeout(EVERY);
     [&receiver, &path].iter().try_for_each(|process| process.end())?;
     let (received, carried) = (receiver.report()?, path.report()?);
-    let count = |value: &Value| value.as_f64().context("no count of what came");
+    let count = |value: &Value| value.as_u64().context("no count of what came");
     let (received, carried) = (count(&received["received"])?, count(&carried["up"]["measured"]["delivered"])?);
     let (early, late) = (most(&memory, 0), most(&memory, memory.len() * 3 / 4));
     let mut table = Table::new("soak", &COLUMNS.map(|head| (head, 0)));
     table.row([
         "send to recv, and by wan".into(),
         (seconds / 60.0).round().into(),
-        sent.into(),
-        received.into(),
+        (sent as f64).into(),
+        (received as f64).into(),
         (early as f64).into(),
         (late as f64).into(),
     ]);
-    table.note(format!("{carried} of them by wan; memory is the largest process's, in its first and last quarter"));
+    table.note(format!("{carried} datagrams passed wan, its sender's handshake included; memory is the largest process's, in its first and last quarter"));
     let run = format!("cargo xtask full soak --minutes {minutes}");
     let results = Results { tables: vec![table], ..Results::today(&Machine::read().line(), &run) };
     fs::create_dir_all(workspace.target("assurance"))?;
