@@ -49,7 +49,8 @@ pub(crate) fn soak(workspace: &Workspace, minutes: u32) -> Result<Outcome> {
     [&receiver, &path].iter().try_for_each(|process| process.end())?;
     let (received, carried) = (receiver.report()?, path.report()?);
     let count = |value: &Value| value.as_u64().context("no count of what came");
-    let (received, carried) = (count(&received["received"])?, count(&carried["up"]["measured"]["delivered"])?);
+    let (received, carried) =
+        (count(&received["received"])?, count(&carried["up"]["measured"]["delivered"])?);
     let (early, late) = (most(&memory, 0), most(&memory, memory.len() * 3 / 4));
     let mut table = Table::new("soak", &COLUMNS.map(|head| (head, 0)));
     table.row([
