@@ -40,7 +40,16 @@ const STEPS: &[(&str, Step)] = &[
     ("soak", |workspace, effort| soak::soak(workspace, effort.minutes())),
     ("quinn", |workspace, _| {
         let mut cargo = cargo(workspace.root());
-        cargo.args(["test", "--release", "-p", "softtimers-quinn", "--test", "transfers", "--test", "virtual_time"]);
+        cargo.args([
+            "test",
+            "--release",
+            "-p",
+            "softtimers-quinn",
+            "--test",
+            "transfers",
+            "--test",
+            "virtual_time",
+        ]);
         program::check(cargo.env("SOFTTIMERS_FULL", "1"))
     }),
     ("mutation", |workspace, _| mutants(workspace.root())),
