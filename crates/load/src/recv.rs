@@ -162,7 +162,7 @@ impl<'a> Receiver<'a> {
             .cpu
             .map(Processor::keep)
             .transpose()
-            .map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
+            .map_err(|error| Failure::broke_off("keeping to a CPU", &error))?;
         let start = Monotonic.now();
         let end = plan.end.duration.map(|duration| start + duration);
         let most = plan.end.count.unwrap_or(u64::MAX);

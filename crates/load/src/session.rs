@@ -112,7 +112,7 @@ impl Session {
         let Surroundings { work, program, cpu, sched_slice } = surroundings;
         let work = Workload::start(work, program, cpu, &interrupt).map_err(broke_off("starting the work"))?;
         let anywhere = Processors::allowed().map_err(broke_off("asking for the processors"))?;
-        let kept = cpu.map(Processor::keep).transpose().map_err(broke_off("keeping to a processor"))?;
+        let kept = cpu.map(Processor::keep).transpose().map_err(broke_off("keeping to a CPU"))?;
         // After the work's processes have been started, which would inherit it.
         let slice = sched_slice.map(Slice::hold).transpose();
         let no_slice = slice.as_ref().err().map(|error| format!("no --sched-slice: {error}"));

@@ -140,10 +140,8 @@ impl Interference {
         let above = |share: Option<f64>| share.filter(|&share| share > MOST_INTERFERENCE);
         let percent = |share: f64| format!("{:.1}%", share * 100.0);
         match (above(self.steal_share), above(self.others_share)) {
-            (Some(share), _) => Some(format!("the host took {} of the processors' time", percent(share))),
-            (_, Some(share)) => {
-                Some(format!("other programs used {} of the processors' time", percent(share)))
-            }
+            (Some(share), _) => Some(format!("the host took {} of the CPU time", percent(share))),
+            (_, Some(share)) => Some(format!("other programs used {} of the CPU time", percent(share))),
             _ => None,
         }
     }
@@ -249,7 +247,7 @@ mod tests {
         let end = Sample { all, own: Some(510) };
         let interference = start.until(end);
         assert_eq!(interference, Interference { steal_share: Some(0.1), others_share: Some(0.05) });
-        assert_eq!(interference.inconclusive().unwrap(), "the host took 10.0% of the processors' time");
+        assert_eq!(interference.inconclusive().unwrap(), "the host took 10.0% of the CPU time");
     }
 
     #[test]
@@ -257,7 +255,7 @@ mod tests {
         let shares = |steal, others| Interference { steal_share: Some(steal), others_share: Some(others) };
         assert_eq!(shares(0.01, 0.05).inconclusive(), None);
         let busy = shares(0.0, 0.2).inconclusive().unwrap();
-        assert_eq!(busy, "other programs used 20.0% of the processors' time");
+        assert_eq!(busy, "other programs used 20.0% of the CPU time");
     }
 
     #[test]

@@ -87,7 +87,7 @@ fn output(command: &str) -> String {
     };
     let own: String = fields.into_iter().map(entry).collect();
     let everywhere: String = catalogue::EVERYWHERE.iter().map(entry).collect();
-    format!(".SH OUTPUT\n{}\n{own}.PP\nBelow every report:\n{everywhere}", escaped(OUTPUT))
+    format!(".SH OUTPUT FIELDS\n{}\n{own}.PP\nBelow every report:\n{everywhere}", escaped(OUTPUT))
 }
 
 /// What holds for all labels.
@@ -108,7 +108,8 @@ mod tests {
         let send = page(&["send"]).unwrap();
         assert!(send.contains(".TH softtimers-send 1") && send.contains("burst\\-interval"), "{send}");
         assert!(
-            send.contains("\n.SH OUTPUT\n") && send.contains("\\fBback to back\\fR (share)\n\\&Gaps shorter"),
+            send.contains("\n.SH OUTPUT FIELDS\n")
+                && send.contains("\\fBback to back\\fR (share)\n\\&Gaps shorter"),
             "{send}"
         );
         let unknown = page(&["echo-client"]).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Every label that a report prints, with its unit and meaning. The OUTPUT section of each manual page is made of it, and a test
+//! Every label that a report prints, with its unit and meaning. The OUTPUT FIELDS of each manual page are made of it, and a test
 //! finds labels that it lacks: a figure that no page explains is not printed.
 
 #[cfg(test)]

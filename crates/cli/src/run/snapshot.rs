@@ -65,7 +65,7 @@ pub(crate) fn check<R: Report>(command: &str, name: &str, header: &str, live: &L
         seed: Some(7),
         config: &(),
         fallbacks: &fallbacks,
-        inconclusive: Some("other programs used 30.0% of the processors' time".to_owned()),
+        inconclusive: Some("other programs used 30.0% of the CPU time".to_owned()),
         report,
     };
     let terminal = |width| Screen { width, colour: true, watched: true };

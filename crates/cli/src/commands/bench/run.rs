@@ -93,7 +93,7 @@ impl BenchPlan {
 fn notes(plan: &BenchPlan, bench: &Bench, report: &BenchReport, interrupt: &Interrupt) -> Vec<String> {
     let mut notes = Vec::new();
     if !bench.has_two_processors() {
-        notes.push("one processor: sender and receiver share it, so the curve says little".to_owned());
+        notes.push("one CPU: sender and receiver share it, so the curve says little".to_owned());
     }
     if let Some(burst) =
         report.points.iter().map(|point| point.burst).max().filter(|&burst| burst > plan.burst)

@@ -93,8 +93,7 @@ impl Command for Rates {
         let done = Arc::new(AtomicUsize::new(0));
         let steps = 1 + self.rates.len() * (3 * self.rounds as usize + 2);
         let _progress = Progress::counted("measuring", steps, &done);
-        let refused =
-            |error| Failure::broke_off(format_args!("keeping to processor {}", self.setup.cpu), &error);
+        let refused = |error| Failure::broke_off(format_args!("keeping to CPU {}", self.setup.cpu), &error);
         let _kept = self.setup.processor.keep().map_err(refused)?;
         let bench = Bench {
             work: Work::calibrated(PIECE).0,

@@ -64,8 +64,7 @@ impl Command for Noise {
         run.announce(&self.header());
         let progress = (self.phase * phases as u32 > WORTH_SHOWING)
             .then(|| Progress::counted("measuring", phases, &done));
-        let refused =
-            |error| Failure::broke_off(format_args!("keeping to processor {}", self.setup.cpu), &error);
+        let refused = |error| Failure::broke_off(format_args!("keeping to CPU {}", self.setup.cpu), &error);
         let kept = self.setup.processor.keep().map_err(refused)?;
         let (work, calibrated) = Work::calibrated(self.phase);
         let mut accounts = Accounts::open(self.setup.cpu);

@@ -84,9 +84,8 @@ fn attach(plan: &KernelProbe) -> Result<(Probe, Option<[f64; 3]>), Failure> {
     // Where it may not run on any of them, the cost stays unknown.
     let first = plan.probe.processors.as_ref().and_then(|cpus| cpus.first().copied());
     let kept = first.map(|cpu| {
-        Processor::new(cpu as usize).and_then(|there| {
-            there.keep().map_err(|error| Failure::broke_off("keeping to a processor", &error))
-        })
+        Processor::new(cpu as usize)
+            .and_then(|there| there.keep().map_err(|error| Failure::broke_off("keeping to a CPU", &error)))
     });
     let without = cost::of_a_call();
     // The probe is loaded by a library, which makes these calls itself.

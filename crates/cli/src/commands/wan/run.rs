@@ -15,7 +15,7 @@ use super::carrier::Carrier;
 use super::control::{Control, MOST_CONNECTIONS, Request};
 use super::lines::{Lines, of_stream};
 use super::show::{DirectionReport, Seconds, WanConfig, WanReport, header};
-use crate::run::output::{Output, say};
+use crate::run::output::{Output, print, say};
 use crate::run::privileges::paths::{Opens, directory_of};
 use crate::run::privileges::{Confined, Needs, Rights};
 use crate::run::progress::Progress;
@@ -94,6 +94,10 @@ impl Command for Emulator {
         })?;
         drop(progress);
         lines.map_or(Ok(()), Lines::finish)?;
+        if run.is_watched() && !seconds.is_empty() {
+            // The report stands apart from them.
+            print("\n")?;
+        }
         Ok(Outcome::of(self.report()))
     }
 }

@@ -376,6 +376,11 @@ pub(super) struct Seconds {
 }
 
 impl Seconds {
+    /// Whether no second has passed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.printed == 0
+    }
+
     /// Returns the lines of the time since the last call.
     pub(super) fn lines(&mut self, report: &WanReport, screen: &Screen) -> String {
         let to = Duration::try_from_secs_f64(report.span_s).unwrap_or_default();
