@@ -15,4 +15,5 @@ mod cost;
 mod run;
 mod show;
 mod stats;
+mod table;
 mod view;

@@ -13,6 +13,8 @@ pub(crate) mod carrier;
 pub(crate) mod control;
 mod lines;
 pub(crate) mod run;
+mod seconds;
 pub(crate) mod self_test;
 mod setting;
 mod show;
+mod table;

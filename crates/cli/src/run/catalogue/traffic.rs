@@ -1,0 +1,142 @@
+//! What those print that send and receive datagrams.
+
+use super::{BACK_TO_BACK, CPU, Field, LONGEST_BURST, MINIMUM, TIME, WAKE_UPS, field};
+
+pub(super) const SENDING: &[Field] = &[
+    TIME,
+    field("rate", "pps", "Datagrams per second from the first to the last, and what was asked for."),
+    field("sent", "datagrams", "Datagrams that the kernel took."),
+    field(
+        "skipped",
+        "datagrams",
+        "Scheduled times skipped because the sender fell behind by more than --catch-up.",
+    ),
+    MINIMUM,
+    field(
+        "late",
+        "time",
+        "Lateness: time of departure less scheduled time. It includes catching up and retries.",
+    ),
+    field("gap", "time", "Time between departures of a flow, by the sender's clock."),
+    BACK_TO_BACK,
+    LONGEST_BURST,
+];
+
+pub(super) const SENDER: &[Field] = &[
+    field(
+        "flow share",
+        "share",
+        "Of several flows: what the slowest and the fastest sent, as a share of what their rate asks for.",
+    ),
+    field("longest train", "packets", "Of several flows: the longest burst of all of them together."),
+    field(
+        "per turn",
+        "packets",
+        "Of several flows: the mean number of datagrams that left when some were due.",
+    ),
+    field(
+        "per call",
+        "packets",
+        "Datagrams for each system call, where one took several; some may be segments cut by the kernel (UDP_SEGMENT).",
+    ),
+    CPU,
+    field(
+        "busy-poll time",
+        "share",
+        "CPU time that the idle policy spent polling with nothing due, its limit, and sleeps that the limit forced.",
+    ),
+    WAKE_UPS,
+    field(
+        "fired by",
+        "datagrams",
+        "Departures by the trigger source that fired them: backup is the fallback timer, idle a poll of the idle policy.",
+    ),
+    field(
+        "clock checks",
+        "time",
+        "Time between two checks of the clock, waits included. No departure is late by more while the loop runs.",
+    ),
+    field("trigger states", "times", "Checkpoints that the loop passed, by source."),
+    field("long handlers", "times", "Handlers of the loop that took over 1 ms, and the longest of all."),
+    field("timer overruns", "times", "Expiries of the kernel's timer for which no signal of their own came."),
+    field("late over 1 ms", "", "Why departures were over a millisecond late; each line is a cause."),
+    field("departures", "datagrams", "Late departures of this cause."),
+    field("longest", "time", "The longest pause of this cause; of catch up, the greatest lateness."),
+    field("because", "", "The cause in words."),
+    field(
+        "retried",
+        "times",
+        "Sends that met a full buffer or queue, or an earlier datagram's ICMP error, and were tried again.",
+    ),
+    field("answers dropped", "datagrams", "Answers of the echo server that its socket had no room for."),
+    field("work", "1/s", "Requests answered, or pieces computed, by the other work of the loop."),
+];
+
+pub(super) const REPLAYED: &[Field] = &[
+    field(
+        "recording",
+        "",
+        "Packets, length and volume of the recording, and the most packets in one of its seconds.",
+    ),
+    field("recorded gap", "time", "Gaps of the recording."),
+    field("recorded bursts", "share", "Gaps of the recording that are shorter than half its mean gap."),
+    field("late at the end", "time", "Lateness of the last datagram: how far the replay had drifted."),
+];
+
+pub(super) const RECEIVER: &[Field] = &[
+    TIME,
+    field(
+        "rate",
+        "bit/s, pps",
+        "Payload bits and datagrams per second, from the first datagram to the last.",
+    ),
+    field("packets", "pps", "Datagrams per second."),
+    field("received", "datagrams", "Datagrams of softtimers senders, duplicates included."),
+    field(
+        "lost",
+        "datagrams",
+        "Datagrams sent and not received in time, of all that were sent, by sequence numbers and goodbyes.",
+    ),
+    field("reordered", "datagrams", "Datagrams overtaken by a later one of their flow."),
+    field("duplicated", "datagrams", "Datagrams received again."),
+    MINIMUM,
+    field("gap", "time", "Time between arrivals of a flow, by the kernel's receive timestamps."),
+    field(
+        "PDV",
+        "time",
+        "Packet delay variation (RFC 5481): one-way delay from the scheduled time, less the least of the flow.",
+    ),
+    BACK_TO_BACK,
+    LONGEST_BURST,
+    field("flows", "flows", "Flows received: an address and port with a flow number."),
+    field("per flow", "datagrams", "The fewest and the most datagrams received of one flow."),
+    field("gap deviation", "time", "The standard deviation of gaps, over flows."),
+    field("mean PDV", "time", "The mean PDV, over flows."),
+    field("longest train", "packets", "The longest burst of all flows together."),
+    field("worst flows", "", "The flows that lost most: peer address and flow number."),
+    field("too late", "datagrams", "Received over 4,096 datagrams after their turn; counted as lost."),
+    field(
+        "socket drops",
+        "datagrams",
+        "Dropped because this socket's receive buffer was full; among the lost.",
+    ),
+    field("not softtimers", "datagrams", "Datagrams in another format; in no other count."),
+    field(
+        "strangers",
+        "datagrams",
+        "Datagrams of senders that had not agreed, or that claim what cannot be; in no other count.",
+    ),
+    field(
+        "beyond 16384 flows",
+        "datagrams",
+        "Datagrams of flows beyond those told apart; in no other count.",
+    ),
+];
+
+pub(super) const ECHO: &[Field] = &[
+    field("rate", "1/s", "Replies per second."),
+    field("replies", "replies", "Replies received in time."),
+    field("lost", "requests", "Requests without a reply within 100 ms."),
+    MINIMUM,
+    field("round trip", "time", "From request to reply."),
+];
