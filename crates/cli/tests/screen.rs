@@ -4,8 +4,10 @@ mod common;
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use common::{command, run, stderr};
 use rustix::fs::{Mode, OFlags, open};
@@ -54,15 +56,21 @@ fn plain(text: &str) -> (String, bool) {
     (first + &shown.collect::<String>(), !rest.is_empty())
 }
 
+/// Somebody who says nothing, until the tests are over.
+fn sink() -> SocketAddr {
+    static SINK: OnceLock<UdpSocket> = OnceLock::new();
+    SINK.get_or_init(|| UdpSocket::bind("127.0.0.1:0").expect("a port")).local_addr().expect("its address")
+}
+
 /// Short runs that need no privileges and nobody else.
 fn runs() -> Vec<(&'static str, String)> {
     let recording = std::env::temp_dir().join(format!("softtimers-screen-{}.csv", std::process::id()));
     std::fs::write(&recording, "t_us,len\n0,100\n1000,100\n2000,100\n").unwrap();
-    let to = "127.0.0.1:9";
+    let to = sink();
     vec![
-        ("send", format!("send {to} --rate 1kpps --duration 1200ms --catch-up none")),
+        ("send", format!("send {to} --rate 1kpps --duration 1200ms --no-handshake")),
         ("recv", "recv 127.0.0.1:0 --duration 1200ms".to_owned()),
-        ("replay", format!("replay {} {to}", recording.display())),
+        ("replay", format!("replay {} {to} --no-handshake", recording.display())),
         ("wan", format!("wan --listen 127.0.0.1:0 --to {to} --delay 1ms --duration 1200ms")),
         ("forward", format!("forward --udp 127.0.0.1:0 --to {to} --duration 1200ms")),
         ("noise", "noise --phases 100 --phase 100us".to_owned()),
@@ -101,10 +109,11 @@ fn a_line_a_second_is_for_who_watches() {
 /// A timer of milliseconds cannot keep 20,000 a second without skipping some, and what is skipped is bad.
 #[test]
 fn colours_are_for_terminals_that_want_them() {
-    let words = "send 127.0.0.1:9 --rate 20kpps --duration 300ms --timer ms --catch-up none";
-    let (text, coloured) = plain(&on_terminal(command(words), 80));
+    let words =
+        format!("send {} --rate 20kpps --duration 300ms --timer ms --catch-up none --no-handshake", sink());
+    let (text, coloured) = plain(&on_terminal(command(&words), 80));
     assert!(coloured, "{text}");
-    let mut without = command(words);
+    let mut without = command(&words);
     without.env("NO_COLOR", "1");
     let (text, coloured) = plain(&on_terminal(without, 80));
     assert!(!coloured, "{text}");
