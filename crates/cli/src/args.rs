@@ -20,7 +20,7 @@ pub(crate) use clients::ClientArgs;
 pub(crate) use help::{OTHER, lay_out};
 pub(crate) use softtimers_load::generate::MacAddress;
 
-/// How to print, for every command that reports.
+/// The output options of every command that reports.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
@@ -42,11 +42,11 @@ pub(crate) struct OutputArgs {
     pub(crate) no_sandbox: bool,
 }
 
-/// How to print, for a command that runs on.
+/// The output options of a command that runs on.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct StreamArgs {
-    /// What holds for every report.
+    /// The options that every report has.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 

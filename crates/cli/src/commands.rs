@@ -60,7 +60,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "PID", hide = true)]
     pub(crate) with_parent: Option<u32>,
 
-    /// What to do.
+    /// The subcommand to run.
     #[command(subcommand)]
     pub(crate) command: Command,
 }

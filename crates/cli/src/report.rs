@@ -55,9 +55,9 @@ pub(crate) struct Findings {
 pub(crate) struct Shown {
     /// Its name for `--only`.
     pub(crate) name: &'static str,
-    /// Its heading.
+    /// The heading of the section.
     pub(crate) title: &'static str,
-    /// Where it stands.
+    /// The part of the page where it stands.
     pub(crate) part: Part,
     /// Why its runs are not fit for comparison: the headline. `null` if they are.
     pub(crate) unfit: Option<String>,
@@ -65,20 +65,20 @@ pub(crate) struct Shown {
     pub(crate) short: bool,
     /// The papers it stands beside.
     pub(crate) papers: &'static str,
-    /// How complete it is.
+    /// The completeness of the section.
     pub(crate) state: State,
-    /// Whose figures these are.
+    /// The sources of its figures.
     pub(crate) made: Vec<Made>,
     /// Its figures, tables and remarks.
     #[serde(flatten)]
     pub(crate) drawn: Drawn,
 }
 
-/// How much of a section there is.
+/// The completeness of a section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
-    /// All.
+    /// All of it is there.
     Complete,
     /// Something is lacking, and it says what.
     Partial,
@@ -112,7 +112,7 @@ impl Findings {
         markdown::markdown(self)
     }
 
-    /// How many sections are how complete, in words.
+    /// Counts the sections by completeness, in words.
     fn counts(&self) -> String {
         let Findings { complete, partial, missing, .. } = self;
         format!("{complete} complete, {partial} in part, {missing} missing")

@@ -90,7 +90,7 @@ fn output(command: &str) -> String {
     format!(".SH OUTPUT FIELDS\n{}\n{own}.PP\nBelow every report:\n{everywhere}", escaped(OUTPUT))
 }
 
-/// What holds for all labels.
+/// The part of the page that holds for all labels.
 const OUTPUT: &str = "A report for people. A dash is a figure that was not measured. With --json the same figures have names of \
                       their own, and more of them.";
 

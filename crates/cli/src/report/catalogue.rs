@@ -10,23 +10,23 @@ use super::figure::Drawn;
 use super::saved::Runs;
 use super::source::{self, Source};
 
-/// A section.
+/// A section of the report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Section {
     /// Its name for `--only`.
     pub(crate) name: &'static str,
-    /// Its heading.
+    /// The heading of the section.
     pub(crate) title: &'static str,
     /// The papers it stands beside.
     pub(crate) papers: &'static str,
     /// The runs it is made of.
     pub(crate) sources: &'static [&'static str],
-    /// Makes its figures.
+    /// Draws its figures.
     pub(crate) draw: fn(&Runs, &mut Drawn),
 }
 
 impl Section {
-    /// Where it stands: a section that is of nothing but simulations among these.
+    /// Returns the part of the page: a section that is of nothing but simulations is among these.
     pub(crate) fn part(&self) -> Part {
         let is_simulated = |name: &&str| source::find(name).is_some_and(Source::is_simulated);
         match self.name {
@@ -50,7 +50,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Its heading.
+    /// The heading of the part.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Part::Summary => "In short",

@@ -33,7 +33,7 @@ fn log(name: &str, unit: &str) -> Axis {
     Axis::new(name, unit, Scale::Log)
 }
 
-/// Percentiles of something.
+/// An axis for the percentiles of something.
 fn percentile(what: &str) -> Axis {
     Axis::new(format!("percentile of {what}"), "%", Scale::Nines)
 }
@@ -79,7 +79,7 @@ fn curves(
     series
 }
 
-/// How the cells of a column are shown.
+/// The form in which the cells of a column are shown.
 #[derive(Clone, Copy)]
 enum Cell {
     /// A text as it is.

@@ -7,7 +7,6 @@ use super::figure::Grid;
 use super::markup::is_xml;
 use super::{Findings, Shown};
 
-/// The whole report.
 pub(super) fn markdown(findings: &Findings) -> String {
     let overview = &findings.overview;
     let mut text = format!("# softtimers report\n\n**{}**\n", plain(&overview.verdict));

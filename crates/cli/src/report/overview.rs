@@ -48,7 +48,7 @@ impl Overview {
     }
 }
 
-/// Who made the figures of these sections, each source once.
+/// The sources of the figures of these sections, each once.
 fn made(sections: &[Shown]) -> Vec<&Made> {
     let mut once: Vec<&Made> = vec![];
     for made in sections.iter().flat_map(|section| &section.made) {

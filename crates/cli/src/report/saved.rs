@@ -30,10 +30,9 @@ pub(crate) struct Runs {
     kept: BTreeMap<&'static str, Result<(Value, Verdict), String>>,
 }
 
-/// How a run was made, for people.
+/// The circumstances of a run, for people.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Made {
-    /// The source.
     pub(crate) source: String,
     /// In UTC; empty if unknown.
     pub(crate) when: String,
@@ -41,7 +40,7 @@ pub(crate) struct Made {
     pub(crate) machine: String,
     /// Command lines of each step, in the order in which they were started.
     pub(crate) steps: Vec<Vec<String>>,
-    /// Whether its figures can be compared.
+    /// The verdict on whether its figures can be compared.
     pub(crate) verdict: Verdict,
     /// Its deviations from what was asked.
     pub(crate) caveats: Vec<String>,
@@ -147,7 +146,7 @@ impl Runs {
         }
     }
 
-    /// Who made the figures of a source; `None` if there is none.
+    /// Returns the circumstances of a source's run; `None` if there is none.
     pub(crate) fn made(&self, source: &str) -> Option<Made> {
         let (run, verdict) = self.kept.get(source)?.as_ref().ok()?;
         let commands = |step: &Value| -> Vec<String> {

@@ -11,18 +11,18 @@ use crate::run::Disturbance;
 /// One source of figures, saved as `NAME.json`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
-    /// Its name.
+    /// The name of the source.
     pub(crate) name: &'static str,
-    /// Whose use of the CPUs makes its figures unfit for comparison.
+    /// The CPUs whose use by others makes its figures unfit for comparison.
     pub(super) disturbed_by: Disturbance,
-    /// How long its trials must be at least, if that matters.
+    /// The least length of its trials, if that matters.
     pub(super) shortest: Option<Shortest>,
     /// The runs it consists of, the short ones if asked for.
     pub(crate) steps: fn(quick: bool) -> Vec<Step>,
 }
 
 impl Source {
-    /// Whether its figures do not depend on the machine.
+    /// Says whether its figures do not depend on the machine.
     pub(super) fn is_simulated(&self) -> bool {
         self.disturbed_by == Disturbance::Nobody && self.shortest.is_none()
     }

@@ -19,7 +19,7 @@ use crate::run::Disturbance;
 /// The verdict of a saved run on itself.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Verdict {
-    /// Whose run it is.
+    /// The source of the run.
     #[serde(skip)]
     source: &'static str,
     /// Whether its figures can be compared with each other's and with another run's.
@@ -31,7 +31,7 @@ pub(crate) struct Verdict {
 /// One thing that makes figures unfit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Reason {
-    /// Whose run it is.
+    /// The source of the run.
     pub(crate) source: &'static str,
     /// The trial that it concerns; empty for all of the run.
     pub(crate) trial: String,
@@ -105,7 +105,7 @@ impl Verdict {
         self.reasons.iter().min_by_key(|reason| reason.short)
     }
 
-    /// Whether nothing but the length of its trials is against it.
+    /// Says whether nothing but the length of its trials is against it.
     pub(super) fn is_only_short(&self) -> bool {
         self.worst().is_some_and(|reason| reason.short)
     }

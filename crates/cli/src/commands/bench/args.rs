@@ -57,7 +57,6 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = LOAD, hide_short_help = true)]
     pub(crate) burst: u32,
 
-    /// How to print.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -97,7 +96,6 @@ pub(crate) struct BenchPlan {
     pub(crate) trial: TrialLength,
     /// The offers to the receiver.
     pub(crate) offers: Offers,
-    /// How to print the report.
     pub(crate) output: Output,
 }
 

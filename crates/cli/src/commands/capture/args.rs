@@ -90,7 +90,6 @@ pub(crate) struct CaptureArgs {
     #[command(flatten)]
     pub(crate) end: EndArgs,
 
-    /// How to print.
     #[command(flatten)]
     pub(crate) output: StreamArgs,
 }
@@ -120,7 +119,6 @@ pub(crate) struct Capture {
     pub(crate) user: Option<User>,
     /// The end of the run.
     pub(crate) end: End,
-    /// How to print the report.
     pub(crate) output: Output,
 }
 

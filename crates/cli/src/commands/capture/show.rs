@@ -118,7 +118,7 @@ impl Report for CaptureReport {
     }
 }
 
-/// What is captured whereto, and how late it may be there.
+/// Names the interface, the file and the bound on delay in a line.
 pub(super) fn header(config: &CaptureConfig) -> String {
     let CaptureConfig { interface, file, max_delay_ns, filter, .. } = config;
     let filter = filter.as_ref().map_or_else(String::new, |filter| format!(", filter '{filter}'"));

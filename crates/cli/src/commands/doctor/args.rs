@@ -38,7 +38,6 @@ pub(crate) struct DoctorArgs {
     #[arg(long, short)]
     pub(crate) verbose: bool,
 
-    /// How to print.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -34,7 +34,6 @@ pub(crate) struct EchoClientArgs {
     #[arg(long)]
     pub(crate) spin: bool,
 
-    /// How to print.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -52,7 +51,6 @@ pub(crate) struct Echo {
     pub(crate) duration: Duration,
     /// Whether it never sleeps.
     pub(crate) spin: bool,
-    /// How to print the report.
     pub(crate) output: Output,
 }
 

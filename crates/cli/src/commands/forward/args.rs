@@ -117,7 +117,6 @@ pub(crate) struct ForwardArgs {
     #[command(flatten)]
     pub(crate) clients: ClientArgs,
 
-    /// How to print.
     #[command(flatten)]
     pub(crate) output: StreamArgs,
 }
@@ -160,7 +159,6 @@ pub(crate) struct ForwardPlan {
     pub(crate) rules: Option<PathBuf>,
     /// The address that metrics are asked for at.
     pub(crate) metrics: Option<SocketAddr>,
-    /// How to print the report.
     pub(crate) output: Output,
 }
 

@@ -66,7 +66,6 @@ pub(crate) struct NoiseArgs {
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(0..=10_000), requires = "rates", help_heading = WAKE_UPS)]
     pub(crate) timers: u32,
 
-    /// How to print.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

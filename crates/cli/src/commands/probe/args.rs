@@ -35,7 +35,6 @@ pub(crate) struct ProbeArgs {
     #[arg(long, value_name = "N", default_value_t = 2_000_000, value_parser = clap::value_parser!(u32).range(0..=MOST_SAMPLES), hide_short_help = true)]
     pub(crate) samples: u32,
 
-    /// How to print.
     #[command(flatten)]
     pub(crate) output: StreamArgs,
 
@@ -56,7 +55,6 @@ pub(crate) struct KernelProbe {
     pub(crate) duration: Option<Duration>,
     /// The command to run meanwhile, with its arguments; empty for nothing.
     pub(crate) command: Vec<OsString>,
-    /// How to print the report.
     pub(crate) output: Output,
 }
 

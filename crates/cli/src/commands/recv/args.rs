@@ -56,7 +56,6 @@ pub(crate) struct RecvArgs {
     #[arg(long, value_name = "N", display_order = 7)]
     pub(crate) cpu: Option<usize>,
 
-    /// How to print.
     #[command(flatten)]
     pub(crate) output: StreamArgs,
 }
@@ -67,7 +66,6 @@ pub(crate) struct Recv {
     pub(crate) plan: RecvPlan,
     /// The configuration in effect; that of the socket once it is bound.
     pub(super) config: RecvConfig,
-    /// How to print the report.
     pub(crate) output: Output,
 }
 

@@ -10,7 +10,7 @@ use crate::run::screen::Tone;
 use crate::run::stream::Seconds;
 use crate::run::table::Table;
 
-/// Where it listens, how long, and by whose clock.
+/// Names the address, the time and the clock in a line.
 pub(super) fn header(config: &RecvConfig) -> String {
     let once = if config.once { ", until all senders have ended" } else { "" };
     let end = end(config.duration_s, config.count, "datagram");

@@ -61,7 +61,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration, help_heading = PACING, hide_short_help = true)]
     pub(crate) burst_interval: Option<Duration>,
 
-    /// How the run is driven. It ends with the recording, if not before.
+    /// The options of the engine. The run ends with the recording, if not before.
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
 }
@@ -82,7 +82,6 @@ pub(crate) struct Replay {
     file: String,
     speed: f64,
     headers: Option<u32>,
-    /// How to print the report.
     pub(crate) output: Output,
 }
 

@@ -39,7 +39,6 @@ pub(crate) struct ReportArgs {
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// How to print.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

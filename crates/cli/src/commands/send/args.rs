@@ -96,11 +96,11 @@ pub(crate) struct SendArgs {
     #[arg(long, help_heading = PACING, hide_short_help = true)]
     pub(crate) no_gso: bool,
 
-    /// How the run is driven.
+    /// The options of the engine.
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
 
-    /// What carries them.
+    /// The options of the driver.
     #[command(flatten)]
     pub(crate) driver: DriverArgs,
 }
@@ -109,7 +109,6 @@ pub(crate) struct SendArgs {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Send {
     pub(crate) plan: SendPlan,
-    /// How to print the report.
     pub(crate) output: Output,
 }
 

@@ -90,7 +90,6 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "SOURCE", value_parser = source, help_heading = LOOP, hide_short_help = true)]
     pub(crate) disable_source: Option<TriggerState>,
 
-    /// How to print.
     #[command(flatten)]
     pub(crate) output: StreamArgs,
 }

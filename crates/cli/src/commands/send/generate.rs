@@ -19,7 +19,6 @@ use crate::run::{Command, Disturbance, Outcome, Run};
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Generate {
     plan: GeneratePlan,
-    /// How to print the report.
     output: Output,
 }
 

@@ -95,7 +95,7 @@ impl Report for SimReport {
     }
 }
 
-/// Which experiment, at how many points.
+/// Names the experiment and the number of points in a line.
 pub(super) fn header(sweep: &Sweep, seed: u64) -> String {
     let Experiment { name, about, .. } = sweep.experiment();
     format!("sim {name}: {about}; {}, seed {seed}", number(sweep.points() as u64, "point"))
@@ -177,7 +177,7 @@ mod tests {
     use softtimers_sim::{Parameters, Part, PointError, Watch};
     use std::num::NonZeroUsize;
 
-    /// Of a simulation nothing is made up: the same seed, the same rows.
+    /// A simulation makes nothing up: the same seed, the same rows.
     #[test]
     fn snapshot() {
         for name in ["framerate", "slowstart"] {

@@ -90,7 +90,6 @@ pub(crate) struct WanArgs {
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub(crate) json_stream: bool,
 
-    /// How to print.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -170,7 +169,6 @@ pub(crate) struct WanPlan {
     pub(crate) control: Option<PathBuf>,
     /// The longest time that the run lasts.
     pub(crate) duration: Option<Duration>,
-    /// How to print the report.
     pub(crate) output: Output,
 }
 

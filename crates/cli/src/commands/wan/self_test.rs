@@ -68,7 +68,6 @@ pub(crate) struct SelfTestConfig {
 /// The self-test, which has no settings.
 #[derive(Debug)]
 pub(crate) struct SelfTest {
-    /// How to print the report.
     pub(crate) output: Output,
 }
 

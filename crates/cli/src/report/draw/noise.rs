@@ -125,7 +125,7 @@ fn rate_table(all: &[Value]) -> Grid {
     table
 }
 
-/// Where the medians differ by more than a quarter, costs are not of timers that are as late.
+/// Says where the medians differ by more than a quarter: then costs are not of timers that are as late.
 fn as_late(all: &[Value], drawn: &mut Drawn) {
     let differ = all.iter().filter(|row| {
         let [tick, smart] = ["lateness_ns.p50", "smart.lateness_ns.p50"].map(|key| number(row, key));
