@@ -23,6 +23,7 @@ mod page;
 mod plot;
 pub(crate) mod saved;
 pub(crate) mod source;
+mod value;
 pub(crate) mod verdict;
 
 use serde::Serialize;

@@ -17,7 +17,8 @@ use core::time::Duration;
 use crate::Timestamp;
 use crate::time::saturating_nanos;
 use crate::timers::Step;
-use crate::wheel::record::{Key, MOST, Record, Sequence, Terms};
+use crate::wheel::record::{MOST, Record};
+use crate::wheel::terms::{Key, Sequence, Terms};
 use crate::wheel::{Pop, Wheel, small};
 
 /// One timer for each key, which is a small number of the caller's. See the [module documentation](self).

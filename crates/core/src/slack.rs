@@ -14,7 +14,7 @@
 use core::time::Duration;
 
 use crate::time::{Tick, saturating_nanos};
-use crate::wheel::record::{Key, Terms};
+use crate::wheel::terms::{Key, Terms};
 
 /// The lateness an event tolerates. Larger slack means fewer hardware timer events and wake-ups.
 ///
@@ -177,7 +177,7 @@ const NEVER: u64 = u64::MAX;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wheel::record::Sequence;
+    use crate::wheel::terms::Sequence;
 
     fn window(slack: Slack, due: u64, delay: u64, tick: u64) -> (u64, u64) {
         let window = slack.resolve(due, delay, Tick::new(tick), 0);

@@ -36,7 +36,8 @@ use core::time::Duration;
 
 use crate::slack::Window;
 use crate::time::{Tick, saturating_nanos};
-use crate::wheel::record::{Key, Record, Sequence};
+use crate::wheel::record::Record;
+use crate::wheel::terms::{Key, Sequence};
 use crate::wheel::{Pop, Wheel, small};
 use handles::Handles;
 
@@ -334,10 +335,11 @@ impl<E> SoftTimers<E> {
     #[inline]
     pub fn trigger(&mut self, source: TriggerState, now: Timestamp) -> Turn {
         self.stats.triggers[source] += 1;
-        if self.intervals.is_some() && !self.is_counted(source, now) {
+        // The gate first: it is what nearly every call ends at.
+        if now.as_nanos() < self.wheel.gate() && self.intervals.is_none() {
             return Turn { limit: Key::ZERO, source };
         }
-        if now.as_nanos() < self.wheel.gate() && self.intervals.is_none() {
+        if self.intervals.is_some() && !self.is_counted(source, now) {
             return Turn { limit: Key::ZERO, source };
         }
         self.latest = self.latest.max(now);

@@ -57,6 +57,7 @@ mod segments;
 mod shrink;
 mod slots;
 pub(crate) mod small;
+pub(crate) mod terms;
 #[cfg(test)]
 mod tests;
 
@@ -67,8 +68,9 @@ use inbox::Inbox;
 use level::{BLOCK_BITS, SlotId};
 use margin::Margins;
 use migration::Migrations;
-use record::{Entry, Filed, Held, Key, Place, Record, Records, Terms};
+use record::{Entry, Filed, Held, Place, Record, Records};
 use slots::Slots;
+use terms::{Key, Terms};
 
 #[derive(Debug)]
 pub(crate) struct Wheel<E> {

@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::axis::{Axis, Scale};
 use super::digits::{digits, percent};
 use super::figure::{Drawn, Figure, Grid, Mark, Series};
-use super::saved::{number, tamed, text};
+use super::value::{number, tamed, text};
 
 /// An axis that begins at zero.
 fn linear(name: &str, unit: &str) -> Axis {

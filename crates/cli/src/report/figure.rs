@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use super::axis::Axis;
 use super::digits::LARGEST;
-use super::finding::Finding;
 use super::verdict::Reason;
 
 /// The drawings of one section's runs.
@@ -77,6 +76,15 @@ pub(crate) enum Mark {
     Ticks,
     /// Joined without marks, behind what is measured: a target, a range. Its numbers are in its name.
     Rule,
+}
+
+/// A comparison that is computed from a figure.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct Finding {
+    /// The sentence that says it.
+    pub(crate) text: String,
+    /// The series that it names as the best; `null` if two are within a tenth of each other.
+    pub(crate) winner: Option<String>,
 }
 
 /// Rows of texts under a head.

@@ -1,19 +1,8 @@
 //! Sentences that compare: each is computed from the series that are drawn, and there is none where one of these is unfit.
 
-use serde::Serialize;
-
 use super::axis::Scale;
 use super::digits::{digits, percent};
-use super::figure::{Figure, Mark, Series};
-
-/// A comparison that is computed from a figure.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub(crate) struct Finding {
-    /// The sentence that says it.
-    pub(crate) text: String,
-    /// The series that it names as the best; `null` if two are within a tenth of each other.
-    pub(crate) winner: Option<String>,
-}
+use super::figure::{Figure, Finding, Mark, Series};
 
 impl Finding {
     /// Finds the series that is lowest at a place.

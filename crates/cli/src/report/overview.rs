@@ -6,8 +6,9 @@ use super::Shown;
 use super::catalogue::Part;
 use super::draw::summary::{Headline, headlines};
 use super::figure::Figure;
-use super::saved::{Made, Runs, tamed, text};
+use super::saved::{Made, Runs};
 use super::source::{self, Source};
+use super::value::{tamed, text};
 use super::verdict::Reason;
 
 /// The first screen, as data.

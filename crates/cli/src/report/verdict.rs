@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::digits::{digits, percent};
-use super::saved::{number, outputs, rows, steps, tamed, text};
 use super::source::{Shortest, Source};
+use super::value::{number, outputs, rows, steps, tamed, text};
 use crate::run::Disturbance;
 
 /// The verdict of a saved run on itself.

@@ -20,9 +20,10 @@
 use super::Wheel;
 use super::chunk::{Home, List, NIL, ROOM};
 use super::heap::Heap;
-use super::record::{Entry, Filed, Key, Place, Records};
+use super::record::{Entry, Filed, Place, Records};
 use super::run::Run;
 use super::small;
+use super::terms::Key;
 
 #[derive(Debug)]
 pub(super) struct Front {
@@ -287,7 +288,8 @@ const MOST_IN_RUN: usize = 4 * ROOM;
 mod tests {
     use alloc::vec::Vec;
 
-    use super::super::record::{Record, Sequence};
+    use super::super::record::Record;
+    use super::super::terms::Sequence;
     use super::*;
 
     /// Entries come and go at random, in order and not: the least is the least, each record knows its place, gaps are

@@ -10,8 +10,8 @@
 //!    │1 │ where in the table │
 //! ```
 
-use super::record::Terms;
 use super::segments::Segments;
+use super::terms::Terms;
 
 /// The time asked for and the deadline of one timer, given its due time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,7 +123,7 @@ const NONE: u32 = u32::MAX;
 mod tests {
     use alloc::vec::Vec;
 
-    use super::super::record::{Key, Sequence};
+    use super::super::terms::{Key, Sequence};
     use super::*;
 
     /// Numbers about each power of two, and about whole microseconds.

@@ -2,7 +2,8 @@
 
 use super::Wheel;
 use super::level::SlotId;
-use super::record::{Entry, Filed, Place, Terms};
+use super::record::{Entry, Filed, Place};
+use super::terms::Terms;
 
 impl<E> Wheel<E> {
     /// Puts a pending timer off, if nothing but its record has to be written: if it comes out later than now and has a

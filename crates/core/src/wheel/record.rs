@@ -12,10 +12,9 @@
 //!                             └─ the time asked for, and the deadline
 //! ```
 
-use core::num::NonZeroU32;
-
 use super::margin::{Margin, Margins};
 use super::segments::Segments;
+use super::terms::{Key, Sequence, Terms};
 
 /// One timer. Times are nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -37,72 +36,6 @@ pub(super) struct Held<E> {
     pub(super) sequence: Sequence,
     pub(super) margin: Margin,
     pub(super) event: E,
-}
-
-/// The order in which two timers with equal due times were set: true to within 2³¹ of them, and then it begins anew.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Sequence(NonZeroU32);
-
-impl Sequence {
-    pub(crate) const FIRST: Sequence = Sequence(NonZeroU32::MIN);
-
-    #[inline]
-    pub(crate) fn is_before(self, other: Sequence) -> bool {
-        (self.0.get().wrapping_sub(other.0.get()) as i32) < 0
-    }
-
-    /// This one; the counter goes on.
-    #[inline]
-    pub(crate) fn advance(&mut self) -> Sequence {
-        let next = Sequence(self.0.checked_add(1).unwrap_or(NonZeroU32::MIN));
-        core::mem::replace(self, next)
-    }
-
-    /// For tests that begin below the wrap.
-    pub(crate) const fn starting(at: NonZeroU32) -> Sequence {
-        Sequence(at)
-    }
-}
-
-/// The order timers come out in: due time in nanoseconds, and among equal ones the sequence.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Key {
-    pub(crate) due: u64,
-    pub(crate) sequence: Sequence,
-}
-
-impl Key {
-    /// Before all timers that slots can hold.
-    pub(crate) const ZERO: Key = Key { due: 0, sequence: Sequence::FIRST };
-
-    #[inline]
-    pub(crate) fn is_before(self, other: Key) -> bool {
-        // Without a branch: nobody can foretell it.
-        (self.due < other.due) | (self.due == other.due) & self.sequence.is_before(other.sequence)
-    }
-}
-
-/// An owner's terms for a timer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Terms {
-    pub(crate) key: Key,
-    /// The time asked for, not after the due time.
-    pub(crate) asked: u64,
-    /// When the backup must look, not before the due time; [`u64::MAX`] is never.
-    pub(crate) deadline: u64,
-}
-
-impl Terms {
-    #[inline]
-    pub(crate) fn due(&self) -> u64 {
-        self.key.due
-    }
-
-    /// Due when it was asked for, and never a reason to look.
-    #[inline]
-    pub(crate) fn plain(key: Key) -> Terms {
-        Terms { key, asked: key.due, deadline: u64::MAX }
-    }
 }
 
 /// The place where a record is filed; of one that is not, the next that is free.

@@ -13,7 +13,8 @@
 use alloc::vec::Vec;
 
 use super::chunk::NIL;
-use super::record::{COUNTED, Entry, Place, Records, Sequence};
+use super::record::{COUNTED, Entry, Place, Records};
+use super::terms::Sequence;
 
 #[derive(Debug)]
 pub(super) struct Run {

@@ -10,8 +10,9 @@ use super::chunk::List;
 use super::level::Spare;
 use super::margin::Margins;
 use super::migration::Migrations;
-use super::record::{Filed, Terms};
+use super::record::Filed;
 use super::slots::Slots;
+use super::terms::Terms;
 
 impl<E> Wheel<E> {
     /// Takes and touches the memory that `timers` more need beside their records.

@@ -12,7 +12,8 @@ use core::num::NonZeroU32;
 
 use super::chunk::ROOM;
 use super::level::{BLOCK_BITS, LEVELS};
-use super::record::{Filed, Key, Record, Sequence, Terms};
+use super::record::{Filed, Record};
+use super::terms::{Key, Sequence, Terms};
 use super::{Pop, Pull, Wheel};
 
 /// A wheel with a clock and its own sequence.

@@ -2,7 +2,8 @@
 
 use super::super::digits::digits;
 use super::super::figure::{Drawn, Grid, Mark, Series};
-use super::super::saved::{Runs, number, rows, tamed, text};
+use super::super::saved::Runs;
+use super::super::value::{number, rows, tamed, text};
 use super::{Cell, cell, log, or_lacks, ranked, shown};
 
 /// The costs, and which features of the kernel work.

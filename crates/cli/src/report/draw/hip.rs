@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::super::axis::{Axis, Scale};
 use super::super::figure::{Drawn, Figure, Mark, Series};
-use super::super::saved::{Runs, number, rows};
+use super::super::saved::Runs;
+use super::super::value::{number, rows};
 use super::{Cell, GREY, curves, linear, log, of, or_lacks, table};
 
 /// Table 3.

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::super::axis::{Axis, Scale};
 use super::super::figure::{Drawn, Figure, Grid, Mark, Series};
-use super::super::saved::{Runs, number, rows};
+use super::super::saved::Runs;
+use super::super::value::{number, rows};
 use super::{Cell, Column, Get, cell, log, of, or_lacks, percentile, points, shown, times};
 
 /// The calibrated loop of this machine, and jobs of its phases.

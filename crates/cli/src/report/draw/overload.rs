@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::super::digits::{digits, percent};
-use super::super::figure::{Drawn, Figure, Grid, Series};
-use super::super::finding::Finding;
-use super::super::saved::{Runs, number, rows};
+use super::super::figure::{Drawn, Figure, Finding, Grid, Series};
+use super::super::saved::Runs;
+use super::super::value::{number, rows};
 use super::{curves, linear, log, of, or_lacks, points, times, values, with};
 
 /// Goodput against offered load.

@@ -9,7 +9,8 @@
 
 use super::super::digits::{digits, percent};
 use super::super::figure::{Drawn, Grid, Mark, Series};
-use super::super::saved::{Runs, number, tamed};
+use super::super::saved::Runs;
+use super::super::value::{number, tamed};
 use super::{Cell, cell, linear, or_lacks, ranked};
 
 /// Set against what came out.

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::figure::{Drawn, Figure, Mark, Series};
-use super::super::finding::Finding;
-use super::super::saved::{Runs, number, rows, text};
+use super::super::figure::{Drawn, Figure, Finding, Mark, Series};
+use super::super::saved::Runs;
+use super::super::value::{number, rows, text};
 use super::{Cell, curves, linear, log, micros, of, or_lacks, points, shown, table, times, values, with};
 
 /// Tables VIII and IX.

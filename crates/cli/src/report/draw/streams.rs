@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::super::axis::{Axis, Scale};
 use super::super::digits::digits;
-use super::super::figure::{Drawn, Figure, Grid, Mark, Series};
-use super::super::finding::Finding;
-use super::super::saved::{Runs, number, rows, tamed, text};
+use super::super::figure::{Drawn, Figure, Finding, Grid, Mark, Series};
+use super::super::saved::Runs;
+use super::super::value::{number, rows, tamed, text};
 use super::super::verdict;
 use super::{Cell, GREY, cell, linear, log, or_lacks, percentile, points, shown, table, times};
 

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::super::digits::{digits, percent};
 use super::super::figure::{Drawn, Grid};
-use super::super::saved::{Runs, number, rows, text};
+use super::super::saved::Runs;
+use super::super::value::{number, rows, text};
 use super::super::verdict::Reason;
 
 /// A figure of a paper and ours.

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::super::digits::digits;
 use super::super::figure::{Drawn, Figure, Grid, Mark, Series};
-use super::super::saved::{Runs, number, rows};
+use super::super::saved::Runs;
+use super::super::value::{number, rows};
 use super::{Cell, GREY, cell, log, or_lacks, percentile, table};
 
 /// The intervals.

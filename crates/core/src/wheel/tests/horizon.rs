@@ -2,7 +2,8 @@
 //! the slots, what is put off stays where it is, and nobody is asked to look at a time that has gone by.
 
 use super::{Driver, TICK};
-use crate::wheel::record::{Filed, Key, Terms};
+use crate::wheel::record::Filed;
+use crate::wheel::terms::{Key, Terms};
 use crate::wheel::{Pull, Wheel};
 
 /// A timer that is set for the granule that time is in goes to the front at once: when the horizon is put at the

@@ -31,7 +31,8 @@ use crate::wheel::Wheel;
 use crate::wheel::chunk::{List, NIL};
 use crate::wheel::level::{BLOCK, BLOCK_BITS, Slot};
 use crate::wheel::record::Entry;
-use crate::wheel::record::{Filed, Terms};
+use crate::wheel::record::Filed;
+use crate::wheel::terms::Terms;
 use program::Program;
 
 /// `SOFTTIMERS_OPERATIONS` says how many operations, up to 10⁷. A failure names its program.

@@ -10,7 +10,8 @@ extern crate std;
 use alloc::collections::BTreeMap;
 
 use super::Inside;
-use crate::wheel::record::{Key, Record, Sequence, Terms};
+use crate::wheel::record::Record;
+use crate::wheel::terms::{Key, Sequence, Terms};
 use crate::wheel::tests::{BELOW_WRAP, MOST, Random};
 use crate::wheel::{Pop, Wheel};
 
