@@ -34,12 +34,15 @@ pub(crate) fn matrix(workspace: &Workspace) -> Result<Outcome> {
         list.lines().filter_map(|line| Some(line.strip_suffix(": test")?.split_once("::")?.1)).collect();
     ensure!(!kinds.is_empty(), "the matrix has no cells");
     let mut results = Results::today(&Machine::read().line(), "cargo xtask full failures");
-    let mut problems = vec![];
+    let (mut problems, mut failed) = (vec![], vec![]);
     for kind in kinds {
         if pieces(&directory, kind, results.commit.as_deref())?.is_empty() {
             let path = directory.join(kind).with_extension("json");
-            let done = program::check(run(&[&format!("::{kind}")]).env("SOFTTIMERS_RESULTS", path))?;
-            problems.extend(if let Outcome::Failed(problems) = done { problems } else { vec![] });
+            let done = program::check(run(&[&format!("::{kind}")]).env("SOFTTIMERS_RESULTS", &path))?;
+            if let Outcome::Failed(found) = done {
+                problems.extend(found);
+                failed.push(path);
+            }
         }
         for piece in pieces(&directory, kind, results.commit.as_deref())? {
             add(&mut results.tables, piece.tables);
@@ -47,6 +50,8 @@ pub(crate) fn matrix(workspace: &Workspace) -> Result<Outcome> {
     }
     let path = workspace.target("assurance").join("failures.json");
     fs::write(&path, results.to_text()?)?;
+    // The next run tries these again.
+    failed.iter().filter(|piece| piece.exists()).try_for_each(fs::remove_file)?;
     Ok(Outcome::of(problems, path.display().to_string()))
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn soak(workspace: &Workspace, minutes: u32) -> Result<Outcome> {
     let by = path.announced("listening on ")?;
     let mut senders = vec![];
     for address in [&to, &by] {
-        senders.push(start(&format!("send {address} --rate {RATE} --duration {minutes}m --json"))?);
+        senders.push(start(&format!("send {address} --rate {RATE} --duration {minutes}min --json"))?);
     }
     let began = stopwatch();
     let memory = watched(&mut senders, [&receiver, &path])?;

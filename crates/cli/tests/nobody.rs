@@ -4,7 +4,7 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 
 use common::{Receiver, command, run, stderr};
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,6 +18,7 @@ fn closed(host: &str) -> SocketAddr {
 /// A sender, or a receiver, that runs until it is ended.
 struct Running {
     child: Child,
+    stdout: BufReader<ChildStdout>,
     stderr: BufReader<ChildStderr>,
 }
 
@@ -25,7 +26,8 @@ impl Running {
     fn start(words: &str) -> Self {
         let mut child = command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
-        Running { child, stderr }
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Running { child, stdout, stderr }
     }
 
     fn line(&mut self) -> String {
@@ -39,8 +41,10 @@ impl Running {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
         let mut said = String::new();
         self.stderr.read_to_string(&mut said).unwrap();
-        let output = self.child.wait_with_output().unwrap();
-        (output.status.code(), serde_json::from_slice(&output.stdout).unwrap(), said)
+        let mut printed = String::new();
+        self.stdout.read_to_string(&mut printed).unwrap();
+        let report = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
+        (self.child.wait().unwrap().code(), report, said)
     }
 }
 
@@ -114,9 +118,9 @@ fn a_receiver_that_comes_late_is_somebody() {
 #[test]
 fn a_receiver_that_dies_is_told_of_at_once() {
     let receiver = Receiver::start("");
-    let mut sender = Running::start(&format!("send {} -b 1kpps -t 60 --json", receiver.address));
-    // It has agreed before anything is sent, and what it has counted it shows when it is ended.
-    std::thread::park_timeout(std::time::Duration::from_millis(300));
+    let mut sender = Running::start(&format!("send {} -b 1kpps -t 60 --json-stream", receiver.address));
+    // It has agreed before it has a second to report.
+    assert_ne!(sender.stdout.read_line(&mut String::new()).unwrap(), 0);
     kill_process(Pid::from_raw(receiver.id() as i32).unwrap(), Signal::KILL).unwrap();
     let line = sender.line();
     assert!(line.contains("nobody listens on that port (ICMP port unreachable); sending on"), "{line}");

@@ -189,7 +189,7 @@ fn bounds_and_forfeits() {
 /// A sender that was stopped for far longer than 10 ms sends all of it, late; a flag has it skip what is too late.
 #[test]
 fn packets_are_late_rather_than_lost() {
-    let even: Vec<Packet> = (0..300).map(|number| (number * 1_000_000, 100)).collect();
+    let even: Vec<Packet> = (0..3_000).map(|number| (number * 1_000_000, 100)).collect();
     let file = Recording::of("late.csv", &captures::csv(&even));
     let replayed = |flags: &str| {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -203,9 +203,9 @@ fn packets_are_late_rather_than_lost() {
         let sent: Value = serde_json::from_slice(&sender.wait_with_output().unwrap().stdout).unwrap();
         ["sent", "forfeited"].map(|key| sent[key].as_u64().unwrap())
     };
-    assert_eq!(replayed(""), [300, 0]);
+    assert_eq!(replayed(""), [3_000, 0]);
     let [sent, skipped] = replayed("--catch-up 10ms");
-    assert!(skipped >= 50 && sent + skipped == 300, "{sent} {skipped}");
+    assert!(skipped >= 50 && sent + skipped == 3_000, "{sent} {skipped}");
 }
 
 #[test]

@@ -111,7 +111,9 @@ fn a_line_a_second_is_for_who_watches() {
 fn colours_are_for_terminals_that_want_them() {
     let words =
         format!("send {} --rate 20kpps --duration 300ms --timer ms --catch-up none --no-handshake", sink());
-    let (text, coloured) = plain(&on_terminal(command(&words), 80));
+    let mut with = command(&words);
+    with.env_remove("NO_COLOR").env_remove("CLICOLOR");
+    let (text, coloured) = plain(&on_terminal(with, 80));
     assert!(coloured, "{text}");
     let mut without = command(&words);
     without.env("NO_COLOR", "1");

@@ -222,6 +222,12 @@ fn a_fifo_without_a_reader_holds_up_no_end() {
             assert!(stderr(&output).contains(said), "{output:?}");
         }
     }
+    for signal in SIGNALS {
+        let simulation = here(&format!("sim hip --out {} --force", fifo.display()));
+        let Some(output) = ended(simulation, &[signal], || true) else { return };
+        assert_eq!(output.status.code(), Some(1), "{signal:?}: {output:?}");
+        assert!(stderr(&output).contains(said), "{output:?}");
+    }
     for capture in captures_to(&fifo, "50ms") {
         let output = { capture }.output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -251,7 +257,7 @@ fn a_fifo_may_get_its_reader_later() {
         assert_eq!((output.status.code(), began), (Some(0), [10, 13, 13, 10]), "{output:?}");
         reader.unwrap().join().unwrap().unwrap();
     }
-    // A command that has not taken the signals over waits as well.
+    // A simulation waits as well.
     let simulation = here(&format!("sim hip --out {} --force", fifo.display())).spawn().unwrap();
     std::thread::park_timeout(Duration::from_millis(100));
     let lines = fs::read_to_string(&fifo).unwrap();

@@ -16,7 +16,7 @@
 //!    does at most a few microseconds of work.
 //! 6. **No tick.** [`poll_at`](SoftTimers::poll_at) is the only time at which hardware is wanted, and
 //!    it is `None` when nothing needs it. It is never too late. Up to 128 events it is the earliest deadline,
-//!    unless there have been more than 1,024 and some of those are left. Else it may be earlier: by one that was
+//!    unless there have been more and some of those are left. Else it may be earlier: by one that was
 //!    cancelled or put off, or handed out before anybody asked, or by what one look does not get through.
 //!
 //! ```text
@@ -336,9 +336,18 @@ impl<E> SoftTimers<E> {
     pub fn trigger(&mut self, source: TriggerState, now: Timestamp) -> Turn {
         self.stats.triggers[source] += 1;
         // The gate first: it is what nearly every call ends at.
-        if now.as_nanos() < self.wheel.gate() && self.intervals.is_none() {
+        if now.as_nanos() < self.wheel.gate() {
+            if self.intervals.is_some() {
+                _ = self.is_counted(source, now);
+            }
             return Turn { limit: Key::ZERO, source };
         }
+        self.begin_turn(source, now)
+    }
+
+    /// Something may be due.
+    #[inline(never)]
+    fn begin_turn(&mut self, source: TriggerState, now: Timestamp) -> Turn {
         if self.intervals.is_some() && !self.is_counted(source, now) {
             return Turn { limit: Key::ZERO, source };
         }
@@ -382,7 +391,7 @@ impl<E> SoftTimers<E> {
     /// `None` when nothing pending needs that.
     ///
     /// Looking earlier is harmless, looking later is late. Up to 128 events this is the earliest deadline, unless there
-    /// have been more than 1,024 and some of those are left. Else it may be a time before it: that of an event that was
+    /// have been more and some of those are left. Else it may be a time before it: that of an event that was
     /// cancelled or put off, or was handed out before anybody asked, or the time up to which a bounded look came.
     ///
     /// # Cost

@@ -395,8 +395,11 @@ impl<E> Wheel<E> {
         let entry = self.records[timer].entry(timer);
         if self.is_small() {
             self.front.insert_of_few(entry, &mut self.records);
-        } else {
+        } else if self.front.chain.is_empty() {
             self.front.insert(entry, &mut self.records);
+        } else {
+            // The run is the chain's while that is handed out: its first would be taken for the least of what is left there.
+            self.front.heap.push(entry, &mut self.records);
         }
     }
 

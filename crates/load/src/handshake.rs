@@ -173,10 +173,14 @@ pub fn ask(
 /// [`Refusal`] if nothing there answers as a receiver does.
 pub(crate) fn look(socket: &impl AsFd) -> Result<(), Refusal> {
     let mut asking = Asking::of(hello(1, Duration::ZERO));
-    for _ in 0..LOOKS {
-        asking.attempt(socket, Monotonic.now() + FIRST_WAIT)?;
+    for attempt in 0..LOOKS {
+        let wait = (FIRST_WAIT * 2u32.pow(attempt)).min(LONGEST_WAIT);
+        asking.attempt(socket, Monotonic.now() + wait)?;
         if asking.answered || asking.busy || asking.version.is_some() {
             return Ok(());
+        }
+        if asking.closed && attempt + 1 >= LOOKS_IF_CLOSED {
+            break;
         }
     }
     Err(if asking.closed { Refusal::Closed } else { Refusal::Silence })
@@ -316,8 +320,10 @@ const UNASKED_PACKETS_PER_SECOND: f64 = 1_000.0;
 pub const PATIENCE: Patience = Patience { tries: 9, tries_if_closed: 9 };
 /// Who may send in any case waits 0.7 s for a receiver that was started at the same time.
 const UNASKED_PATIENCE: Patience = Patience { tries_if_closed: 3, ..PATIENCE };
+/// 1.5 s: longer than a satellite takes.
+const LOOKS: u32 = 5;
 /// The first one may only meet an error of an earlier datagram, and the second be lost.
-const LOOKS: u32 = 3;
+const LOOKS_IF_CLOSED: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// So short that a receiver that was busy is asked again soon.
 const LONGEST_WAIT: Duration = Duration::from_millis(400);

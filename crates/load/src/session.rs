@@ -17,6 +17,7 @@ mod watch;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use softtimers::epoll::Waiting;
@@ -38,6 +39,7 @@ use crate::work::{Work, Workload};
 pub(crate) use clock_checks::ClockChecks;
 pub(crate) use flow::{Flow, Handling};
 pub use refusals::Notify;
+use refusals::Refusals;
 pub use several::ShareReport;
 pub use stats::{Calls, LateReport, SendFigures, SendStats};
 pub use triggers::Triggers;
@@ -103,10 +105,11 @@ impl Session {
         (interrupt, counter): (Interrupt, Counter<SendStats>),
     ) -> Result<Self, Failure> {
         let broke_off = |what: &'static str| move |error: io::Error| Failure::broke_off(what, &error);
+        let refusals = Arc::<Refusals>::default();
         // From here on it is kept up, also while the work's clients start.
         let watch = permit
             .agreement()
-            .map(|agreement| Watch::start(agreement, &socket, interrupt.stop_handle()?))
+            .map(|agreement| Watch::start(agreement, &socket, refusals.clone(), interrupt.stop_handle()?))
             .transpose()
             .map_err(broke_off("watching the receiver"))?;
         let Surroundings { work, program, cpu, sched_slice } = surroundings;
@@ -117,8 +120,10 @@ impl Session {
         let slice = sched_slice.map(Slice::hold).transpose();
         let no_slice = slice.as_ref().err().map(|error| format!("no --sched-slice: {error}"));
         let start = Monotonic.now();
+        let mut flow = Flow::new(traffic, handling, socket, permit.agreement(), counter, start)?;
+        flow.share(refusals);
         Ok(Session {
-            flow: Flow::new(traffic, handling, socket, permit.agreement(), counter, start)?,
+            flow,
             work,
             interrupt,
             end: traffic.end.duration.map_or(Timestamp::MAX, |duration| start + duration),

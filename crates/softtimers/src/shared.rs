@@ -14,6 +14,7 @@
 //!
 //! 1. **Bounded lock-out.** The lock is held for one operation, or for one [`step`](SoftTimers::step) of
 //!    expiry: a few microseconds, however many timers fall due together (Costello & Varghese, figure 5).
+//!    Only an owner that goes to sleep after a peak holds it for longer, once, while it gives memory back.
 //!    Between two steps anybody may cancel what would have come next; it then does not come.
 //! 2. **Handlers run unlocked.** Events are values. A handler may schedule and cancel anything, may take
 //!    as long as it likes, and may panic: nothing else is lost.

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use softtimers_measure::failure::Failure;
 
 use super::source::{SOURCES, Source};
-use super::value::{number, rows, tamed, text};
+use super::value::{number, outputs, rows, steps, tamed, text};
 use super::verdict::{Reason, Verdict};
 use crate::commands::sim::SimReport;
 use crate::file::{self, quoted};

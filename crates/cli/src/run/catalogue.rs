@@ -1,5 +1,5 @@
 //! Every label that a report prints, with its unit and meaning. The OUTPUT FIELDS of each manual page are made of it, and a test
-//! finds labels that it lacks: a figure that no page explains is not printed.
+//! finds labels of the snapshots that it lacks.
 
 mod frames;
 mod machine;

@@ -51,7 +51,9 @@ pub fn stop(process: u32) {
     kill_process(id, Signal::STOP).expect("our child");
     let is_stopped = |task: std::fs::DirEntry| {
         let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        assert_ne!(state, Some('Z'), "process {process} has ended");
+        state == Some('T')
     };
     // The watchdog bounds the wait.
     let tasks = || std::fs::read_dir(format!("/proc/{process}/task")).expect("our child").flatten();

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use softtimers_core::{RateClock, Timestamp, TriggerState};
@@ -201,7 +202,12 @@ impl Flow {
 
     /// Tells people when a datagram is refused for the first time.
     pub(crate) fn tell_refusals(&mut self, destination: SocketAddr, notify: Notify) {
-        self.sender.refusals = Refusals::of(destination, notify);
+        self.sender.refusals.tell(destination, notify);
+    }
+
+    /// Counts what is heard of refusals with what others hear.
+    pub(super) fn share(&mut self, refusals: Arc<Refusals>) {
+        self.sender.refusals = refusals;
     }
 
     /// Refusals that were heard of.

@@ -3,38 +3,53 @@
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Says something to people while a run goes on.
 pub type Notify = fn(fmt::Arguments<'_>);
 
-/// The refusals of a run.
+/// The refusals of a run, which its sender hears of, and whoever else reads from its socket: the kernel tells one of them.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    count: u64,
-    /// Who is to be told of the first one, and of which destination; nobody once that is done.
-    untold: Option<(SocketAddr, Notify)>,
+    count: AtomicU64,
+    /// Who is to be told of the first one, and of which destination.
+    whom: OnceLock<(SocketAddr, Notify)>,
+    told: AtomicBool,
 }
 
 impl Refusals {
-    /// Nothing has been refused; `notify` is told when that changes.
-    pub(super) fn of(destination: SocketAddr, notify: Notify) -> Self {
-        Refusals { count: 0, untold: Some((destination, notify)) }
+    /// From now on `notify` is told of the first one.
+    pub(super) fn tell(&self, destination: SocketAddr, notify: Notify) {
+        // Who is told already goes on being told.
+        let _ = self.whom.set((destination, notify));
     }
 
     /// Counts datagrams that were refused, with the error that said so, if the kernel has kept it.
-    pub(super) fn heard(&mut self, count: u64, error: Option<&io::Error>) {
+    pub(super) fn heard(&self, count: u64, error: Option<&io::Error>) {
+        self.add(count, error, "; sending on");
+    }
+
+    /// The same of those that were only counted while the run went on.
+    pub(super) fn heard_afterwards(&self, count: u64) {
+        self.add(count, None, "");
+    }
+
+    fn add(&self, count: u64, error: Option<&io::Error>, and: &str) {
         if count == 0 {
             return;
         }
-        self.count += count;
-        if let Some((destination, notify)) = self.untold.take() {
-            notify(format_args!("address {destination}: {}; sending on", reason(error)));
+        self.count.fetch_add(count, Ordering::Relaxed);
+        if let Some((destination, notify)) = self.whom.get() {
+            if !self.told.swap(true, Ordering::Relaxed) {
+                notify(format_args!("address {destination}: {}{and}", reason(error)));
+            }
         }
     }
 
     /// Refusals so far.
     pub(super) fn count(&self) -> u64 {
-        self.count
+        self.count.load(Ordering::Relaxed)
     }
 }
 

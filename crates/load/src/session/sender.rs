@@ -1,6 +1,7 @@
 //! Where the datagrams of a run leave: one socket, and the system calls that it took.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
@@ -23,7 +24,7 @@ pub(super) struct Sender {
     /// Those that have not been counted yet.
     calls: Calls,
     /// What the destination did not take.
-    pub(super) refusals: Refusals,
+    pub(super) refusals: Arc<Refusals>,
     /// Why the kernel did not cut a send into datagrams, if it was to.
     uncut: Option<io::Error>,
     /// The kernel keeps what is put into a batch until the time at which it is to leave.
@@ -36,7 +37,7 @@ impl Sender {
             socket,
             retries: Retries::default(),
             calls: Calls::default(),
-            refusals: Refusals::default(),
+            refusals: Arc::default(),
             uncut: None,
             keeps_times: false,
         }
@@ -59,7 +60,7 @@ impl Sender {
 
     /// Counts calls that somebody else made on this socket.
     pub(super) fn add_calls(&mut self, calls: Calls) {
-        self.refusals.heard(calls.refused, None);
+        self.refusals.heard_afterwards(calls.refused);
         self.calls += &calls;
     }
 

@@ -20,6 +20,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use rustix::net::{RecvFlags, recv};
 use softtimers::Monotonic;
 use softtimers_core::Clock;
 
+use super::refusals::Refusals;
 use crate::handshake::Agreement;
 use crate::wire::MIN_SIZE;
 use softtimers_measure::interrupt::StopHandle;
@@ -44,10 +46,16 @@ pub(super) struct Watch {
 impl Watch {
     /// Begins with an agreement just made on this socket, which does not block. The thread is what this one is now: if
     /// that is to be kept on a processor, or to have another slice, then afterwards.
-    pub(super) fn start(agreement: Agreement, socket: &impl AsFd, stop: StopHandle) -> io::Result<Self> {
+    pub(super) fn start(
+        agreement: Agreement,
+        socket: &impl AsFd,
+        refusals: Arc<Refusals>,
+        stop: StopHandle,
+    ) -> io::Result<Self> {
         let socket = UdpSocket::from(socket.as_fd().try_clone_to_owned()?);
         let (over, wait) = UnixStream::pair()?;
-        let watching = move || watch(&agreement, &socket, &wait, &stop);
+        let receiver = Receiver { agreement, socket, refusals };
+        let watching = move || receiver.watch(&wait, &stop);
         let thread = thread::Builder::new().name("receiver".to_owned()).spawn(watching)?;
         Ok(Watch { over, thread })
     }
@@ -59,65 +67,78 @@ impl Watch {
     }
 }
 
-fn watch(agreement: &Agreement, socket: &UdpSocket, over: &UnixStream, stop: &StopHandle) -> bool {
-    let mut silent = 0;
-    while let Some(renewed) = listen(agreement, socket, over) {
-        if renewed {
-            silent = 0;
-            continue;
-        }
-        silent += 1;
-        if silent == MOST_SILENT {
-            stop.end();
-            return true;
-        }
-        // Without room for it now, there will be in the next round.
-        let _ = socket.send(&agreement.renewal().encode());
-    }
-    false
+/// The receiver, as its answers tell of it.
+struct Receiver {
+    agreement: Agreement,
+    socket: UdpSocket,
+    refusals: Arc<Refusals>,
 }
 
-/// Takes what comes in a round; whether the receiver was among it, or `None` if the run is over.
-fn listen(agreement: &Agreement, socket: &UdpSocket, over: &UnixStream) -> Option<bool> {
-    let end = Monotonic.now() + ROUND;
-    let mut renewed = false;
-    loop {
-        let left = end.saturating_duration_since(Monotonic.now());
-        let mut waited = [PollFd::new(over, PollFlags::IN), PollFd::new(socket, PollFlags::IN)];
-        match poll(&mut waited, left.try_into().ok().as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            // Out of memory: the round is not to be one of looks without a pause.
-            Err(_) => std::thread::park_timeout(left),
+impl Receiver {
+    fn watch(&self, over: &UnixStream, stop: &StopHandle) -> bool {
+        let mut silent = 0;
+        while let Some(renewed) = self.listen(over) {
+            if renewed {
+                silent = 0;
+                continue;
+            }
+            silent += 1;
+            if silent == MOST_SILENT {
+                stop.end();
+                return true;
+            }
+            // Without room for it now, there will be in the next round.
+            let _ = self.socket.send(&self.agreement.renewal().encode());
         }
-        if !waited[0].revents().is_empty() {
-            return None;
-        }
-        if waited[1].revents().contains(PollFlags::ERR) {
-            // They would wake this thread for ever, and take the room of answers.
-            let error = || recv(socket, &mut [0u8; 0], RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT);
-            (0..AT_ONCE).take_while(|_| error().is_ok()).for_each(drop);
-        }
-        // Also what came while this process was stopped, past the round's end.
-        renewed |= is_renewed(agreement, socket);
-        if left.is_zero() {
-            return Some(renewed);
-        }
+        false
     }
-}
 
-/// Takes what has come; whether the receiver was among it.
-fn is_renewed(agreement: &Agreement, socket: &UdpSocket) -> bool {
-    let mut renewed = false;
-    for _ in 0..AT_ONCE {
-        let mut answer = [0; MIN_SIZE];
-        match socket.recv(&mut answer) {
-            Ok(length) => renewed |= agreement.is_renewed_by(&answer[..length]),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // Of an earlier datagram: nobody listens, or there is no way. It may pass.
-            Err(_) => {}
+    /// Takes what comes in a round; whether the receiver was among it, or `None` if the run is over.
+    fn listen(&self, over: &UnixStream) -> Option<bool> {
+        let end = Monotonic.now() + ROUND;
+        let mut renewed = false;
+        loop {
+            let left = end.saturating_duration_since(Monotonic.now());
+            let mut waited = [PollFd::new(over, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
+            match poll(&mut waited, left.try_into().ok().as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                // Out of memory: the round is not to be one of looks without a pause.
+                Err(_) => std::thread::park_timeout(left),
+            }
+            if !waited[0].revents().is_empty() {
+                return None;
+            }
+            if waited[1].revents().contains(PollFlags::ERR) {
+                // They would wake this thread for ever, and take the room of answers.
+                let error = || recv(&self.socket, &mut [0u8; 0], RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT);
+                (0..AT_ONCE).take_while(|_| error().is_ok()).for_each(drop);
+            }
+            // Also what came while this process was stopped, past the round's end.
+            renewed |= self.is_renewed();
+            if left.is_zero() {
+                return Some(renewed);
+            }
         }
     }
-    renewed
+
+    /// Takes what has come; whether the receiver was among it.
+    fn is_renewed(&self) -> bool {
+        let mut renewed = false;
+        for _ in 0..AT_ONCE {
+            let mut answer = [0; MIN_SIZE];
+            match self.socket.recv(&mut answer) {
+                Ok(length) => renewed |= self.agreement.is_renewed_by(&answer[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // Of an earlier datagram, and the sender will not hear of it any more.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    self.refusals.heard(1, Some(&error));
+                }
+                // There is no way. It may pass.
+                Err(_) => {}
+            }
+        }
+        renewed
+    }
 }
 
 /// The least silence that ends a run, which is less than 2 s.
@@ -162,7 +183,8 @@ mod tests {
         let forged = Datagram::Busy { nonce: 0 }.encode();
         let forge = |many| (0..many).for_each(|_| drop(receiver.send_to(&forged, peer)));
         forge(400);
-        let watch = Watch::start(agreement, &sender, interrupt.stop_handle().unwrap()).unwrap();
+        let watch =
+            Watch::start(agreement, &sender, Arc::default(), interrupt.stop_handle().unwrap()).unwrap();
         for _ in 0..150 {
             forge(100);
             receiver.send_to(&welcome, peer).unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use softtimers_core::Percent;
 
-/// How a [`Gate`] decides.
+/// How a gate decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GateConfig {
     /// Whether it decides anything. If not, everything passes as it does without it.

@@ -143,7 +143,11 @@ impl<E> Common<E> {
     pub(super) fn change<R>(&self, now: Timestamp, operation: impl FnOnce(&mut SoftTimers<E>) -> R) -> R {
         let mut state = self.lock();
         let result = operation(&mut state.timers);
-        state.peak = state.peak.max(state.timers.len());
+        // A store for each operation would keep the line from the others.
+        let pending = state.timers.len();
+        if pending > state.peak {
+            state.peak = pending;
+        }
         let asleep = self.seen.asleep.load(Ordering::Relaxed);
         let mut wake_helper = false;
         // While the owner is awake and nobody helps, no one is told.

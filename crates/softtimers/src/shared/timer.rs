@@ -40,8 +40,8 @@ use super::sync::{Arc, AtomicU64, Ordering};
 ///
 /// let mut timer = Timer::new();
 /// timer.set(&remote, at(0), at(100), Slack::EXACT, "time-out");
-/// timer.reset(&remote, || at(10), at(300))?; // filed anew, and from now on …
-/// timer.reset(&remote, || at(20), at(310))?; // … only written down
+/// timer.reset(&remote, Slack::EXACT, || at(10), at(300))?; // filed anew, and from now on …
+/// timer.reset(&remote, Slack::EXACT, || at(20), at(310))?; // … only written down
 ///
 /// let look = |now| {
 ///     let turn = remote.trigger(TriggerState::HandlerExit, now)?;
@@ -190,7 +190,7 @@ impl Timer {
     /// Takes it back: the event, if it was pending.
     ///
     /// # Cost
-    /// As [`Remote::cancel`]; without the lock if it has been moved or set before, and has fired.
+    /// As [`Remote::cancel`], also of one that was set once and has fired; without the lock if it was moved or set before, and has fired.
     pub fn cancel<E>(&mut self, remote: &Remote<Entry<E>>) -> Option<E> {
         match &self.0 {
             Place::New | Place::Used => None,

@@ -10,7 +10,6 @@ use softtimers_sim::{Axis, Experiment, Kind, Parameter, Parameters, Part, Settin
 
 use super::setting;
 use crate::args::OutputArgs;
-use crate::file::OutputFile;
 use crate::run::output::Output;
 
 /// `softtimers sim`.
@@ -196,8 +195,8 @@ pub(crate) struct SimPlan {
     pub(crate) seed: u64,
     /// Lines to stdout as points are finished, instead of a table at the end.
     pub(crate) csv: bool,
-    /// A file for these lines.
-    pub(crate) out: Option<OutputFile>,
+    /// A file for these lines, and whether one that is there is replaced.
+    pub(crate) out: Option<(PathBuf, bool)>,
     /// The form of the output.
     pub(crate) output: Output,
 }
@@ -239,14 +238,13 @@ impl SimPlan {
         let swept = if common.sweeps.is_empty() { &[] } else { sweep.axes() };
         let given: Vec<_> = given.iter().copied().chain(swept.iter().map(|axis| axis.name)).collect();
         sweep.check(&given).map_err(Failure::usage)?;
-        let out = common.out.as_deref().map(|path| OutputFile::create(path, "--out", common.force));
         Ok(SimPlan {
             sweep: Arc::new(sweep),
             part: common.part.unwrap_or_default(),
             threads: common.threads.unwrap_or(all),
             seed: common.seed,
             csv: common.csv || common.part.is_some(),
-            out: out.transpose()?,
+            out: common.out.clone().map(|path| (path, common.force)),
             output: Output::from(&common.output),
         })
     }

@@ -27,6 +27,7 @@ use super::show::{SimConfig, SimReport, header};
 use crate::file::OutputFile;
 use crate::run::output::{Object, Output, is_unread, print_line, say};
 use crate::run::progress::Progress;
+use crate::run::screen::Screen;
 use crate::run::{Command, Disturbance, Outcome, Run, carry_out};
 
 /// Runs an experiment, or merges files.
@@ -38,9 +39,11 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     match args {
         SimArgs::Merge(args) => merge::run(args),
         SimArgs::Run(args) => {
-            // Before there is a file: a signal from here on ends the run, and not the process with an empty one.
+            // Reading a recording may wait for ever, and is ended by a signal. From there on a signal ends the run, and not
+            // the process with an empty file.
+            let plan = SimPlan::new(args)?;
             let interrupt = Interrupt::listen_each().map_err(not_heard)?;
-            carry_out(&mut Simulation::of(SimPlan::new(args)?, interrupt))
+            carry_out(&mut Simulation::of(plan, interrupt)?)
         }
     }
 }
@@ -132,11 +135,17 @@ impl Command for Simulation {
 }
 
 impl Simulation {
-    fn of(mut plan: SimPlan, interrupt: Interrupt) -> Self {
-        let kept = Mutex::new(Kept { out: plan.out.take(), ..Kept::default() });
+    fn of(plan: SimPlan, interrupt: Interrupt) -> Result<Self, Failure> {
+        let goes_on = |time| {
+            thread::park_timeout(time);
+            Ok(!interrupt.arrived())
+        };
+        let out = plan.out.as_ref();
+        let out = out.map(|(path, force)| OutputFile::create_while(path, "--out", *force, goes_on));
+        let kept = Mutex::new(Kept { out: out.transpose()?, ..Kept::default() });
         let (machine, background, watch) = (Machine::read(), BackgroundLoad::watch(), Watch::new());
         let shared = Arc::new(Shared { plan, machine, background, watch, kept });
-        Simulation { shared, interrupt: Arc::new(interrupt), whole: false, going_on: None }
+        Ok(Simulation { shared, interrupt: Arc::new(interrupt), whole: false, going_on: None })
     }
 }
 
@@ -197,9 +206,11 @@ impl Shared {
     fn print(&self, found: &[PointRows]) -> Result<(), Failure> {
         let machine = self.machine.clone().during(self.background.so_far());
         let (config, report) = (self.config(), self.report(found));
-        let SimPlan { output, seed, .. } = &self.plan;
+        let SimPlan { output, seed, sweep, .. } = &self.plan;
+        let header = header(sweep, *seed);
         output.finish(&Object {
-            header: None,
+            // Who watches has read it.
+            header: (!Screen::stdout().watched).then_some(header.as_str()),
             machine: &machine,
             sandbox: None,
             seed: Some(*seed),

@@ -61,6 +61,25 @@ fn the_look_through_a_slot_goes_on_when_what_it_has_seen_is_cancelled() {
     }
 }
 
+/// What a handler sets for now, or moves within the slot, comes after what is left of the slot.
+#[test]
+fn what_is_set_while_a_slot_is_handed_out_waits_for_its_turn() {
+    let half_way = || {
+        let mut driver = slot_of(&[100; 8]);
+        while driver.wheel.pull(SLOT + 100) == Pull::More {}
+        driver.now = SLOT + 100;
+        driver
+    };
+    let all = (8 * ROOM) as u32;
+    let mut driver = half_way();
+    driver.set(200, SLOT + 100);
+    assert_eq!(driver.turn(SLOT + 100), (0..all).chain([200]).collect::<Vec<_>>());
+    let mut driver = half_way();
+    driver.set(0, SLOT + 110);
+    assert_eq!(driver.turn(SLOT + 100), (1..all).collect::<Vec<_>>());
+    assert_eq!(driver.turn(SLOT + 110), [0]);
+}
+
 /// A slot in order never goes through the heap: neither all of it at once, nor chunk by chunk, nor when a timer
 /// in it has been put off to the very next slot.
 #[test]

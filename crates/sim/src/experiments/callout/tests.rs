@@ -186,8 +186,9 @@ fn moves_are_few_and_paced() {
             ("outstanding", Setting::Count(outstanding)),
         ])
     };
-    let (few, many) = (found(1_000), found(20_000));
-    assert!(few("expired") > 900.0 && many("expired") > 18_000.0);
+    // Up to 1,024 are in no slot.
+    let (few, many) = (found(2_000), found(20_000));
+    assert!(few("expired") > 1_800.0 && many("expired") > 18_000.0);
     assert!(many("moves") > 0.0 && many("moves") < 0.1, "{} a tick", many("moves"));
     assert!(many("longest_us") <= 3.0 * few("longest_us"), "{} {}", many("longest_us"), few("longest_us"));
 }
