@@ -48,7 +48,8 @@ pub const SOFTTIMERS_PACE_FIXED: u32 = 2;
 /// One interval after the last: it drifts.
 pub const SOFTTIMERS_PACE_RELATIVE: u32 = 3;
 
-/// Makes a flow that has not started.
+/// Makes a flow that has not started. softtimers_pace_start comes before anything else: until then the schedule begins at
+/// time zero.
 /// -EINVAL: `config` or `out` is NULL, no rate or two, a burst interval longer than the gap, or no such strategy.
 /// Thread: any; it belongs to the caller's.
 #[unsafe(no_mangle)]
@@ -78,7 +79,8 @@ pub extern "C" fn softtimers_pace_start(pace: Option<&softtimers_pace>, now: u64
 }
 
 /// So many packets have left together at `now`, with so many bytes in all: returns the earliest time for the next one.
-/// Times must not go backwards.
+/// Times must not go backwards. A packet that the kernel has refused uses up its place: call this all the same. One that met
+/// -EAGAIN does not: send it when the socket is writable.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_departed(
@@ -114,7 +116,7 @@ pub extern "C" fn softtimers_pace_set_rate(
     })
 }
 
-/// The intended time of the next departure, against which lateness is measured.
+/// The intended time of the next departure, against which lateness is measured: ask before softtimers_pace_departed.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_place(pace: Option<&softtimers_pace>) -> u64 {

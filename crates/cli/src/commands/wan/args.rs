@@ -35,7 +35,7 @@ pub(crate) struct WanArgs {
 
     /// Relay TCP streams instead of UDP datagrams
     ///
-    /// With delay, rate and queue only.     /// What TCP has acknowledged cannot be lost, so loss, reordering, duplicates, corruption and marks are refused. A full
+    /// With delay, rate and queue only. What TCP has acknowledged cannot be lost, so loss, reordering, duplicates, corruption and marks are refused. A full
     /// queue stops the reading. For the rest, and for TCP's own answer to the path, see --ifaces.
     #[arg(long, conflicts_with_all = ["self_test", "ifaces", "trust", "answers_per_prefix"])]
     pub(crate) tcp: bool,
@@ -78,7 +78,7 @@ pub(crate) struct WanArgs {
 
     /// Take changes at this Unix socket while it runs
     ///
-    /// The socket must not exist, and is for its owner only. One command to a line: 'set up delay 50ms loss 1%', 'set both rate 10Mbit', 'show'.
+    /// For its owner only. A socket that a killed run left behind is replaced; anything else there is refused. One command to a line: 'set up delay 50ms loss 1%', 'set both rate 10Mbit', 'show'.
     #[arg(long, value_name = "PATH", help_heading = RUN)]
     pub(crate) control: Option<PathBuf>,
 
