@@ -61,7 +61,8 @@ pub mod udp;
 pub mod wrap;
 
 pub use softtimers_core::{
-    CatchUp, Idle, PaceConfig, Percent, PollBudget, Rate, RateClock, Slack, Timestamp, TriggerState,
+    CatchUp, Idle, PaceConfig, PaceError, Percent, PollBudget, Rate, RateClock, RateError, Slack, Timestamp,
+    TriggerState,
 };
 pub use tokio::time::{Instant, MissedTickBehavior};
 

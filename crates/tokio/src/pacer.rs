@@ -89,7 +89,7 @@ impl Pacer {
     }
 
     /// Waits until the next departure may leave and counts it as departed: [`ready`](Self::ready) and
-    /// [`departed`](Self::departed) in one. Returns the time at which it may leave, which is now.
+    /// [`departed`](Self::departed) in one. Returns the present time, not the scheduled one as `Interval::tick` does.
     ///
     /// Cancel-safe: a `tick` that is dropped has counted none.
     ///
@@ -159,7 +159,8 @@ impl Pacer {
         self.timer.deadline()
     }
 
-    /// The rate, and what has left, is behind and was given up.
+    /// The rate, and what has left, is behind and was given up. It is started by the first [`ready`](Self::ready), `tick` or send, and
+    /// its [`place`](RateClock::place) says nothing before; for lateness, read that between `ready` and the departure.
     pub fn clock(&self) -> &RateClock {
         &self.clock
     }

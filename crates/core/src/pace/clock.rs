@@ -261,7 +261,7 @@ impl RateClock {
     }
 
     /// Returns the scheduled time of the next departure: the intended time, against which lateness is measured. The
-    /// time it may leave can be later, when the flow is catching up.
+    /// time it may leave can be later, when the flow is catching up. [`Timestamp::ZERO`] before the flow was started.
     #[inline]
     pub fn place(&self) -> Timestamp {
         self.schedule.place()
