@@ -63,7 +63,7 @@ pub struct EvenCubic {
 }
 
 impl EvenCubic {
-    /// The window of a new connection in bytes: 12,000, as quinn's.
+    /// The window of a new connection in bytes: 12,000, as quinn's. Less than two packets is raised to two.
     #[must_use]
     pub fn initial_window(mut self, bytes: u64) -> Self {
         self.initial_window = bytes;

@@ -277,15 +277,17 @@ impl Gate {
         self.in_hand = Some(hand);
     }
 
-    /// A transmit that had to wait leaves: before the timer, or with it, and then late by so much.
+    /// A transmit that had to wait leaves: before the timer, or with it, and then late by so much. What comes between the two
+    /// times at which the timer may be set says nothing of either.
     fn learn(&mut self, now: Timestamp, hand: &InHand) {
         let Some(until) = hand.until else { return };
-        if now < until {
-            self.punctual = (self.punctual + 1).min(MOST_PUNCTUAL);
+        if now < hand.at_the_latest {
+            // The timer has not gone off, or was set for before: a poll came without it.
+            self.punctual = (self.punctual + u32::from(now < until)).min(MOST_PUNCTUAL);
             return;
         }
         self.punctual /= 2;
-        let late = now.saturating_duration_since(hand.at_the_latest.max(until));
+        let late = now.saturating_duration_since(hand.at_the_latest);
         // What is beyond that was not the timer: a slice of somebody else's, a stopped machine.
         if late < Duration::from_millis(1) {
             self.lateness = (self.lateness * 7 + late) / 8;

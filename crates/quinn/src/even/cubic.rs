@@ -59,6 +59,11 @@ impl Curve {
     pub(super) fn pause(&mut self, now: Timestamp, time: Duration) {
         self.epoch = self.epoch.map(|epoch| (epoch + time).min(now));
     }
+
+    /// Packets have another length: there are so many times as many of them in the same bytes.
+    pub(super) fn scale(&mut self, by: f64) {
+        (self.w_max, self.reno) = (self.w_max * by, self.reno * by);
+    }
 }
 
 /// Packets a second cubed.

@@ -38,11 +38,12 @@ impl Delivery {
         self.bins[BINS - 1] += bytes;
     }
 
-    /// The most bytes that were acknowledged in one shortest round trip.
-    pub(super) fn most(&self) -> f64 {
+    /// The most bytes that were acknowledged in one shortest round trip, which is `least`. Eight bins are between half of it
+    /// and twice as long: they are widened or narrowed only by more than that.
+    pub(super) fn most(&self, least: Duration) -> f64 {
         let full = &self.bins[..BINS - 1];
-        let most = full.windows(PER_ROUND).map(|bins| bins.iter().sum::<u64>()).max();
-        most.unwrap_or(0) as f64
+        let most = full.windows(PER_ROUND).map(|bins| bins.iter().sum::<u64>()).max().unwrap_or(0);
+        most as f64 * (least.as_secs_f64() / (self.width * PER_ROUND as u32).as_secs_f64())
     }
 }
 
@@ -58,17 +59,21 @@ mod tests {
 
     #[test]
     fn the_best_round_trip_counts() {
-        let mut delivery = Delivery::new(Timestamp::ZERO);
-        let mut now = Timestamp::ZERO;
-        // 12 bytes/µs for two round trips, then a third of that for one.
-        for (packets, gap) in [(400, 100), (66, 300)] {
-            for _ in 0..packets {
-                now += Duration::from_micros(gap);
-                delivery.acked(now, 1_200, LEAST);
+        // Also where the bins are longer or shorter than an eighth.
+        for millis in [5, 16, 20] {
+            let least = Duration::from_millis(millis);
+            let mut delivery = Delivery::new(Timestamp::ZERO);
+            let mut now = Timestamp::ZERO;
+            // 12 bytes/µs for two round trips, then a third of that for one.
+            for (packets, gap) in [(20 * millis, 100), (10 * millis / 3, 300)] {
+                for _ in 0..packets {
+                    now += Duration::from_micros(gap);
+                    delivery.acked(now, 1_200, least);
+                }
             }
+            let share = delivery.most(least) / (12_000 * millis) as f64;
+            assert!((0.98..1.02).contains(&share), "{millis} ms: {share}");
         }
-        let most = delivery.most();
-        assert!((236_000.0..244_000.0).contains(&most), "{most}");
     }
 
     #[test]
@@ -78,7 +83,7 @@ mod tests {
         for packet in 0..80 {
             delivery.acked(Timestamp::from_micros(100_000 + packet * 1_000), 1_200, LEAST);
         }
-        let most = delivery.most();
+        let most = delivery.most(LEAST);
         assert!((20_000.0..26_000.0).contains(&most), "{most}");
     }
 }

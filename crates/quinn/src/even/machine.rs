@@ -51,7 +51,8 @@ impl Machine {
     pub(super) fn new(now: Timestamp, initial_window: u64, mtu: u16) -> Self {
         Machine {
             mtu: mtu.into(),
-            window: initial_window as f64,
+            // With less, quinn never sends.
+            window: (initial_window as f64).max(2.0 * f64::from(mtu)),
             phase: Phase::Start,
             threshold: f64::INFINITY,
             path: PathView::new(now),
@@ -77,8 +78,12 @@ impl Machine {
             return; // over the path before this one
         }
         let ended = self.path.acked(now, sent, bytes);
+        let quiet = now.saturating_duration_since(self.last_ack);
         if app_limited {
-            self.curve.pause(now, now.saturating_duration_since(self.last_ack));
+            self.curve.pause(now, quiet);
+        } else if let Some(idle) = quiet.checked_sub(2 * self.round_trip) {
+            // quinn's flag is of this moment, and after an idle time there is something to send again.
+            self.curve.pause(now, idle);
         }
         self.last_ack = now;
         self.round_trip = round_trip.min(now.saturating_duration_since(sent) * 2);
@@ -170,7 +175,6 @@ impl Machine {
             self.threshold = self.window;
             self.window = self.least_window();
             self.phase = Phase::Start;
-            self.recovery = None;
             self.path = PathView::new(now);
             self.trains.forget();
         }
@@ -201,7 +205,9 @@ impl Machine {
     }
 
     pub(super) fn set_mtu(&mut self, mtu: u16) {
-        self.mtu = mtu.into();
+        let mtu = f64::from(mtu);
+        self.curve.scale(self.mtu / mtu);
+        self.mtu = mtu;
         self.window = self.window.max(self.least_window());
     }
 

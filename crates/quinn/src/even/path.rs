@@ -62,7 +62,7 @@ impl PathView {
 
     /// The most bytes that the path has delivered of late in its shortest round trip: what it holds without a queue.
     pub(super) fn delivered(&self) -> f64 {
-        self.delivery.most()
+        self.delivery.most(self.least())
     }
 
     /// By how much even the shortest round trip of this round is longer than the shortest of all: the queue that never
@@ -89,8 +89,11 @@ impl PathView {
 
 impl Least {
     fn note(&mut self, now: Timestamp, took: Duration) {
-        if now.saturating_duration_since(self.half_began) >= HALF {
-            (self.half_began, self.half_before, self.half) = (now, self.half, Duration::MAX);
+        let passed = now.saturating_duration_since(self.half_began);
+        if passed >= HALF {
+            // After a pause even the latest half is too old.
+            let before = if passed < 2 * HALF { self.half } else { Duration::MAX };
+            (self.half_began, self.half_before, self.half) = (now, before, Duration::MAX);
         }
         self.half = self.half.min(took);
     }
@@ -129,6 +132,14 @@ mod tests {
         assert_eq!(path.least(), Duration::from_millis(60));
         feed(&mut path, 20_000, 2, 30);
         assert_eq!(path.least(), Duration::from_millis(30), "a shorter one counts at once");
+    }
+
+    #[test]
+    fn a_pause_expires_the_shortest_round_trip_at_once() {
+        let mut path = PathView::new(Timestamp::ZERO);
+        feed(&mut path, 0, 5, 20);
+        feed(&mut path, 60_000, 1, 60);
+        assert_eq!(path.least(), Duration::from_millis(60));
     }
 
     #[test]

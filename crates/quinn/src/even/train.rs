@@ -22,6 +22,8 @@ pub(super) struct Trains {
     current: Option<(Timestamp, Spaced)>,
     /// Bytes a second, the latest last.
     rates: Vec<f64>,
+    /// On which most of them agree: asked for with each packet, so it is kept.
+    agreed: Option<f64>,
 }
 
 /// ACKs of one train.
@@ -54,6 +56,7 @@ impl Trains {
                     if self.rates.len() > KEPT {
                         self.rates.remove(0);
                     }
+                    self.agreed = agreed(&self.rates);
                 }
                 let none = Batch { packets: 0, bytes: 0, until: now };
                 self.current = Some((sent, Spaced { first: now, all: none, but_last: none }));
@@ -63,17 +66,22 @@ impl Trains {
 
     /// The rate of the link in bytes a second, if most of the last trains agree on it.
     pub(super) fn rate(&self) -> Option<f64> {
-        let mut rates = self.rates.clone();
-        rates.sort_by(f64::total_cmp);
-        let median = *rates.get(rates.len() / 2)?;
-        let near = rates.iter().filter(|&&rate| (rate - median).abs() <= median / 5.0).count();
-        (near >= AGREE).then_some(median)
+        self.agreed
     }
 
     /// What they said does not hold.
     pub(super) fn forget(&mut self) {
         *self = Trains::default();
     }
+}
+
+/// The median, if enough are near it.
+fn agreed(rates: &[f64]) -> Option<f64> {
+    let mut rates = rates.to_vec();
+    rates.sort_by(f64::total_cmp);
+    let median = *rates.get(rates.len() / 2)?;
+    let near = rates.iter().filter(|&&rate| (rate - median).abs() <= median / 5.0).count();
+    (near >= AGREE).then_some(median)
 }
 
 impl Spaced {

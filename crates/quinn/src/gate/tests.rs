@@ -232,6 +232,22 @@ fn late_wake_ups_are_anticipated() {
     }
 }
 
+/// An ACK that comes a little late, but before the timer, is no wake-up: it neither counts as one in time, nor as a timer that was.
+#[test]
+fn an_ack_before_the_timer_is_no_wake_up() {
+    let mut gate = gate();
+    gate.asked(WINDOW);
+    gate.offer(at(0), 2, 2_500);
+    gate.departed(at(0), 2, 2_500);
+    (gate.punctual, gate.lateness) = (4, micros(40));
+    gate.asked(WINDOW);
+    gate.offer(at(1), 2, 2_500);
+    let Some((until, at_the_latest)) = gate.waits_between() else { panic!("it waits") };
+    assert_eq!((until, at_the_latest), (at(210), at(410)));
+    assert_eq!(gate.offer(at(300), 2, 2_500), Verdict::Leave);
+    assert_eq!((gate.punctual, gate.lateness), (4, micros(40)));
+}
+
 #[test]
 fn nothing_waits_longer_than_it_may() {
     // A packet of 1,200 bytes each 42 ms.

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::network::{Kind, Link, Network};
+
 /// Whether minutes of transfers are asked for.
 fn is_asked_for() -> bool {
     let full = std::env::var_os("SOFTTIMERS_FULL").is_some();
@@ -13,11 +14,11 @@ fn is_asked_for() -> bool {
     full
 }
 
-/// What each has of 100 Mbit/s, 20 ms, in the mean of all seeds, after the beginning; and what it would have if all had the same.
-fn shares(kinds: &[Kind], packets: u32) -> Vec<f64> {
+/// What each has of 100 Mbit/s, 20 ms, after the beginning: a run for each seed. Their mean would hide who wins, if it is another
+/// one with each seed.
+fn shares(kinds: &[Kind], packets: u32) -> Vec<Vec<f64>> {
     let (seeds, seconds) = (6, 30);
-    let mut sums = vec![0.0; kinds.len()];
-    for seed in 0..seeds {
+    let run = |seed: u64| {
         let mut network = Network::new(Link::new(100, packets, 20), seed);
         for (number, &kind) in kinds.iter().enumerate() {
             // Not all at the same time, and not the same always first.
@@ -26,11 +27,20 @@ fn shares(kinds: &[Kind], packets: u32) -> Vec<f64> {
         }
         network.run(Duration::from_secs(seconds) + Duration::from_millis(20));
         let rates = network.rates(Duration::from_secs(seconds / 6), Duration::from_secs(seconds));
-        sums.iter_mut().zip(rates).for_each(|(sum, rate)| *sum += rate / seeds as f64);
-    }
-    let rates: Vec<String> = sums.iter().map(|rate| format!("{rate:.1}")).collect();
-    println!("queue of {packets}: {kinds:?} have {} Mbit/s", rates.join(", "));
-    sums
+        let printed: Vec<String> = rates.iter().map(|rate| format!("{rate:.1}")).collect();
+        println!("queue of {packets}, seed {seed}: {kinds:?} have {} Mbit/s", printed.join(", "));
+        rates
+    };
+    (0..seeds).map(run).collect()
+}
+
+/// The mean of what each run gives; the least is printed beside it.
+fn mean(name: &str, runs: &[Vec<f64>], of: impl Fn(&[f64]) -> f64) -> f64 {
+    let each: Vec<f64> = runs.iter().map(|rates| of(rates)).collect();
+    let mean = each.iter().sum::<f64>() / each.len() as f64;
+    let least = each.iter().copied().fold(f64::INFINITY, f64::min);
+    println!("{name}: {mean:.3} in the mean, {least:.3} at the least");
+    mean
 }
 
 fn jain(rates: &[f64]) -> f64 {
@@ -41,9 +51,10 @@ fn jain(rates: &[f64]) -> f64 {
 /// What quinn's CUBIC keeps of its fair share, which is that of all that was carried.
 fn kept(even: usize, packets: u32) -> f64 {
     let kinds = [vec![Kind::Both; even], vec![Kind::Stock; even]].concat();
-    let rates = shares(&kinds, packets);
-    let stock: f64 = rates[even..].iter().sum();
-    stock * 2.0 / rates.iter().sum::<f64>()
+    mean("stock keeps", &shares(&kinds, packets), |rates| {
+        let stock: f64 = rates[even..].iter().sum();
+        stock * 2.0 / rates.iter().sum::<f64>()
+    })
 }
 
 #[test]
@@ -81,7 +92,7 @@ fn four_alike_have_the_same() {
         return;
     }
     for packets in [20, 100] {
-        let jain = jain(&shares(&[Kind::Both; 4], packets));
+        let jain = mean("Jain's index", &shares(&[Kind::Both; 4], packets), jain);
         assert!(jain >= 0.95, "{packets} packets: {jain:.3}");
     }
 }

@@ -194,6 +194,44 @@ fn a_time_out_starts_again_from_two_packets_up_to_the_cut() {
     assert!((0.6..0.95).contains(&share), "{share:.2}");
 }
 
+/// A packet that left before the time-out is found lost only now: that is the same event, and no reason to leave slow start.
+#[test]
+fn after_a_time_out_old_losses_do_not_count() {
+    let mut path = Path::new(20);
+    path.run(Duration::from_millis(500));
+    path.machine.lost(path.now, path.now, true);
+    let sent = path.now.saturating_sub(Duration::from_millis(1));
+    path.machine.lost(path.now + Duration::from_millis(5), sent, false);
+    assert_eq!((path.machine.phase, path.machine.window()), (Phase::Start, 2 * PACKET));
+    assert!(path.machine.threshold.is_finite());
+}
+
+/// With less than two packets quinn would never send.
+#[test]
+fn the_first_window_is_at_least_two_packets() {
+    let machine = Machine::new(Timestamp::from_micros(1_000_000), 0, PACKET as u16);
+    assert_eq!(machine.window(), 2 * PACKET);
+}
+
+/// Packets become longer, as after a probe of the MTU, or shorter again: the window in bytes goes on as it was.
+#[test]
+fn another_mtu_neither_raises_the_window_nor_stops_it() {
+    let round_trip = Duration::from_millis(20);
+    for mtu in [1_452, 1_000] {
+        let mut path = Path::new(20);
+        path.run(Duration::from_millis(500));
+        assert_eq!(path.machine.phase, Phase::Avoid);
+        path.machine.set_mtu(mtu);
+        let before = path.machine.window;
+        for _ in 0..100 {
+            path.now += Duration::from_micros(100);
+            path.machine.acked(path.now, path.now.saturating_sub(round_trip), PACKET, false, round_trip);
+        }
+        let grown = path.machine.window - before;
+        assert!((50.0..1_000.0).contains(&grown), "{mtu}: {grown:.0} bytes");
+    }
+}
+
 /// A program that has nothing to send doesn't earn a larger window.
 #[test]
 fn idle_time_changes_nothing() {
@@ -216,6 +254,22 @@ fn idle_time_changes_nothing() {
     path.under_way.clear();
     path.run(Duration::from_millis(200));
     assert!(path.machine.window < before * 1.12, "{:.0} after {before:.0}", path.machine.window);
+}
+
+/// At the first ACK after an idle time there is something to send again, and quinn doesn't call it limited by the program.
+#[test]
+fn a_time_without_acks_is_no_time_since_the_cut() {
+    let mut path = Path::new(20);
+    path.run(Duration::from_millis(500));
+    assert_eq!(path.machine.phase, Phase::Avoid);
+    let before = path.window();
+    path.now += seconds(60);
+    (path.free, path.next) = (path.now, path.now);
+    path.under_way.clear();
+    // Too large a window would soon be cut.
+    path.most = 0.0;
+    path.run(Duration::from_millis(200));
+    assert!(path.most < before * 1.05, "{:.1} after {before:.1}", path.most);
 }
 
 /// Packets that are lost on the way, one in a thousand, are answered as CUBIC does, and no deeper.
