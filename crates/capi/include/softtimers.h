@@ -539,7 +539,8 @@ typedef struct softtimers_pace_config {
 } softtimers_pace_config;
 
 /**
- * Makes a flow that has not started.
+ * Makes a flow that has not started. softtimers_pace_start comes before anything else: until then the schedule begins at
+ * time zero.
  * -EINVAL: `config` or `out` is NULL, no rate or two, a burst interval longer than the gap, or no such strategy.
  * Thread: any; it belongs to the caller's.
  */
@@ -560,7 +561,8 @@ uint64_t softtimers_pace_start(softtimers_pace *pace, uint64_t now);
 
 /**
  * So many packets have left together at `now`, with so many bytes in all: returns the earliest time for the next one.
- * Times must not go backwards.
+ * Times must not go backwards. A packet that the kernel has refused uses up its place: call this all the same. One that met
+ * -EAGAIN does not: send it when the socket is writable.
  * Thread: its own.
  */
 uint64_t softtimers_pace_departed(softtimers_pace *pace, uint64_t now, uint32_t packets, uint32_t bytes);
@@ -577,7 +579,7 @@ int softtimers_pace_set_rate(softtimers_pace *pace,
                              uint64_t *next);
 
 /**
- * The intended time of the next departure, against which lateness is measured.
+ * The intended time of the next departure, against which lateness is measured: ask before softtimers_pace_departed.
  * Thread: its own.
  */
 uint64_t softtimers_pace_place(softtimers_pace *pace);
