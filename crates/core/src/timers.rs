@@ -335,20 +335,10 @@ impl<E> SoftTimers<E> {
     #[inline]
     pub fn trigger(&mut self, source: TriggerState, now: Timestamp) -> Turn {
         self.stats.triggers[source] += 1;
-        // The gate first: it is what nearly every call ends at.
-        if now.as_nanos() < self.wheel.gate() {
-            if self.intervals.is_some() {
-                _ = self.is_counted(source, now);
-            }
+        if self.intervals.is_some() && !self.is_counted(source, now) {
             return Turn { limit: Key::ZERO, source };
         }
-        self.begin_turn(source, now)
-    }
-
-    /// Something may be due.
-    #[inline(never)]
-    fn begin_turn(&mut self, source: TriggerState, now: Timestamp) -> Turn {
-        if self.intervals.is_some() && !self.is_counted(source, now) {
+        if now.as_nanos() < self.wheel.gate() && self.intervals.is_none() {
             return Turn { limit: Key::ZERO, source };
         }
         self.latest = self.latest.max(now);
