@@ -40,10 +40,9 @@ impl Refusals {
             return;
         }
         self.count.fetch_add(count, Ordering::Relaxed);
-        if let Some((destination, notify)) = self.whom.get() {
-            if !self.told.swap(true, Ordering::Relaxed) {
-                notify(format_args!("address {destination}: {}{and}", reason(error)));
-            }
+        let whom = self.whom.get().filter(|_| !self.told.swap(true, Ordering::Relaxed));
+        if let Some((destination, notify)) = whom {
+            notify(format_args!("address {destination}: {}{and}", reason(error)));
         }
     }
 
