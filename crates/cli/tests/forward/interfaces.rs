@@ -361,7 +361,7 @@ fn senders_learn_how_long_a_packet_may_be() {
 fn a_link_that_goes_down_comes_back() {
     with_cable("link", |hosts| {
         for driver in drivers(hosts) {
-            let forwarder = Forwarder::start(hosts, driver);
+            let mut forwarder = Forwarder::start(hosts, driver);
             let (near, far) = (bound(hosts, "near", "10.97.0.1:0"), bound(hosts, "far", "10.97.0.2:0"));
             let middle = hosts.host("middle");
             for round in 0..3 {
@@ -375,6 +375,13 @@ fn a_link_that_goes_down_comes_back() {
                 }
             }
             echoed(&near, &far, b"still");
+            // A thread of its own hears of both links, and may be behind the frames.
+            let mut ups = [0, 0];
+            while ups != [3, 3] {
+                let said = forwarder.says();
+                assert!(!said.is_empty(), "{driver}: {ups:?} times up again, then no more");
+                ups[usize::from(said.starts_with("wb"))] += usize::from(said.ends_with(": up again"));
+            }
             let report = forwarder.finish();
             assert_eq!(report["outages"], serde_json::json!([3, 3]), "{driver}: {report}");
         }
