@@ -48,8 +48,12 @@ fn a_stop_is_made_up_within_the_bound_and_accounted_for() {
     for _ in 0..STOPS {
         common::stop(sender.id());
         pause(50);
+        let before = sleeps(&sender);
         signal(&sender, Signal::CONT);
-        pause(20);
+        // It has to go on before the next stop, which would be the same one else.
+        while sleeps(&sender) < before + 5 {
+            pause(1);
+        }
     }
     // Another line, for it may not have gone on yet; the last of 60 s ends this, too.
     while lines.read_line(&mut text).unwrap() > 0 {
@@ -74,6 +78,13 @@ fn a_stop_is_made_up_within_the_bound_and_accounted_for() {
 }
 
 const STOPS: u64 = 4;
+
+/// Times that the sending thread has given its CPU up by itself.
+fn sleeps(sender: &Child) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", sender.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+    line.trim().parse().unwrap()
+}
 
 /// Ctrl-C ends every engine, busy or idle, with its summary; a slow rate does not delay it.
 #[test]

@@ -284,7 +284,7 @@ fn ten_thousand_rules_are_relayed_by_and_reloaded() {
     let mut relay = Relay::start(&server, &format!("--rules {}", rules.0.display()));
     let client = socket();
     (0..10).for_each(|_| echoed(&client, &server, relay.address, b"before"));
-    fs::write(&rules.0, text("length 0-1 reject\n")).unwrap();
+    rewrite(&rules.0, &text("length 0-1 reject\n"));
     assert_eq!(relay.says(), "rules reloaded: 10003 of them");
     client.send_to(b"1", relay.address).unwrap();
     (0..10).for_each(|_| echoed(&client, &server, relay.address, b"after"));

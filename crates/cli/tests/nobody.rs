@@ -107,8 +107,15 @@ fn a_program_that_never_answers_takes_a_flag() {
 #[test]
 fn a_receiver_that_comes_late_is_somebody() {
     let address = closed("127.0.88.4");
-    let mut sender = Running::start(&format!("send {address} -b 1kpps -t 60 --json"));
+    let mut sender = Running::start(&format!("send {address} -b 1kpps -t 60 --json-stream"));
     assert!(sender.line().contains("nobody listens"));
+    // Until it has sent some into nothing: that nobody is there, a send after the first is told.
+    let mut sent = 0;
+    while sent < 10 {
+        let mut line = String::new();
+        sender.stdout.read_line(&mut line).unwrap();
+        sent = serde_json::from_str::<Value>(&line).unwrap()["total"]["sent"].as_u64().unwrap();
+    }
     let mut receiver = Running::start(&format!("recv {address} --any -t 60 --json"));
     assert!(receiver.line().contains("listening on"));
     let (exit, report, said) = sender.end();

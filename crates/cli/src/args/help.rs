@@ -3,6 +3,8 @@
 
 use clap::{Arg, ArgAction, Command};
 
+use crate::run::catalogue;
+
 /// The group of the last flags, which every command has.
 pub(crate) const OTHER: &str = "Other";
 
@@ -34,6 +36,13 @@ fn last_flags(command: Command, path: &str) -> Command {
         Some(more) => command.after_help(more),
         None => command,
     };
+    let command = match labels(path).zip(command.get_after_long_help()) {
+        Some((labels, examples)) => {
+            let both = format!("{examples}\n\n{labels}");
+            command.after_long_help(both)
+        }
+        None => command,
+    };
     let flag =
         |name, short, action| Arg::new(name).long(name).short(short).action(action).help_heading(OTHER);
     command
@@ -44,6 +53,17 @@ fn last_flags(command: Command, path: &str) -> Command {
             flag("help", 'h', ArgAction::Help).help("Print help: -h the most used flags, --help all of them"),
         )
         .arg(flag("version", 'V', ArgAction::Version).help("Print the version"))
+}
+
+/// Where the labels of a command's report are explained.
+fn labels(path: &str) -> Option<String> {
+    let fields = catalogue::fields(path.strip_prefix("softtimers ")?);
+    (!fields.is_empty()).then(|| {
+        format!(
+            "OUTPUT FIELDS of the manual page explain each label: {path} | man -l -",
+            path = path.replacen(' ', " man ", 1)
+        )
+    })
 }
 
 #[cfg(test)]
@@ -96,6 +116,11 @@ mod tests {
             let help = command.clone().term_width(100).render_long_help().to_string();
             let (_, examples) = help.split_once("\nExample").unwrap_or_else(|| panic!("{path}: no examples"));
             assert!(!examples.contains("\nOther:"), "{help}");
+            let name = path.strip_prefix("softtimers ").unwrap();
+            let page = format!(
+                "OUTPUT FIELDS of the manual page explain each label: softtimers man {name} | man -l -"
+            );
+            assert_eq!(help.contains(&page), !catalogue::fields(name).is_empty(), "{help}");
         });
     }
 }

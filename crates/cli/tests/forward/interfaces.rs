@@ -650,7 +650,7 @@ fn several_pollers_count_exactly_while_rules_change() {
         });
         let mut last = Scrape::default();
         for change in 1..=6 {
-            fs::write(&rules.0, text(change)).unwrap();
+            super::rewrite(&rules.0, &text(change));
             assert_eq!(forwarder.says(), format!("rules reloaded: {} of them", 3 + change % 2));
             // All that were made meanwhile, and one that was begun afterwards.
             let mut left = 2;
