@@ -264,7 +264,10 @@ fn a_lossy_path_ends_no_run() {
     relay.wait().unwrap();
     assert_eq!(sent.status.code(), Some(0), "{}", stderr(&sent));
     let (_, report, _) = receiver.finish();
-    assert!(report["received"].as_u64() > Some(1_000) && report["strangers"] == 0, "{report}");
+    let sent: Value = serde_json::from_slice(&sent.stdout).unwrap();
+    // A machine that stands still sends less than 2,500.
+    let half = sent["sent"].as_u64().map(|sent| sent / 2);
+    assert!(report["received"].as_u64() > half && report["strangers"] == 0, "{report}");
 }
 
 /// A question of another version gets an answer that says so, with no more bytes than it had; nothing else is answered.

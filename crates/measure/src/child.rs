@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use serde::de::DeserializeOwned;
 use softtimers::{Clock, Monotonic};
 
@@ -101,6 +101,12 @@ impl Process {
             None if line.is_empty() => Err(self.ended_without(&line)),
             None => Err(Failure::check(format_args!("{}: {}", self.what, unsigned(&line)))),
         }
+    }
+
+    /// Asks it to end with its report, as Ctrl-C does.
+    pub fn interrupt(&self) {
+        // Fails for one that has ended, and where a filter refuses it: that one ends by itself.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
     }
 
     /// Waits for its end and reads its object.

@@ -189,7 +189,8 @@ fn a_reset_and_a_refusal_are_passed_on() {
 #[test]
 fn connections_are_limited_in_number_and_in_idleness() {
     let (listener, mut config) = listener();
-    let idle = Duration::from_secs(1);
+    // Long enough for a machine that is slow to open three connections.
+    let idle = Duration::from_secs(3);
     config.limits = StreamLimits { most: 2, idle, ..StreamLimits::default() };
     let relay = start(config, Wan::builder());
     let mut two = [relay.connect(), relay.connect()];

@@ -37,14 +37,9 @@ impl Finding {
         Finding::lowest(figure, common.max_by(f64::total_cmp)?)
     }
 
-    /// Compares the shares of its peak that each series keeps at its greatest x.
+    /// Compares the shares of its peak that each series keeps at the highest load.
     pub(super) fn retained(figure: &Figure) -> Option<Self> {
-        let value = |series: &Series| {
-            let peak =
-                series.points.iter().map(|point| point.1).reduce(f64::max).filter(|&peak| peak > 0.0)?;
-            series.points.iter().max_by(|one, next| one.0.total_cmp(&next.0)).map(|last| last.1 / peak)
-        };
-        let mut ranked = compared(figure, value)?;
+        let mut ranked = compared(figure, |series| Some(Plateau::of(&series.points)?.share()))?;
         ranked.sort_by(|one, next| next.1.total_cmp(&one.1));
         let [(_, most), (_, less), ..] = ranked[..] else { return None };
         let shares = ranked.iter().map(|(name, share)| format!("{name} {}", percent(Some(*share))));
@@ -52,6 +47,29 @@ impl Finding {
         let text =
             format!("{}: throughput retained at the highest load, of each peak: {shares}.", figure.title);
         Some(Finding { text, winner: (most > 1.1 * less).then(|| ranked[0].0.to_owned()) })
+    }
+}
+
+/// What is left of a curve's peak at its right end.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Plateau {
+    /// The greatest y, above zero.
+    pub(super) peak: f64,
+    /// The mean of y from nine tenths of the greatest x on, as `bench` has it.
+    pub(super) end: f64,
+}
+
+impl Plateau {
+    /// Returns `None` without a peak.
+    pub(super) fn of(points: &[(f64, f64)]) -> Option<Self> {
+        let most = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).reduce(f64::max);
+        let (right, peak) = (most(|point| point.0)?, most(|point| point.1).filter(|&peak| peak > 0.0)?);
+        let end = points.iter().filter(|point| point.0 >= 0.9 * right).map(|point| point.1);
+        Some(Plateau { peak, end: end.clone().sum::<f64>() / end.count() as f64 })
+    }
+
+    pub(super) fn share(self) -> f64 {
+        self.end / self.peak
     }
 }
 

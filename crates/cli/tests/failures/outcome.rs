@@ -68,8 +68,8 @@ pub(crate) struct Bench {
     pub(crate) is_root: bool,
 }
 
-/// Longer than any run takes among others, and than any wait that a command bounds.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any run takes, on a machine that others use, too, and than any wait that a command bounds.
+const PATIENCE: Duration = Duration::from_secs(200);
 
 impl Bench {
     /// Runs the line, and returns its end.

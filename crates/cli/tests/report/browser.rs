@@ -86,7 +86,7 @@ fn shown(
     let _ = (fs::remove_dir_all(&profile), fs::remove_file(&log), fs::remove_file(&picture));
     let mut command = Command::new("timeout");
     command.args([
-        "40",
+        "90",
         browser,
         "--headless",
         "--no-sandbox",
@@ -227,7 +227,7 @@ fn widths(browser: &str, page: &str, screen: u32, directory: &Directory) -> Opti
     );
     fs::write(directory.file("around.html"), around).unwrap();
     let mut command = Command::new("timeout");
-    command.args(["40", browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
+    command.args(["90", browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
     command.args(["--virtual-time-budget=5000", "--window-size=1300,3000", "--dump-dom"]);
     command.arg(format!("--user-data-dir={}", directory.file("profile").display()));
     command.arg(format!("file://{}", directory.file("around.html").display()));

@@ -9,6 +9,7 @@
 //!
 //! On two processors the three share what there is: a relay between other machines reaches more.
 
+use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -130,7 +131,7 @@ fn one_rate(target_bps: u64, interrupt: &Interrupt) -> Result<Option<RateReport>
     let receive = ["recv", "127.0.0.1:0", "--once", "--json", "--duration", &longest];
     let (receiver, to) = start("recv", &receive)?.announced("listening on ")?;
     let relay = ["wan", "--listen", "127.0.0.1:0", "--to", &to, "--delay", "50ms", "--json", "--duration"];
-    let relay_for = show_duration(LENGTH + Duration::from_secs(1));
+    let relay_for = show_duration(LENGTH + LATE);
     let (relay, announced) =
         start("wan", &[&relay[..], &[&relay_for]].concat())?.announced("listening on ")?;
     let at = announced.split(',').next().unwrap_or_default();
@@ -142,6 +143,9 @@ fn one_rate(target_bps: u64, interrupt: &Interrupt) -> Result<Option<RateReport>
         return Ok(None);
     }
     let sent: Sent = sender.finish()?;
+    // What is on its way still.
+    thread::park_timeout(Duration::from_millis(500));
+    relay.interrupt();
     let relayed: Relayed = relay.finish()?;
     drop(receiver);
     Ok(Some(RateReport {
@@ -219,6 +223,8 @@ impl Report for SelfTestReport {
 const RATES: [u64; 8] = [50, 100, 150, 200, 300, 400, 600, 800];
 const LENGTH: Duration = Duration::from_secs(2);
 const MARGIN: Duration = Duration::from_secs(20);
+/// The time after which a sender may begin on a machine that is busy.
+const LATE: Duration = Duration::from_secs(6);
 const SIZE: u32 = 1_200;
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::digits::{digits, percent};
 use super::super::figure::{Drawn, Figure, Finding, Grid, Series};
+use super::super::finding::Plateau;
 use super::super::saved::Runs;
 use super::super::value::{number, rows};
 use super::{curves, linear, log, of, or_lacks, points, times, values, with};
@@ -27,28 +28,41 @@ pub(in super::super) fn goodput(runs: &Runs, drawn: &mut Drawn) {
     let mut table = Grid::new("The curves in numbers", &head);
     for (at, source, name) in [(0, "bench-hybrid", "softtimers, hybrid"), (1, "bench-naive", "usual loop")] {
         let Some(found) = or_lacks(runs.only(source), drawn) else { continue };
-        let line = |y: &dyn Fn(&Value) -> Option<f64>| {
-            let mut points = points(rows(found, "points"), of("offered_pps"), y);
-            // A sender on a busy machine may reach less where more was asked for.
-            points.sort_by(|one, next| one.0.total_cmp(&next.0));
-            Series::line(at, name, points).unless(runs.unfit(source))
-        };
-        goodput.series.push(line(&of("delivered_pps")));
-        latency.series.push(line(&times(1e-3, "latency_ns.p99")));
-        let curve = |key: &str| number(found, &format!("curve.{key}"));
+        let line = |points| Series::line(at, name, points).unless(runs.unfit(source));
+        let plateau = plateau(found);
         table.row([
             name.to_owned(),
             digits(number(found, "mlfrr_pps")),
-            digits(curve("peak_pps")),
-            digits(curve("asymptote_pps")),
-            percent(curve("asymptote_share")),
+            digits(plateau.map(|plateau| plateau.peak)),
+            digits(plateau.map(|plateau| plateau.end)),
+            percent(plateau.map(Plateau::share)),
         ]);
+        goodput.series.push(line(by_load(found, delivered)));
+        latency.series.push(line(by_load(found, times(1e-3, "latency_ns.p99"))));
     }
     drawn.findings.extend(Finding::retained(&goodput));
     drawn.figure(goodput);
     drawn.figure(latency);
     drawn.table(table);
     drawn.note("Sender and receiver share this machine's CPUs, so what is lost to the sender's own work is in both curves.");
+}
+
+/// What is left of a receiver's peak under the highest load, by the points that are drawn.
+pub(super) fn plateau(found: &Value) -> Option<Plateau> {
+    Plateau::of(&by_load(found, delivered))
+}
+
+/// Where nothing was lost, what was offered: that the last of it left when time was up is of the trial.
+fn delivered(point: &Value) -> Option<f64> {
+    let lossless = point["loss_free"] == true;
+    number(point, if lossless { "offered_pps" } else { "delivered_pps" })
+}
+
+/// A sender on a busy machine may reach less where more was asked for.
+fn by_load(found: &Value, y: impl Fn(&Value) -> Option<f64>) -> Vec<(f64, f64)> {
+    let mut points = points(rows(found, "points"), of("offered_pps"), y);
+    points.sort_by(|one, next| one.0.total_cmp(&next.0));
+    points
 }
 
 /// The livelock paper's figures, each with the points that were read from its plots.

@@ -8,6 +8,7 @@ use super::super::figure::{Drawn, Grid};
 use super::super::saved::Runs;
 use super::super::value::{number, rows, text};
 use super::super::verdict::Reason;
+use super::overload::plateau;
 
 /// A figure of a paper and ours.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -105,7 +106,7 @@ const HEADLINES: &[Row] = &[
         "two stages, the second at the lowest priority (bench)",
         &[("bench-hybrid", ""), ("bench-naive", "")],
         |runs| {
-            let share = |source| number(runs.only(source).ok()?, "curve.asymptote_share");
+            let share = |source| Some(plateau(runs.only(source).ok()?)?.share());
             let (hybrid, naive) = (share("bench-hybrid"), share("bench-naive"));
             hybrid.or(naive).map(|_| format!("{} and {}", percent(hybrid), percent(naive)))
         },
