@@ -1,7 +1,7 @@
 //! Dependencies point one way.
 //!
 //! ```text
-//!   core ◄ linux ◄ softtimers ◄ net ◄ load, forward, wan      core ◄ poll ◄ net, sim, capi, forward
+//!   core ◄ linux ◄ softtimers ◄ net ◄ load, forward, wan, tokio   core ◄ poll ◄ net, sim, capi, forward
 //!   softtimers ◄ measure ◄ load, forward                       softtimers ◄ tokio ◄ quinn      wan ◄ capi
 //!   core ◄ bpf ◄ cli      lab: all but cli; nothing on cli and lab
 //! ```

@@ -36,7 +36,7 @@
 //!   [`trigger`](fn@trigger).
 //! - **One timerfd** for a runtime, however many timers; one task waits for it ([`driver`]). What is pending costs
 //!   nothing. [`Driver::builder`] makes that task poll for a while before a deadline, or spin, or wake up less often.
-//! - **Departures at a rate** that does not burst after a stall: [`Pacer`].
+//! - **Departures at a rate** that does not burst after a stall: [`Pacer`]; of thousands of flows on one socket: `PacedSender`.
 //!
 //! Off Linux, and where tokio's clock is paused, tokio's own timers serve; the API is the same.
 //!
@@ -53,6 +53,8 @@ pub mod driver;
 mod hooks;
 pub mod interval;
 mod missed_tick;
+#[cfg(target_os = "linux")]
+pub mod paced_sender;
 pub mod pacer;
 pub mod sleep;
 pub mod timeout;
@@ -72,6 +74,8 @@ pub use hooks::trigger_at_park;
 #[cfg(tokio_unstable)]
 pub use hooks::trigger_at_polls;
 pub use interval::{Interval, interval, interval_at};
+#[cfg(target_os = "linux")]
+pub use paced_sender::PacedSender;
 pub use pacer::Pacer;
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Elapsed, Timeout, timeout, timeout_at};

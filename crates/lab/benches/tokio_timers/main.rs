@@ -1,7 +1,7 @@
 //! softtimers-tokio beside tokio's own timers: `cargo bench -p softtimers-lab --bench tokio_timers [-- --quick
 //! idle busy …]`.
 //!
-//! Each figure is taken of both in turns of one process, on a runtime of one thread, and is the median over the
+//! Each figure is taken of both in turns of one process, on a runtime of one thread but for `grid` and `slack`, and is the median over the
 //! rounds.
 //!
 //! ```text
@@ -11,10 +11,15 @@
 //!   staggered 50 intervals of 1 ms, 20 µs apart: CPU time and wake-ups
 //!   resets    100,000 pending sleeps, one of them reset at random: ns each
 //!   pending   10,000 sleeps that wait: CPU time
+//!   creation  a sleep made, polled and dropped; a time-out of what is ready; a reset to now and a constant
+//!   grid      100 to 10,000 tasks that tick, on one worker and two: rate, lateness, CPU time and wake-ups
+//!   slack     what slack saves, at three densities
 //! ```
 #![forbid(unsafe_code)]
 
 mod cpu;
+mod creation;
+mod grid;
 mod lateness;
 mod resets;
 
@@ -26,13 +31,16 @@ use softtimers_measure::paired::{Measured, Paired, Round};
 use softtimers_measure::result::Table;
 use tokio::runtime::Builder;
 
-const SECTIONS: [Section<usize>; 6] = [
+const SECTIONS: [Section<usize>; 9] = [
     ("idle", lateness::idle),
     ("busy", lateness::busy),
     ("interval", lateness::interval),
     ("staggered", cpu::staggered),
     ("resets", resets::random),
     ("pending", cpu::pending),
+    ("creation", creation::creation),
+    ("grid", grid::grid),
+    ("slack", grid::slack),
 ];
 
 fn main() -> ExitCode {

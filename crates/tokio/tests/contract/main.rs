@@ -10,6 +10,7 @@ mod idle;
 mod intervals;
 mod pacing;
 mod paused;
+mod sender;
 mod shutdown;
 mod timeouts;
 mod triggers;

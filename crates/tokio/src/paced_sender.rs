@@ -1,0 +1,318 @@
+//! [`PacedSender`]: one UDP socket, thousands of flows, each at its own rate.
+//!
+//! A [`Pacer`](crate::Pacer) a task is fine for ten flows. A thousand of them are a thousand timers, tasks and system calls for
+//! what one task does with one [`DepartureQueue`] and a `sendmmsg` for all that is due together:
+//!
+//! ```text
+//!   send_to(a, …).await ─┐  copies              ┌──────────────────────── one task
+//!   send_to(b, …).await ─┼─▶ ▢▢▢ DepartureQueue ─▶ due? ─▶ SendBatch ─▶ sendmmsg, UDP_SEGMENT where a flow allows
+//!   queue(c, …) ─────────┘   one rate a flow    └─ sleeps until the earliest release
+//! ```
+//!
+//! # What is dropped when
+//!
+//! | this goes | then |
+//! |---|---|
+//! | the future of [`send_to`](PacedSender::send_to), before it is ready | its datagram does not leave, unless it just has; its place in the schedule stays empty |
+//! | a flow ([`remove`](PacedSender::remove)) | what it had waiting does not leave; who awaits it gets [`SendError::Removed`] |
+//! | the last clone of the sender | what is queued leaves at its times, then the task ends |
+//! | the sender by [`close`](PacedSender::close), or the runtime | what is queued does not leave; who awaits it gets [`SendError::Closed`] |
+
+mod error;
+mod task;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use softtimers_core::pace::queue::{DepartureQueue, FlowId, FlowStats, QueueStats};
+use softtimers_core::{PaceError, Rate, Timestamp};
+use tokio::net::UdpSocket;
+use tokio::sync::oneshot;
+
+use crate::clock;
+pub use error::SendError;
+pub use softtimers_core::pace::queue::{FlowConfig, Limits, Quantum, QueueConfig};
+use task::Task;
+
+/// Sends the datagrams of many flows on one UDP socket, each flow at its rate. A clone is another handle of the same sender, for
+/// another task or thread.
+///
+/// ```
+/// use std::sync::Arc;
+/// use softtimers_tokio::paced_sender::{FlowConfig, PacedSender};
+/// use softtimers_tokio::{PaceConfig, Rate};
+/// use tokio::net::UdpSocket;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let receiver = UdpSocket::bind("127.0.0.1:0").await?;
+/// let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await?); // receive on it as ever
+///
+/// let sender = PacedSender::new(&socket)?;
+/// let voice = sender.add(receiver.local_addr()?, FlowConfig::new(PaceConfig::new(Rate::pps(5_000))))?;
+/// let video = sender.add(receiver.local_addr()?, FlowConfig::new(PaceConfig::bits_per_second(50_000_000)?))?;
+///
+/// sender.queue(&video, &[0; 1_200])?; // leaves by itself
+/// sender.send_to(&voice, b"hello").await?; // when its time has come
+/// sender.set_rate(&voice, Rate::pps(50))?; // from now on
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+///
+/// # Cost
+/// A datagram: a copy of its bytes, a lock, and its part of a `sendmmsg`; if it is awaited, a wake-up of that task. A
+/// flow takes some 400 bytes. With a [`Quantum`] of several a flow's datagrams of one length
+/// leave as segments of one send.
+#[derive(Clone, Debug)]
+pub struct PacedSender(Arc<Handle>);
+
+/// A flow of a [`PacedSender`]: where it goes, and its rate's place there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flow {
+    id: FlowId,
+    to: SocketAddr,
+}
+
+impl Flow {
+    /// Where its datagrams go.
+    pub fn to(&self) -> SocketAddr {
+        self.to
+    }
+}
+
+/// Counters of a [`PacedSender`] since it was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct SenderStats {
+    /// Datagrams that the kernel has taken.
+    pub sent: u64,
+    /// Datagrams that it refused; who awaits one gets the error.
+    pub failed: u64,
+    /// Datagrams whose future was dropped before their time.
+    pub cancelled: u64,
+    /// System calls that it took.
+    pub calls: u64,
+    /// Of `sent`, those that left as segments of a longer send.
+    pub segments: u64,
+    /// What the queue has counted: its `sent` are those that were due.
+    pub queue: QueueStats,
+}
+
+impl PacedSender {
+    /// A sender on this socket, for as many packets as memory allows and without slack. It ends with the current runtime.
+    ///
+    /// # Errors
+    /// If the kernel refuses another descriptor of the socket.
+    ///
+    /// # Panics
+    /// As [`Driver::current`](crate::Driver::current).
+    #[track_caller]
+    pub fn new(socket: &Arc<UdpSocket>) -> io::Result<Self> {
+        Self::with_config(socket, QueueConfig::default())
+    }
+
+    /// The same with a bound on the packets, or with slack: a departure may be so much late to leave with others.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    #[track_caller]
+    pub fn with_config(socket: &Arc<UdpSocket>, config: QueueConfig) -> io::Result<Self> {
+        // Its timer is of this runtime, whoever polls the task first.
+        let driver = crate::Driver::current();
+        let twin = std::net::UdpSocket::from(socket.as_fd().try_clone_to_owned()?);
+        let common = Arc::new(Common {
+            state: Mutex::new(State {
+                queue: DepartureQueue::new(config),
+                stats: SenderStats::default(),
+                sleeps: None,
+                ending: Ending::No,
+            }),
+        });
+        tokio::spawn(Task::new(common.clone(), socket.clone(), twin.into(), &driver).run());
+        Ok(PacedSender(Arc::new(Handle(common))))
+    }
+
+    /// Adds a flow to `to`.
+    ///
+    /// # Errors
+    /// As [`DepartureQueue::add_flow`].
+    pub fn add(&self, to: SocketAddr, config: FlowConfig) -> Result<Flow, PaceError> {
+        let id = self.0.0.lock().queue.add_flow(config)?;
+        Ok(Flow { id, to })
+    }
+
+    /// Removes a flow, and says how many of its datagrams were waiting; `None` if it was removed before or the
+    /// sender has ended.
+    pub fn remove(&self, flow: &Flow) -> Option<usize> {
+        let mut state = self.0.0.open().ok()?;
+        let waiting: Vec<Datagram> = state.queue.remove_flow(flow.id)?.collect();
+        drop(state);
+        let count = waiting.len();
+        waiting.into_iter().for_each(|datagram| datagram.finish(Err(SendError::Removed)));
+        Some(count)
+    }
+
+    /// Changes a flow's rate from now on, without a burst: what has passed of the gap counts at the old rate.
+    ///
+    /// # Errors
+    /// [`SendError::Refused`] if the flow was removed, [`SendError::Closed`] if the sender has ended.
+    pub fn set_rate(&self, flow: &Flow, rate: Rate) -> Result<(), SendError> {
+        let mut state = self.0.0.open()?;
+        state.queue.set_rate(clock::timestamp(), flow.id, rate).map_err(SendError::Refused)?;
+        wake(state);
+        Ok(())
+    }
+
+    /// Sends a datagram of `flow` when its time has come, behind what the flow has waiting; ready when the kernel has it. Tasks
+    /// may send on one flow at a time: theirs leave in the order in which the futures were first polled.
+    ///
+    /// Cancel-safe: dropped before it is ready, the datagram does not leave, unless it is on its way this very moment.
+    ///
+    /// # Errors
+    /// [`SendError`]: refused by the queue, or by the kernel, that datagram and no other.
+    pub async fn send_to(&self, flow: &Flow, bytes: &[u8]) -> Result<(), SendError> {
+        let (done, sent) = oneshot::channel();
+        self.enqueue(flow, bytes, Some(done))?;
+        sent.await.unwrap_or(Err(SendError::Closed))
+    }
+
+    /// Queues a datagram, which leaves by itself when its time has come. If the kernel refuses it then, that is counted
+    /// ([`SenderStats::failed`]).
+    ///
+    /// # Errors
+    /// [`SendError`], if the queue does not take it.
+    pub fn queue(&self, flow: &Flow, bytes: &[u8]) -> Result<(), SendError> {
+        self.enqueue(flow, bytes, None)
+    }
+
+    fn enqueue(&self, flow: &Flow, bytes: &[u8], done: Option<Done>) -> Result<(), SendError> {
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        if length > MAX_PAYLOAD {
+            let error = format!("a datagram of {length} bytes: {MAX_PAYLOAD} is the longest");
+            return Err(SendError::Io(io::Error::new(io::ErrorKind::InvalidInput, error)));
+        }
+        let datagram = Datagram { to: flow.to, bytes: bytes.into(), done };
+        let mut state = self.0.0.open()?;
+        // An empty one takes a place, too.
+        let counted = length.max(1);
+        state
+            .queue
+            .enqueue(clock::timestamp(), flow.id, counted, datagram)
+            .map_err(|rejected| SendError::Refused(rejected.reason))?;
+        wake(state);
+        Ok(())
+    }
+
+    /// Ends the sender at once, for all its clones. What is queued does not leave.
+    pub fn close(&self) {
+        self.0.0.end(Ending::Now);
+    }
+
+    /// Counters since the beginning.
+    pub fn stats(&self) -> SenderStats {
+        let state = self.0.0.lock();
+        SenderStats { queue: state.queue.stats(), ..state.stats }
+    }
+
+    /// A flow's counters; `None` if it was removed or the sender has ended.
+    pub fn flow_stats(&self, flow: &Flow) -> Option<FlowStats> {
+        self.0.0.open().ok()?.queue.flow_stats(flow.id)
+    }
+}
+
+/// What all clones share; the last one tells the task.
+#[derive(Debug)]
+struct Handle(Arc<Common>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.end(Ending::WhenEmpty);
+    }
+}
+
+#[derive(Debug)]
+struct Common {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    queue: DepartureQueue<Datagram>,
+    stats: SenderStats,
+    /// The task, and until when, if it sleeps.
+    sleeps: Option<(Timestamp, Waker)>,
+    ending: Ending,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Ending {
+    No,
+    WhenEmpty,
+    Now,
+}
+
+impl Common {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For what names a flow: the queue of a sender that has ended knows none.
+    fn open(&self) -> Result<MutexGuard<'_, State>, SendError> {
+        let state = self.lock();
+        if state.ending == Ending::Now { Err(SendError::Closed) } else { Ok(state) }
+    }
+
+    fn end(&self, ending: Ending) {
+        let mut state = self.lock();
+        state.ending = state.ending.max(ending);
+        let sleeps = state.sleeps.take();
+        drop(state);
+        if let Some((_, task)) = sleeps {
+            task.wake();
+        }
+    }
+}
+
+/// Something may have become due sooner: wakes the task if it sleeps beyond that.
+fn wake(mut state: MutexGuard<'_, State>) {
+    let Some(at) = state.queue.poll_at() else { return };
+    if state.sleeps.as_ref().is_none_or(|(until, _)| at >= *until) {
+        return;
+    }
+    let sleeps = state.sleeps.take();
+    drop(state);
+    if let Some((_, task)) = sleeps {
+        task.wake();
+    }
+}
+
+#[derive(Debug)]
+struct Datagram {
+    to: SocketAddr,
+    bytes: Box<[u8]>,
+    /// Who awaits it.
+    done: Option<Done>,
+}
+
+type Done = oneshot::Sender<Result<(), SendError>>;
+
+impl Datagram {
+    fn is_cancelled(&self) -> bool {
+        self.done.as_ref().is_some_and(oneshot::Sender::is_closed)
+    }
+
+    fn finish(self, result: Result<(), SendError>) {
+        if let Some(done) = self.done {
+            // Who no longer waits need not know.
+            let _ = done.send(result);
+        }
+    }
+}
+
+/// What fits an IPv4 packet.
+const MAX_PAYLOAD: u32 = 65_507;

@@ -1,0 +1,208 @@
+//! Many flows on one socket: who is sent when, who is told what, and what is left of what is dropped.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use softtimers_tokio::paced_sender::{Flow, FlowConfig, Limits, PacedSender, Quantum, SendError};
+use softtimers_tokio::{Instant, PaceConfig, Rate, sleep, timeout};
+use tokio::net::UdpSocket;
+
+use crate::{bounded, current_thread, micros, on_each};
+
+/// A sender, and who receives.
+async fn pair() -> (PacedSender, UdpSocket, SocketAddr) {
+    let receiver = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+    let to = receiver.local_addr().unwrap();
+    (PacedSender::new(&socket).unwrap(), receiver, to)
+}
+
+fn every(interval: Duration) -> FlowConfig {
+    FlowConfig::new(PaceConfig::new(Rate::every(interval).unwrap()))
+}
+
+async fn received(receiver: &UdpSocket) -> Vec<u8> {
+    let mut buffer = [0; 2_000];
+    let length = receiver.recv(&mut buffer).await.unwrap();
+    buffer[..length].to_vec()
+}
+
+/// Each flow in order, at its own rate, no datagram before its time and none lost; from many tasks.
+#[test]
+fn flows_leave_in_order_and_at_their_rates() {
+    on_each(async || {
+        let (sender, receiver, to) = pair().await;
+        let begin = Instant::now();
+        let tasks: Vec<_> = (0..20u8)
+            .map(|number| {
+                let (sender, gap) = (sender.clone(), micros(500 + 50 * u64::from(number)));
+                tokio::spawn(async move {
+                    let flow = sender.add(to, every(gap)).unwrap();
+                    for packet in 0..20 {
+                        sender.send_to(&flow, &[number, packet]).await.unwrap();
+                        // The first leaves at once; the burst interval is half the gap at the least.
+                        assert!(begin.elapsed() >= gap / 2 * u32::from(packet));
+                    }
+                })
+            })
+            .collect();
+        let mut next = [0; 20];
+        for _ in 0..400 {
+            let packet = received(&receiver).await;
+            assert_eq!(packet[1], next[usize::from(packet[0])]);
+            next[usize::from(packet[0])] += 1;
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let stats = sender.stats();
+        assert_eq!((stats.sent, stats.failed, stats.cancelled, stats.queue.waiting), (400, 0, 0, 0));
+        assert!(stats.calls <= 400);
+    });
+}
+
+/// A datagram that the kernel refuses fails for who awaits it, and for nobody else.
+#[test]
+fn an_error_is_one_datagrams() {
+    on_each(async || {
+        let (sender, receiver, to) = pair().await;
+        let flow = sender.add(to, every(micros(50))).unwrap();
+        // No IPv6 on a socket of IPv4.
+        let nowhere = sender.add("[2001:db8::1]:9".parse().unwrap(), every(micros(50))).unwrap();
+        for number in 0..5 {
+            sender.send_to(&flow, &[number]).await.unwrap();
+            let error = sender.send_to(&nowhere, b"nobody").await.unwrap_err();
+            assert!(matches!(error, SendError::Io(_)), "{error:?}");
+            assert_eq!(received(&receiver).await, [number]);
+        }
+        let stats = sender.stats();
+        assert_eq!((stats.sent, stats.failed), (5, 5));
+        let long = sender.queue(&flow, &[0; 70_000]).unwrap_err();
+        assert_eq!(io::Error::from(long).kind(), io::ErrorKind::InvalidInput);
+    });
+}
+
+/// A future that is dropped leaves nothing but its place in the schedule.
+#[test]
+fn a_send_is_safe_to_cancel() {
+    on_each(async || {
+        let (sender, receiver, to) = pair().await;
+        let flow = sender.add(to, every(Duration::from_millis(20))).unwrap();
+        sender.send_to(&flow, b"first").await.unwrap();
+        let dropped = timeout(micros(500), sender.send_to(&flow, b"dropped")).await;
+        let in_time = dropped.is_err();
+        sender.send_to(&flow, b"last").await.unwrap();
+        assert_eq!(received(&receiver).await, b"first");
+        assert_eq!(received(&receiver).await, if in_time { &b"last"[..] } else { &b"dropped"[..] });
+        assert_eq!(sender.stats().cancelled, u64::from(in_time));
+    });
+}
+
+/// Slow for now: far more than the test takes.
+async fn slow(sender: &PacedSender, to: SocketAddr) -> Flow {
+    let flow = sender.add(to, every(Duration::from_secs(3_600))).unwrap();
+    sender.send_to(&flow, b"first").await.unwrap();
+    flow
+}
+
+#[test]
+fn a_rate_is_changed_while_packets_wait() {
+    on_each(async || {
+        let (sender, receiver, to) = pair().await;
+        let flow = slow(&sender, to).await;
+        sender.queue(&flow, b"second").unwrap();
+        sleep(micros(2_000)).await;
+        assert_eq!(sender.flow_stats(&flow).unwrap().waiting, 1);
+        sender.set_rate(&flow, Rate::pps(1_000)).unwrap();
+        assert_eq!(received(&receiver).await, b"first");
+        assert_eq!(received(&receiver).await, b"second");
+    });
+}
+
+/// Whatever goes, who awaits a datagram is told.
+#[test]
+fn who_waits_is_told_what_became_of_it() {
+    on_each(async || {
+        let (sender, _receiver, to) = pair().await;
+        let flow = slow(&sender, to).await;
+        let waits = |sender: &PacedSender| {
+            let sender = sender.clone();
+            tokio::spawn(async move { sender.send_to(&flow, b"waits").await })
+        };
+        let removed = waits(&sender);
+        while sender.stats().queue.waiting == 0 {
+            sleep(micros(200)).await;
+        }
+        assert_eq!(sender.remove(&flow), Some(1));
+        assert!(matches!(removed.await.unwrap(), Err(SendError::Removed)));
+        assert_eq!(sender.remove(&flow), None);
+        assert!(matches!(sender.queue(&flow, b"gone"), Err(SendError::Refused(_))));
+
+        let limits = Limits { delay: micros(10_000), ..Limits::default() };
+        let flow = sender.add(to, FlowConfig { limits, ..every(Duration::from_secs(3_600)) }).unwrap();
+        sender.send_to(&flow, b"first").await.unwrap();
+        assert!(matches!(sender.send_to(&flow, b"too late").await, Err(SendError::Refused(_))));
+
+        let flow = slow(&sender, to).await;
+        let other = sender.clone();
+        let closed = tokio::spawn(async move { other.send_to(&flow, b"waits").await });
+        while sender.stats().queue.waiting == 0 {
+            sleep(micros(200)).await;
+        }
+        sender.close();
+        assert!(matches!(closed.await.unwrap(), Err(SendError::Closed)));
+        assert!(matches!(sender.queue(&flow, b"late"), Err(SendError::Closed)));
+    });
+}
+
+/// What is queued when the last clone goes leaves at its times; with the runtime nothing does.
+#[test]
+fn what_is_queued_leaves_without_its_sender_but_not_without_its_runtime() {
+    on_each(async || {
+        let (sender, receiver, to) = pair().await;
+        let flow = sender.add(to, every(micros(300))).unwrap();
+        for number in 0..10 {
+            sender.queue(&flow, &[number]).unwrap();
+        }
+        drop(sender);
+        for number in 0..10 {
+            assert_eq!(received(&receiver).await, [number]);
+        }
+    });
+    bounded(|| {
+        let (first, second) = (current_thread(), current_thread());
+        let (sender, flow) = first.block_on(async {
+            let (sender, _receiver, to) = pair().await;
+            let flow = slow(&sender, to).await;
+            (sender, flow)
+        });
+        let (other, waits) = (sender.clone(), Duration::from_millis(5));
+        second.block_on(async move {
+            assert!(timeout(waits, other.send_to(&flow, b"waits")).await.is_err());
+        });
+        drop(first);
+        assert!(matches!(sender.queue(&flow, b"late"), Err(SendError::Closed)));
+    });
+}
+
+/// A flow whose quantum is of several sends them by one call, and each arrives by itself.
+#[test]
+fn packets_of_a_quantum_leave_together() {
+    on_each(async || {
+        let (sender, receiver, to) = pair().await;
+        let config = every(micros(100));
+        let flow = sender
+            .add(to, FlowConfig { quantum: Quantum::segments(Duration::from_millis(2)), ..config })
+            .unwrap();
+        for number in 0..40 {
+            sender.queue(&flow, &[number; 100]).unwrap();
+        }
+        for number in 0..40 {
+            assert_eq!(received(&receiver).await, [number; 100]);
+        }
+        let stats = sender.stats();
+        assert!(stats.calls < 40, "{stats:?}");
+    });
+}
