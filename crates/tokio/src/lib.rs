@@ -62,9 +62,11 @@ mod timer;
 pub mod udp;
 pub mod wrap;
 
+#[cfg(target_os = "linux")]
+pub use softtimers::idle::HeldBack;
 pub use softtimers_core::{
-    CatchUp, Idle, PaceConfig, PaceError, Percent, PollBudget, Rate, RateClock, RateError, Slack, Timestamp,
-    TriggerState,
+    CatchUp, Counts, Idle, PaceConfig, PaceError, Pattern, Percent, PollBudget, Rate, RateClock, RateError,
+    Slack, Strategy, Timestamp, TriggerState,
 };
 pub use tokio::time::{Instant, MissedTickBehavior};
 

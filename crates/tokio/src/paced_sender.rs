@@ -27,14 +27,16 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use softtimers_core::pace::queue::{DepartureQueue, FlowId, FlowStats, QueueStats};
+use softtimers_core::pace::queue::{DepartureQueue, FlowId};
 use softtimers_core::{PaceError, Rate, Timestamp};
 use tokio::net::UdpSocket;
 use tokio::sync::oneshot;
 
 use crate::clock;
 pub use error::SendError;
-pub use softtimers_core::pace::queue::{FlowConfig, Limits, Quantum, QueueConfig};
+pub use softtimers_core::pace::queue::{
+    FlowConfig, FlowStats, Limits, Quantum, QueueConfig, QueueStats, Reject,
+};
 use task::Task;
 
 /// Sends the datagrams of many flows on one UDP socket, each flow at its rate. A clone is another handle of the same sender, for
@@ -101,7 +103,8 @@ pub struct SenderStats {
 }
 
 impl PacedSender {
-    /// A sender on this socket, for as many packets as memory allows and without slack. It ends with the current runtime.
+    /// A sender on this socket, without slack, whose queue takes a million packets and of a flow 100, unless its
+    /// [`Limits`] say otherwise. It ends with the current runtime.
     ///
     /// # Errors
     /// If the kernel refuses another descriptor of the socket.
@@ -131,6 +134,7 @@ impl PacedSender {
                 stats: SenderStats::default(),
                 sleeps: None,
                 ending: Ending::No,
+                ended: None,
             }),
         });
         tokio::spawn(Task::new(common.clone(), socket.clone(), twin.into(), &driver).run());
@@ -140,7 +144,7 @@ impl PacedSender {
     /// Adds a flow to `to`.
     ///
     /// # Errors
-    /// As [`DepartureQueue::add_flow`].
+    /// As [`DepartureQueue::add_flow`]. A sender that has ended adds a flow that sends nothing.
     pub fn add(&self, to: SocketAddr, config: FlowConfig) -> Result<Flow, PaceError> {
         let id = self.0.0.lock().queue.add_flow(config)?;
         Ok(Flow { id, to })
@@ -171,7 +175,9 @@ impl PacedSender {
     /// Sends a datagram of `flow` when its time has come, behind what the flow has waiting; ready when the kernel has it. Tasks
     /// may send on one flow at a time: theirs leave in the order in which the futures were first polled.
     ///
-    /// Cancel-safe: dropped before it is ready, the datagram does not leave, unless it is on its way this very moment.
+    /// Cancel-safe: dropped before it is ready, the datagram does not leave, unless it is on its way this very moment. Its
+    /// place in the schedule stays empty and counts as waiting until its time: a loop of `select!` that drops the future and
+    /// makes another waits behind all that it dropped. Keep the future, or use [`queue`](Self::queue).
     ///
     /// # Errors
     /// [`SendError`]: refused by the queue, or by the kernel, that datagram and no other.
@@ -216,7 +222,7 @@ impl PacedSender {
     /// Counters since the beginning.
     pub fn stats(&self) -> SenderStats {
         let state = self.0.0.lock();
-        SenderStats { queue: state.queue.stats(), ..state.stats }
+        SenderStats { queue: state.ended.unwrap_or_else(|| state.queue.stats()), ..state.stats }
     }
 
     /// A flow's counters; `None` if it was removed or the sender has ended.
@@ -247,6 +253,8 @@ struct State {
     /// The task, and until when, if it sleeps.
     sleeps: Option<(Timestamp, Waker)>,
     ending: Ending,
+    /// What the queue had counted when the task ended.
+    ended: Option<QueueStats>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

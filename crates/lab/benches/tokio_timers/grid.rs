@@ -3,29 +3,31 @@
 //! ```text
 //!   {100, 1,000, 10,000 tasks} × {100 µs, 1 ms, 10 ms, 1 s}   at most a million ticks a second
 //!     × {current_thread, 2 workers} × {idle, busy, wrapped}     beside two tasks a worker of 5 µs a poll
-//!     × {tokio, default slack, slack 1 ms; the floor}           the floor: a loop on a timerfd and an epoll, without tasks
+//!     × {tokio, default slack, slack 1 ms, timerfd a task; floor, sleeping thread}
 //! ```
 //!
 //! The tasks' first ticks are spread evenly over the period. A tick is late by the time from its place to its task's next line.
+//! The last two have no tasks and no runtime: a loop on one timerfd in an epoll, and a thread that sleeps to each place.
 
-use std::future::Future;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
-use softtimers::{Backup, Clock, Monotonic};
+use softtimers::{Backup, Clock, Monotonic, Timestamp};
 use softtimers_lab::bench::Done;
 use softtimers_lab::cpu::of_process;
 use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::{Paired, Round};
+use softtimers_measure::paired::{Measured, Paired, Round};
 use softtimers_measure::result::Table;
-use softtimers_tokio::{Driver, Slack, wrap};
+use softtimers_tokio::{Driver, Slack, timestamp_of, wrap};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-/// How long each cell runs; one of seconds needs some of its ticks.
+/// How long each cell runs. Of a period of a second it sees the ticks of that part of the tasks.
 const TIME: Duration = Duration::from_millis(300);
 const MOST: f64 = 1_000_000.0;
 const TASKS: [u32; 3] = [100, 1_000, 10_000];
@@ -92,13 +94,29 @@ fn cells() -> Vec<Cell> {
 enum Whose {
     Tokio,
     Soft(Slack),
+    /// One descriptor a task, as with the crates that wrap it.
+    TimerFd,
     Floor,
+    Thread,
+}
+
+impl Whose {
+    /// Says whether it is measured in this cell: without others alone, and without a runtime once.
+    fn is_of(self, cell: &Cell) -> bool {
+        match self {
+            Whose::Tokio | Whose::Soft(_) => true,
+            Whose::TimerFd => cell.beside == Beside::Idle,
+            Whose::Floor | Whose::Thread => cell.beside == Beside::Idle && cell.workers == 2,
+        }
+    }
 }
 
 const DEFAULT: &str = "default slack";
 const TOKIO: &str = "tokio";
 const MILLI: &str = "slack 1 ms";
+const TIMERFD: &str = "timerfd a task";
 const FLOOR: &str = "floor";
+const THREAD: &str = "sleeping thread";
 
 const RATE: &str = "rate";
 const P50: &str = "p50 µs";
@@ -116,7 +134,9 @@ pub(crate) fn grid(rounds: &usize) -> Done<Vec<Table>> {
         (TOKIO, Whose::Tokio),
         (DEFAULT, Whose::Soft(Slack::DEFAULT)),
         (MILLI, Whose::Soft(Slack::millis(1))),
+        (TIMERFD, Whose::TimerFd),
         (FLOOR, Whose::Floor),
+        (THREAD, Whose::Thread),
     ];
     let cells = cells();
     let measured = Paired::new(*rounds).as_a_whole().contest(
@@ -124,23 +144,32 @@ pub(crate) fn grid(rounds: &usize) -> Done<Vec<Table>> {
         &mut contenders.clone(),
         |cell, (name, whose), round| measure(cell, name, *whose, round),
     )?;
-    let rows = cells.iter().flat_map(|cell| contenders.map(|(name, _)| cell.row(name)));
-    // A floor needs no tasks, so there is one for the cells without others.
-    let rows = rows.filter(|row| measured.median(row, RATE).is_some());
+    let rows = cells.iter().flat_map(|cell| contenders.map(|(name, whose)| (cell, name, whose)));
+    let rows = rows.filter(|(cell, _, whose)| whose.is_of(cell)).map(|(cell, name, _)| cell.row(name));
     let mut table = Table::of("grid", &measured, rows, &FIGURES);
-    for cell in cells.iter().filter(|cell| cell.workers == 2 && cell.beside == Beside::Idle) {
-        let of = |name: &str, figure: &str| measured.estimate(&cell.row(name), figure);
-        let said = |what: &str| format!("{}: {what}", cell.name);
-        table.bar(Bar::at_least(said("rate, default slack"), 0.99, of(DEFAULT, RATE)));
-        let most = if cell.rate() >= MOST { 1_000.0 } else { 150.0 };
-        table.bar(Bar::at_most(said("p99 µs, default slack"), most, of(DEFAULT, P99)));
-        table.bar(Bar::at_most(said("p99 µs, slack 1 ms"), 1_200.0, of(MILLI, P99)));
-        let ratio = |of: &str, to: &str| measured.ratio(CPU, &cell.row(of), &cell.row(to));
-        let most = if cell.rate() <= 10_000.0 { 1.1 } else { 1.5 };
-        table.bar(Bar::at_most(said("CPU, slack 1 ms against tokio's"), most, ratio(MILLI, TOKIO)));
-        table.bar(Bar::at_most(said("CPU, default slack against the floor"), 2.0, ratio(DEFAULT, FLOOR)));
+    "cell".clone_into(&mut table.columns[0]);
+    for cell in cells.iter().filter(|cell| cell.workers == 2) {
+        bars(&mut table, &measured, cell);
     }
     Ok(vec![table])
+}
+
+/// With two workers: on time, never later than tokio, and cheap.
+fn bars(table: &mut Table, measured: &Measured, cell: &Cell) {
+    let of = |name: &str, figure: &str| measured.estimate(&cell.row(name), figure);
+    let ratio = |figure: &str, of: &str, to: &str| measured.ratio(figure, &cell.row(of), &cell.row(to));
+    let said = |what: &str| format!("{}: {what}", cell.name);
+    table.bar(Bar::at_most(said("p99, default slack against tokio's"), 1.0, ratio(P99, DEFAULT, TOKIO)));
+    if cell.beside != Beside::Idle {
+        return;
+    }
+    table.bar(Bar::at_least(said("rate, default slack"), 0.99, of(DEFAULT, RATE)));
+    let most = if cell.rate() >= MOST { 1_000.0 } else { 150.0 };
+    table.bar(Bar::at_most(said("p99 µs, default slack"), most, of(DEFAULT, P99)));
+    table.bar(Bar::at_most(said("p99 µs, slack 1 ms"), 1_200.0, of(MILLI, P99)));
+    let most = if cell.rate() <= 10_000.0 { 1.1 } else { 1.5 };
+    table.bar(Bar::at_most(said("CPU, slack 1 ms against tokio's"), most, ratio(CPU, MILLI, TOKIO)));
+    table.bar(Bar::at_most(said("CPU, default slack against the floor"), 2.0, ratio(CPU, DEFAULT, FLOOR)));
 }
 
 /// What a longer slack saves at each density: the CPU time of a tick, and of the floor.
@@ -161,7 +190,9 @@ pub(crate) fn slack(rounds: &usize) -> Done<Vec<Table>> {
         |cell, (name, whose), round| measure(cell, name, *whose, round),
     )?;
     let rows = cells.iter().flat_map(|cell| names.iter().map(|name| cell.row(name)));
-    Ok(vec![Table::of("slack", &measured, rows, &FIGURES)])
+    let mut table = Table::of("slack", &measured, rows, &FIGURES);
+    "cell".clone_into(&mut table.columns[0]);
+    Ok(vec![table])
 }
 
 /// What ticked in a cell.
@@ -177,9 +208,12 @@ struct Ticked {
 }
 
 fn measure(cell: &Cell, name: &str, whose: Whose, round: &mut Round) -> Done {
+    if !whose.is_of(cell) {
+        return Ok(());
+    }
     let mut ticked = match whose {
-        Whose::Floor if cell.beside == Beside::Idle => floor(cell)?,
-        Whose::Floor => return Ok(()),
+        Whose::Floor => floor(cell)?,
+        Whose::Thread => thread(cell),
         _ => cell.runtime()?.block_on(tasks(cell, whose)),
     };
     ticked.late.sort_unstable();
@@ -212,11 +246,11 @@ async fn tasks(cell: &Cell, whose: Whose) -> Ticked {
         }
     }
     let start = Instant::now() + SET_UP;
-    let end = start + TIME.max(cell.period.min(Duration::from_secs(1)));
+    let end = start + TIME;
     let tasks: Vec<_> = (0..cell.tasks)
         .map(|number| {
             let first = start + cell.period * number / cell.tasks;
-            tokio::spawn(tick(whose, first, cell.period, end))
+            tokio::spawn(ticks(whose, first, cell.period, end))
         })
         .collect();
     softtimers_tokio::sleep_until(start).await;
@@ -227,7 +261,7 @@ async fn tasks(cell: &Cell, whose: Whose) -> Ticked {
     let soft = matches!(whose, Whose::Soft(_));
     let mut ticked = Ticked {
         late: Vec::new(),
-        took: start.elapsed(),
+        took: TIME,
         cpu: of_process() - cpu,
         sleeps: self::sleeps() - sleeps,
         settimes: soft.then(|| after.set - before.set),
@@ -236,42 +270,60 @@ async fn tasks(cell: &Cell, whose: Whose) -> Ticked {
     for task in tasks {
         ticked.late.extend(task.await.expect("a task that only ticks"));
     }
-    ticked.took = end.duration_since(start);
     stop.store(true, Ordering::Relaxed);
     ticked
 }
 
-/// The lateness of each tick before the end.
-fn tick(
-    whose: Whose,
-    first: Instant,
-    period: Duration,
-    end: Instant,
-) -> impl Future<Output = Vec<u32>> + Send {
+/// The lateness of each tick that came before the end.
+async fn ticks(whose: Whose, first: Instant, period: Duration, end: Instant) -> Vec<u32> {
     let most = end.saturating_duration_since(first).div_duration_f64(period) as usize + 2;
-    let late = |place: Instant| u32::try_from(place.elapsed().as_nanos()).unwrap_or(u32::MAX);
-    async move {
-        let mut all = Vec::with_capacity(most);
-        match whose {
-            Whose::Soft(slack) => {
-                let mut ticks = softtimers_tokio::interval_at(first, period).with_slack(slack);
-                while Instant::now() < end {
-                    let place = ticks.tick().await;
-                    all.push(late(place));
-                }
-            }
-            _ => {
-                let mut ticks = tokio::time::interval_at(first, period);
-                while Instant::now() < end {
-                    let place = ticks.tick().await;
-                    all.push(late(place));
+    let mut late = Vec::with_capacity(most);
+    let places = std::iter::successors(Some(first), |place| Some(*place + period));
+    let mut places = places.take_while(|place| *place < end);
+    let mut note = |place: Instant| {
+        let now = Instant::now();
+        if now < end {
+            late.push((now - place).as_nanos() as u32);
+        }
+        now < end
+    };
+    match whose {
+        Whose::Soft(slack) => {
+            let mut ticks = softtimers_tokio::interval_at(first, period).with_slack(slack);
+            while places.next().is_some() && note(ticks.tick().await) {}
+        }
+        Whose::TimerFd => {
+            let mut timer = own_timer().expect("a descriptor for each task");
+            while let Some(place) = places.next() {
+                wait_for(&mut timer, place).await.expect("a timerfd");
+                if !note(place) {
+                    break;
                 }
             }
         }
-        // The last one was after the end.
-        all.pop();
-        all
+        _ => {
+            let mut ticks = tokio::time::interval_at(first, period);
+            while places.next().is_some() && note(ticks.tick().await) {}
+        }
     }
+    late
+}
+
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe, for descriptors that may be closed; a `Backup` owns this one"
+)]
+fn own_timer() -> std::io::Result<AsyncFd<Backup>> {
+    AsyncFd::with_interest(Backup::deadline()?, Interest::READABLE)
+}
+
+async fn wait_for(timer: &mut AsyncFd<Backup>, place: Instant) -> std::io::Result<()> {
+    while Instant::now() < place {
+        timer.get_mut().arm(timestamp_of(Instant::now()), Some(timestamp_of(place)))?;
+        timer.readable_mut().await?.clear_ready();
+        timer.get_mut().expired()?;
+    }
+    Ok(())
 }
 
 /// 5 µs a poll.
@@ -293,26 +345,45 @@ fn floor(cell: &Cell) -> Done<Ticked> {
     epoll.add(backup.as_fd(), 0, EventFlags::IN)?;
     let mut events = Events::with_capacity(1);
     let slack = (cell.period / 10).min(Duration::from_micros(50));
-    let gap = cell.period.as_nanos() as u64 / u64::from(cell.tasks);
+    let mut error = None;
+    let mut ticked = without_tasks(cell, |now, next| {
+        let slept =
+            backup.arm(now, Some(next + slack)).and_then(|()| epoll.wait(&mut events, None).map(drop));
+        error = slept.and_then(|()| backup.expired().map(drop)).err();
+        error.is_none()
+    });
+    ticked.settimes = Some(backup.stats().set);
+    ticked.wake_ups = Some(backup.stats().expirations);
+    error.map_or(Ok(ticked), |error| Err(error.into()))
+}
+
+/// One thread that sleeps to each place, with a thread's own 50 µs of slack.
+fn thread(cell: &Cell) -> Ticked {
+    without_tasks(cell, |now, next| {
+        std::thread::sleep(next.saturating_duration_since(now));
+        true
+    })
+}
+
+/// Ticks as often as all tasks of the cell together; `sleep` is told the time and the next place.
+fn without_tasks(cell: &Cell, mut sleep: impl FnMut(Timestamp, Timestamp) -> bool) -> Ticked {
+    let gap = cell.period / cell.tasks;
+    let mut ticked = Ticked { took: TIME, ..Ticked::default() };
+    ticked.late.reserve((TIME.as_nanos() / gap.as_nanos()) as usize + 1);
     let (start, cpu, sleeps) = (Monotonic.now(), of_process(), sleeps());
-    let time = TIME.max(cell.period.min(Duration::from_secs(1)));
-    let mut ticked = Ticked { took: time, ..Ticked::default() };
-    let mut next = start + Duration::from_nanos(gap);
-    loop {
-        let now = Monotonic.now();
+    let (mut now, mut next) = (start, start + gap);
+    while now < start + TIME {
         while next <= now {
             ticked.late.push(now.saturating_duration_since(next).as_nanos() as u32);
-            next += Duration::from_nanos(gap);
+            next += gap;
         }
-        if now >= start + time {
+        if !sleep(now, next) {
             break;
         }
-        backup.arm(now, Some(next + slack))?;
-        epoll.wait(&mut events, None)?;
-        backup.expired()?;
+        now = Monotonic.now();
     }
     (ticked.cpu, ticked.sleeps) = (of_process() - cpu, self::sleeps() - sleeps);
-    Ok(ticked)
+    ticked
 }
 
 /// How often the threads of this process have gone to sleep: in the kernel's wait for events, or for a lock (a futex).

@@ -50,7 +50,9 @@ impl Task {
     pub(super) async fn run(mut self) {
         while self.wait().await {
             self.take();
-            self.send().await;
+            if !self.send().await {
+                break;
+            }
             // Others have their turn, too.
             coop::consume_budget().await;
         }
@@ -84,39 +86,44 @@ impl Task {
         }
     }
 
-    /// Fills the batch with what is due.
+    /// Fills the batch with what is due. The bytes are copied, and everybody is told, without the lock.
     fn take(&mut self) {
-        let (mut expired, mut cancelled) = (Vec::new(), 0);
+        let (mut expired, mut cancelled) = (Vec::new(), Vec::new());
         let mut state = self.common.lock();
         let turn = state.queue.turn(clock::timestamp());
-        while !self.batch.is_full() {
+        // Also of those that do not leave: how long the lock is held has a bound.
+        for _ in 0..AT_ONCE {
             match state.queue.pop_due(&turn) {
                 None => break,
                 Some(Popped::Expired { token, .. }) => expired.push(token),
-                Some(Popped::Departure(departure)) if departure.token.is_cancelled() => cancelled += 1,
-                Some(Popped::Departure(departure)) => {
-                    let datagram = departure.token;
-                    // It has room, and none is longer than it takes.
-                    if self.batch.push(&datagram.bytes, Some(datagram.to)).is_ok() {
-                        self.offered.push_back(datagram);
-                    }
+                Some(Popped::Departure(departure)) if departure.token.is_cancelled() => {
+                    cancelled.push(departure.token);
                 }
+                Some(Popped::Departure(departure)) => self.offered.push_back(departure.token),
             }
         }
-        state.stats.cancelled += cancelled;
+        state.stats.cancelled += cancelled.len() as u64;
         drop(state);
+        for datagram in &self.offered {
+            self.batch.push(&datagram.bytes, Some(datagram.to)).expect("room for all that is taken at once");
+        }
         expired.into_iter().for_each(|datagram| datagram.finish(Err(SendError::Expired)));
     }
 
-    /// Hands the batch to the kernel, however long that takes.
-    async fn send(&mut self) {
+    /// Hands the batch to the kernel, however long that takes; `false` if the sender was closed meanwhile, or the runtime
+    /// shuts down.
+    async fn send(&mut self) -> bool {
         while !self.batch.is_empty() {
+            if self.common.open().is_err() {
+                return false;
+            }
             let outcome = self.twin.send_batch(&mut self.batch);
             self.count(&outcome);
             self.offered.drain(..outcome.sent).for_each(|datagram| datagram.finish(Ok(())));
             match outcome.stopped {
                 None => {}
-                Some(Stopped::WouldBlock) => self.writable().await,
+                Some(Stopped::WouldBlock) if self.writable().await.is_err() => return false,
+                Some(Stopped::WouldBlock) => {}
                 Some(Stopped::NoBuffers) => crate::sleep(FULL_QUEUE).await,
                 Some(Stopped::Error(error)) => {
                     self.batch.discard_first();
@@ -126,6 +133,7 @@ impl Task {
                 }
             }
         }
+        true
     }
 
     fn count(&self, outcome: &SendOutcome) {
@@ -136,15 +144,17 @@ impl Task {
         stats.failed += u64::from(matches!(outcome.stopped, Some(Stopped::Error(_))));
     }
 
-    /// Waits until the socket has room.
-    async fn writable(&mut self) {
+    /// Waits until the socket has room, however often it was believed to have some.
+    ///
+    /// # Errors
+    /// If the runtime is shutting down: from then on it would say so at once, again and again.
+    async fn writable(&mut self) -> io::Result<()> {
         let mut first = true;
         // tokio believes a socket to be writable until somebody tells it otherwise.
         let told = self.socket.async_io(Interest::WRITABLE, || {
             if std::mem::take(&mut first) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
-        // An error is the next send's to report.
-        let _ = told.await;
+        told.await
     }
 }
 
@@ -152,8 +162,10 @@ impl Drop for Task {
     fn drop(&mut self) {
         // Nothing is queued from here on. What is has nobody to send it: who awaits it sees that it is gone.
         self.common.end(Ending::Now);
-        let queued =
-            std::mem::replace(&mut self.common.lock().queue, DepartureQueue::new(QueueConfig::default()));
+        let mut state = self.common.lock();
+        let queued = std::mem::replace(&mut state.queue, DepartureQueue::new(QueueConfig::default()));
+        state.ended = Some(queued.stats());
+        drop(state);
         drop(queued);
     }
 }

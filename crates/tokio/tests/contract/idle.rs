@@ -78,7 +78,9 @@ fn one_driver_of_a_process_spins() {
 fn a_policy_is_chosen_before_the_first_timer() {
     bounded(|| {
         current_thread().block_on(async {
-            sleep(micros(10)).await;
+            // One that has to wait: without such a poll the runtime has no timers yet.
+            let waits = softtimers_tokio::timeout(micros(500), sleep(Duration::from_secs(3_600)));
+            assert!(waits.await.is_err());
             let error = Driver::builder().idle(Idle::spin()).start().unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists);
         });

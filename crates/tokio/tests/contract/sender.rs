@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use softtimers_tokio::paced_sender::{Flow, FlowConfig, Limits, PacedSender, Quantum, SendError};
+use softtimers_tokio::paced_sender::{Flow, FlowConfig, Limits, PacedSender, Quantum, Reject, SendError};
 use softtimers_tokio::{Instant, PaceConfig, Rate, sleep, timeout};
 use tokio::net::UdpSocket;
 
@@ -81,6 +81,54 @@ fn an_error_is_one_datagrams() {
         assert_eq!((stats.sent, stats.failed), (5, 5));
         let long = sender.queue(&flow, &[0; 70_000]).unwrap_err();
         assert_eq!(io::Error::from(long).kind(), io::ErrorKind::InvalidInput);
+    });
+}
+
+/// An ICMP answer to one flow's datagram is reported to whichever send comes next: that one leaves all the same.
+#[test]
+fn a_peer_that_nobody_listens_at_stops_no_other() {
+    on_each(async || {
+        let receiver = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let gone = UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+        // Only a connected socket is told.
+        socket.connect(gone).await.unwrap();
+        let sender = PacedSender::new(&socket).unwrap();
+        let refused = sender.add(gone, every(micros(100))).unwrap();
+        let fine = sender.add(receiver.local_addr().unwrap(), every(micros(100))).unwrap();
+        for number in 0..20 {
+            sender.send_to(&refused, b"nobody").await.unwrap();
+            sender.send_to(&fine, &[number]).await.unwrap();
+            assert_eq!(received(&receiver).await, [number]);
+        }
+        assert_eq!(sender.stats().failed, 0);
+    });
+}
+
+/// A flow that is full refuses the newest, from whichever thread, and keeps nobody else's place.
+#[test]
+fn a_full_flow_refuses_and_the_others_go_on() {
+    on_each(async || {
+        let (sender, receiver, to) = pair().await;
+        let full = slow(&sender, to).await;
+        assert_eq!(received(&receiver).await, b"first");
+        let other = sender.clone();
+        let of_another_thread = std::thread::spawn(move || {
+            for _ in 0..Limits::default().packets {
+                other.queue(&full, b"waits").unwrap();
+            }
+            other.queue(&full, b"too many").unwrap_err()
+        });
+        assert!(matches!(of_another_thread.join().unwrap(), SendError::Refused(Reject::FlowFull)));
+        let flow = sender.add(to, every(micros(100))).unwrap();
+        for number in 0..10 {
+            sender.send_to(&flow, &[number]).await.unwrap();
+            assert_eq!(received(&receiver).await, [number]);
+        }
+        sender.close();
+        // What was counted stays, also when the task has dropped what waited.
+        sleep(micros(2_000)).await;
+        assert_eq!((sender.stats().sent, sender.stats().queue.refused), (11, 1));
     });
 }
 
