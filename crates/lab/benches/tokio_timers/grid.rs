@@ -294,7 +294,7 @@ async fn ticks(whose: Whose, first: Instant, period: Duration, end: Instant) -> 
         }
         Whose::TimerFd => {
             let mut timer = own_timer().expect("a descriptor for each task");
-            while let Some(place) = places.next() {
+            for place in places {
                 wait_for(&mut timer, place).await.expect("a timerfd");
                 if !note(place) {
                     break;
@@ -358,6 +358,7 @@ fn floor(cell: &Cell) -> Done<Ticked> {
 }
 
 /// One thread that sleeps to each place, with a thread's own 50 µs of slack.
+#[expect(clippy::disallowed_methods, reason = "it is a contender")]
 fn thread(cell: &Cell) -> Ticked {
     without_tasks(cell, |now, next| {
         std::thread::sleep(next.saturating_duration_since(now));
