@@ -17,6 +17,7 @@ pub(crate) mod sim;
 pub(crate) mod wan;
 
 use std::ffi::OsString;
+use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -45,6 +46,8 @@ use send::args::{Send, SendArgs};
 use send::generate::Generate;
 use sim::SimArgs;
 use wan::args::{WanArgs, WanPlan};
+use wan::inside::roles::Role;
+use wan::inside::{self, roles};
 use wan::run::Emulator;
 use wan::self_test::SelfTest;
 
@@ -142,27 +145,39 @@ pub(crate) enum Command {
     /// One of the probes of `doctor`
     #[command(hide = true)]
     ProbeFeature(ProbeFeatureArgs),
+    /// A helper of `wan -- CMD`
+    #[command(hide = true, subcommand)]
+    WanInside(Role),
 }
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///
 /// A failure is one line on stderr; stdout then has only what a run that was finished found.
-pub(crate) fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
+pub(crate) fn run(line: impl IntoIterator<Item = OsString>) -> ExitCode {
     let line = mistake::with_negative_values(line);
     let cli = match Cli::try_parse_from(&line) {
         Ok(cli) => cli,
-        Err(error) => return refused(&error, &line),
+        Err(error) => return refused(&error, &line).into(),
     };
     match cli.with_parent.map_or(Ok(()), child::end_with).and_then(|()| dispatch(&cli.command)) {
-        Ok(()) => Exit::Ok,
+        Ok(code) => code,
         Err(failure) => {
             say(format_args!("softtimers: {failure}"));
-            failure.exit()
+            failure.exit().into()
         }
     }
 }
 
-fn dispatch(command: &Command) -> Result<(), Failure> {
+/// A command of somebody else has an exit code of its own.
+fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Wan(args) if !args.command.is_empty() => inside::run(args),
+        Command::WanInside(role) => roles::run(role),
+        ours => dispatch_ours(ours).map(|()| Exit::Ok.into()),
+    }
+}
+
+fn dispatch_ours(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Send(args) => match Generate::of(args)? {
             Some(mut command) => carry_out(&mut command),
@@ -189,6 +204,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Man(args) => print(&documents::man(args)?),
         Command::EchoClient(args) => carry_out(&mut Echo::new(args)?),
         Command::ProbeFeature(args) => features::run(args),
+        Command::WanInside(_) => Ok(()),
     }
 }
 

@@ -23,5 +23,5 @@ mod withheld;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    commands::run(std::env::args_os()).into()
+    commands::run(std::env::args_os())
 }

@@ -2,6 +2,8 @@
 //! socket changes a path while packets flow.
 
 mod common;
+#[path = "wan/inside.rs"]
+mod inside;
 #[path = "wan/interfaces.rs"]
 mod interfaces;
 

@@ -28,6 +28,7 @@ mod filter;
 #[cfg(feature = "xdp")]
 mod generator;
 mod interface;
+pub mod lay;
 mod loop_probe;
 mod offload;
 mod receive;

@@ -6,6 +6,8 @@
 //! ```
 
 #[cfg(feature = "packet")]
+pub(crate) mod lay;
+#[cfg(feature = "packet")]
 mod notices;
 
 use std::net::IpAddr;

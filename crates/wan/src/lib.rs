@@ -16,7 +16,8 @@
 //! - [`Wan`] and [`Direction`] are the model: packets in, packets out, time as an argument, no clock and no
 //!   I/O. [`PathConfig`] has the parameters, [`Counters`] and [`Measured`] what became of them.
 //! - `udp::Relay` and `tcp::Relay` (Linux) are the same model between sockets, for any number of clients;
-//!   `interfaces::Bridge` is, with privileges, between two interfaces, for whatever crosses them.
+//!   `interfaces::Bridge` is, with privileges, between two interfaces, for whatever crosses them; and `inside` makes
+//!   networks in which nobody needs any.
 //!
 //! In the repository, `examples/wan` has QUIC of quinn-proto and TCP of smoltcp over such a path.
 //!
@@ -47,6 +48,8 @@ pub mod account;
 pub mod bottleneck;
 pub mod delay;
 pub mod direction;
+#[cfg(target_os = "linux")]
+pub mod inside;
 #[cfg(target_os = "linux")]
 pub mod interfaces;
 #[cfg(target_os = "linux")]

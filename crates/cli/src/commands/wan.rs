@@ -1,4 +1,5 @@
-//! `softtimers wan`: a network path between two addresses, without root; with privileges, between two interfaces.
+//! `softtimers wan`: a network path in front of a command or between two addresses, without root; with privileges, between
+//! two interfaces.
 //!
 //! The path is that of [`softtimers_wan`]; here are the flags, the control socket and the summary.
 //!
@@ -11,6 +12,7 @@
 pub(crate) mod args;
 pub(crate) mod carrier;
 pub(crate) mod control;
+pub(crate) mod inside;
 mod lines;
 pub(crate) mod run;
 mod seconds;

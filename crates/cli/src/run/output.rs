@@ -103,8 +103,26 @@ impl Output {
         } else {
             print(&object.to_text(&Screen::stdout()))?;
         }
+        self.check(&json)
+    }
+
+    /// As [`finish`](Self::finish), but to stderr, for a run whose stdout is another program's.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub(crate) fn finish_aside<R: Report, C: Serialize>(
+        &self,
+        object: &Object<'_, R, C>,
+    ) -> Result<(), Failure> {
+        let json = object.to_json()?;
+        let text = if self.json { object.to_json_text()? } else { object.to_text(&Screen::PIPE) };
+        say(format_args!("{}", text.trim_end()));
+        self.check(&json)
+    }
+
+    fn check(&self, json: &Value) -> Result<(), Failure> {
         let mut failed: Vec<Failure> =
-            self.assertions.iter().filter_map(|assertion| assertion.check(&json).err()).collect();
+            self.assertions.iter().filter_map(|assertion| assertion.check(json).err()).collect();
         match failed.len() {
             0 => Ok(()),
             1 => Err(failed.remove(0)),

@@ -21,6 +21,8 @@ pub struct RelayConfig {
     pub events: LoopConfig,
     /// Called when an answer is withheld for the first time, to say so while it happens; [`RelayStats`] counts all.
     pub on_first_withheld: Option<fn(NotSent)>,
+    /// Called with the upstream's address when it, or a host on the way, first says that it is not there.
+    pub on_first_refused: Option<fn(SocketAddr)>,
 }
 
 impl RelayConfig {
@@ -33,6 +35,7 @@ impl RelayConfig {
             recv_buffer: 4 << 20,
             events: LoopConfig::default(),
             on_first_withheld: None,
+            on_first_refused: None,
         }
     }
 }

@@ -106,6 +106,13 @@ impl Sessions {
         verdict
     }
 
+    /// Counts that the upstream, or a host on the way, has said that it is not there; the first time it is told to
+    /// [`RelayConfig::on_first_refused`].
+    pub fn upstream_refused(&mut self) {
+        self.clients.stats.upstream_refused += 1;
+        self.config.on_first_refused.take().into_iter().for_each(|tell| tell(self.config.upstream));
+    }
+
     /// Forgets those that have been silent for their time.
     pub fn expire(&mut self, now: Timestamp) {
         let turn = self.timers.trigger(TriggerState::HandlerExit, now);

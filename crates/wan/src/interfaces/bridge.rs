@@ -20,6 +20,9 @@ pub struct BridgeConfig {
     pub interfaces: [String; 2],
     /// Take interfaces that this machine uses itself.
     pub take: bool,
+    /// Both are of a network that this process has made: nobody else is there, so nothing is probed for loops, and
+    /// ARP passes beside the path, for it is no traffic of the path's users.
+    pub own: bool,
 }
 
 /// Counters of a bridge, beside those of its path.
@@ -51,7 +54,7 @@ pub struct BridgeStats {
 ///
 /// let path = Wan::builder().both(PathConfig::default().delay(Duration::from_millis(10)));
 /// let interfaces = ["veth-a".to_owned(), "veth-b".to_owned()];
-/// let mut bridge = Bridge::new(&BridgeConfig { interfaces, take: false }, path)?;
+/// let mut bridge = Bridge::new(&BridgeConfig { interfaces, take: false, own: false }, path)?;
 /// bridge.run(Some(bridge.now() + Duration::from_secs(60)))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -68,6 +71,7 @@ pub struct Bridge {
     /// A probe will be sent; none is while nothing is carried.
     probe_is_due: bool,
     came_back: bool,
+    own: bool,
     stats: BridgeStats,
 }
 
@@ -117,8 +121,12 @@ impl Bridge {
             probe: LoopProbe::new(),
             probe_is_due: false,
             came_back: false,
+            own: config.own,
             stats: BridgeStats::default(),
         };
+        if config.own {
+            return Ok(bridge);
+        }
         bridge.send_probes();
         let until = bridge.now() + FIRST_LOOK;
         bridge.carry(Some(until), false)?;
@@ -173,8 +181,9 @@ impl Bridge {
 
     /// Takes a batch in from one side. More is reported again.
     fn take(&mut self, side: usize, all: bool) {
-        let Bridge { sides, live, incoming, probe, came_back, stats, .. } = self;
-        let Some(from) = sides.get_mut(side) else { return };
+        let Bridge { sides, live, incoming, probe, came_back, stats, own, .. } = self;
+        let [a, b] = sides;
+        let (from, to) = if side == 0 { (a, b) } else { (b, a) };
         if let Err(error) = from.receiver.recv_batch(incoming) {
             // A frame that Linux could not describe is gone; an interface that was switched off has none.
             stats.unsplit += u64::from(error.kind() == ErrorKind::InvalidInput);
@@ -196,6 +205,11 @@ impl Bridge {
             if !all {
                 continue;
             }
+            if *own && frame.bytes.get(12..14) == Some(&ARP) {
+                // It is asked again if it does not arrive.
+                let _ = to.sender.send(frame.bytes);
+                continue;
+            }
             let received = frame.received.unwrap_or(now).min(now);
             let mut pieces = 0u64;
             let outcome = frame.on_the_wire(&mut |bytes| {
@@ -206,7 +220,7 @@ impl Bridge {
             stats.unsplit += u64::from(outcome.is_err());
             stats.joined += u64::from(pieces > 1);
         }
-        if all {
+        if all && !self.own {
             self.probe_soon();
         }
     }
@@ -263,5 +277,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 const BETWEEN_PROBES: Duration = Duration::from_secs(1);
 /// Addresses, ethertype and one tag, which an interface sends beyond its MTU.
 const ETHERNET: usize = 18;
+/// The ethertype of ARP.
+const ARP: [u8; 2] = [8, 6];
 /// `ENOBUFS`, which std has no kind for.
 const NO_BUFFERS: i32 = rustix::io::Errno::NOBUFS.raw_os_error();

@@ -16,6 +16,8 @@ pub struct StreamConfig {
     pub limits: StreamLimits,
     /// The loop that waits.
     pub events: LoopConfig,
+    /// Called with the upstream's address when it first refuses a connection.
+    pub on_first_refused: Option<fn(SocketAddr)>,
 }
 
 impl StreamConfig {
@@ -26,6 +28,7 @@ impl StreamConfig {
             upstream,
             limits: StreamLimits::default(),
             events: LoopConfig::default(),
+            on_first_refused: None,
         }
     }
 }

@@ -233,19 +233,27 @@ impl Relay {
         self.settle(slot);
     }
 
+    /// Counts that the upstream has refused a connection, and tells of the first.
+    fn note_refused(&mut self, refused: bool) {
+        if refused {
+            self.stats.upstream_refused += 1;
+            let upstream = self.config.upstream;
+            self.config.on_first_refused.take().into_iter().for_each(|tell| tell(upstream));
+        }
+    }
+
     /// Does what a socket is ready for.
     fn serve(&mut self, slot: u32, side: usize, readable: bool, writable: bool) {
         let now = self.live.now();
         // A report of a connection that has just gone finds nothing, or another with nothing.
         let Some(Some(connection)) = self.slots.get_mut(slot as usize) else { return };
-        if writable {
-            self.stats.upstream_refused += u64::from(connection.connected(side).is_err());
-        }
+        let refused = writable && connection.connected(side).is_err();
         // Who is only written to and has hung up is found out by writing.
         connection.write(now, side);
         if readable {
             connection.read(now, side, self.config.limits.window, &mut self.buffer);
         }
+        self.note_refused(refused);
         self.settle(slot);
     }
 
@@ -264,7 +272,7 @@ impl Relay {
                     self.stats.stray += 1;
                     continue;
                 }
-                Some(outcome) => self.stats.upstream_refused += u64::from(outcome.is_err()),
+                Some(outcome) => self.note_refused(outcome.is_err()),
             }
             let place = (id.slot, 1 - flow(way));
             if !touched.contains(&place) {

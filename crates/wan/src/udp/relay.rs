@@ -188,7 +188,9 @@ impl Relay {
         // A report of a slot whose client has just gone finds nothing, or another client with nothing.
         let Some((client, socket)) = sessions.in_slot(slot as u32) else { return };
         if let Err(error) = socket.recv_batch(answers) {
-            sessions.stats_mut().upstream_refused += u64::from(is_about_an_earlier_datagram(&error));
+            if is_about_an_earlier_datagram(&error) {
+                sessions.upstream_refused();
+            }
             return;
         }
         let now = live.now();
@@ -218,8 +220,10 @@ impl Relay {
                     send_twice(|| listen.send_to(&payload, to))
                 }
             };
+            if result.refused {
+                sessions.upstream_refused();
+            }
             let stats = sessions.stats_mut();
-            stats.upstream_refused += u64::from(result.refused);
             match result.error.map(|error| error.kind()) {
                 None => {}
                 Some(ErrorKind::WouldBlock) => stats.send_full += 1,

@@ -1,22 +1,26 @@
 //! What `wan` is asked for, and will do.
 
+use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
+use softtimers_wan::inside;
 use softtimers_wan::interfaces::BridgeConfig;
 use softtimers_wan::tcp::{StreamConfig, StreamLimits};
 use softtimers_wan::udp::RelayConfig;
-use softtimers_wan::{PathConfig, Way};
+use softtimers_wan::{Bottleneck, PathConfig, Queue, Way};
 
 use super::carrier::Ends;
+use super::inside::InsidePlan;
 use super::setting::{Change, SETTINGS};
 use crate::address;
 use crate::args::any_seed;
 use crate::args::{ClientArgs, OutputArgs};
-use crate::run::output::Output;
+use crate::run::output::{Output, say};
 use crate::withheld;
 
 /// `softtimers wan`.
@@ -26,11 +30,11 @@ pub(crate) struct WanArgs {
     /// Address to listen on: IP:PORT; port 0 for any free one
     ///
     /// The address in use is printed to stderr. Only addresses of the loopback interface, unless --public is given.
-    #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces"])]
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces", "command"])]
     pub(crate) listen: Option<String>,
 
     /// Destination: IP:PORT or NAME:PORT
-    #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces"])]
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces", "command"])]
     pub(crate) to: Option<String>,
 
     /// Relay TCP streams instead of UDP datagrams
@@ -64,6 +68,20 @@ pub(crate) struct WanArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "delay", help_heading = BOTH_WAYS)]
     pub(crate) rtt: Option<Duration>,
 
+    /// The other end of the path for CMD, which knows it as `peer`: a command for the shell
+    ///
+    /// CMD begins once it listens. Its output goes to stderr, and it is ended when CMD ends.
+    #[arg(long, value_name = "CMD2", requires = "command", help_heading = BEHIND)]
+    pub(crate) peer: Option<OsString>,
+
+    /// Let CMD reach this machine's own servers, on loopback too, as `host`
+    #[arg(long, requires = "command", conflicts_with = "peer", help_heading = BEHIND)]
+    pub(crate) host_loopback: bool,
+
+    /// Write the --json object to a new file at the end
+    #[arg(long, value_name = "FILE", requires = "command", help_heading = BEHIND)]
+    pub(crate) summary: Option<PathBuf>,
+
     /// The settings of the path.
     #[command(flatten)]
     pub(crate) path: PathArgs,
@@ -92,10 +110,19 @@ pub(crate) struct WanArgs {
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+
+    /// Run this command behind the path, in a network of its own; no root
+    ///
+    /// Its exit code is the exit code; a signal that ends it ends this, too. stdin, stdout and the terminal are its own, so the
+    /// summary goes to stderr. The outside is reached through pasta or slirp4netns, unless --peer is the other end. With it end
+    /// all processes that it has started.
+    #[arg(value_name = "CMD", last = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "take", "public", "trust", "answers_per_prefix", "self_test", "duration", "json_stream"])]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// The groups of flags.
 const ENDS: &str = "Ends";
+const BEHIND: &str = "With -- CMD";
 const BOTH_WAYS: &str = "Path, both ways";
 const RUN: &str = "Run";
 
@@ -169,6 +196,10 @@ pub(crate) struct WanPlan {
     pub(crate) control: Option<PathBuf>,
     /// The longest time that the run lasts.
     pub(crate) duration: Option<Duration>,
+    /// The command that runs behind the path.
+    pub(crate) inside: Option<InsidePlan>,
+    /// The file that gets the object.
+    pub(crate) summary: Option<PathBuf>,
     pub(crate) output: Output,
 }
 
@@ -187,6 +218,12 @@ impl WanPlan {
             seed: args.seed.unwrap_or_else(any_seed),
             control: args.control.clone(),
             duration: args.duration,
+            inside: (!args.command.is_empty()).then(|| InsidePlan {
+                words: args.command.clone(),
+                peer: args.peer.clone(),
+                host_loopback: args.host_loopback,
+            }),
+            summary: args.summary.clone(),
             output: Output { stream: args.json_stream, ..Output::from(&args.output) },
         })
     }
@@ -194,12 +231,16 @@ impl WanPlan {
 
 /// Returns the ends of the path, and the bytes that a packet there has beyond those offered.
 fn ends(args: &WanArgs) -> Result<(Ends, u32), Failure> {
+    if !args.command.is_empty() {
+        let interfaces = inside::ENDS.map(str::to_owned);
+        return Ok((Ends::Interfaces(BridgeConfig { interfaces, take: false, own: true }), 0));
+    }
     if let Some(names) = &args.ifaces {
         let Ok(interfaces) = <[String; 2]>::try_from(names.clone()) else {
             let given = names.join(",");
             return Err(Failure::usage(format_args!("--ifaces {given}: two interfaces, such as eth1,eth2")));
         };
-        return Ok((Ends::Interfaces(BridgeConfig { interfaces, take: args.take }), 0));
+        return Ok((Ends::Interfaces(BridgeConfig { interfaces, take: args.take, own: false }), 0));
     }
     let given = |flag, address: &Option<String>| {
         address::resolve(address.as_deref().unwrap_or_default()).map_err(|refused| refused.of(flag))
@@ -212,17 +253,27 @@ fn ends(args: &WanArgs) -> Result<(Ends, u32), Failure> {
     }
     address::check_destination(upstream).map_err(|refused| refused.of("--to"))?;
     address::check_route(upstream).map_err(|refused| refused.of("--to"))?;
+    let on_first_refused = Some(nobody_listens as fn(_));
     let network = if upstream.is_ipv4() { 20 } else { 40 };
     if args.tcp {
         let ClientArgs { clients: most, client_timeout: idle, .. } = args.clients;
         let limits = StreamLimits { most, idle, ..StreamLimits::default() };
         // With time stamps, as nearly all of it.
-        return Ok((Ends::Tcp(StreamConfig { listen, limits, ..StreamConfig::to(upstream) }), network + 32));
+        return Ok((
+            Ends::Tcp(StreamConfig { listen, limits, on_first_refused, ..StreamConfig::to(upstream) }),
+            network + 32,
+        ));
     }
     let clients = args.clients.limits();
     let on_first_withheld = Some(withheld::tell as fn(_));
-    let relay = RelayConfig { listen, clients, on_first_withheld, ..RelayConfig::to(upstream) };
+    let relay =
+        RelayConfig { listen, clients, on_first_withheld, on_first_refused, ..RelayConfig::to(upstream) };
     Ok((Ends::Udp(relay), network + 8))
+}
+
+/// Said once a run, for a path in front of nobody looks like one that loses everything.
+fn nobody_listens(upstream: SocketAddr) {
+    say(format_args!("softtimers: --to {upstream}: nobody listens there (the summary counts refusals)"));
 }
 
 fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConfig, Failure> {
@@ -236,12 +287,20 @@ fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConf
             change.apply(&mut path);
         }
     }
+    // It may get a rate while it runs.
+    if args.control.is_none() && path.bottleneck == Bottleneck::NONE && path.queue != Queue::default() {
+        return Err(Failure::usage(format_args!(
+            "the path {way}: --queue and --mark are about the queue of a bottleneck; --rate or --trace makes one"
+        )));
+    }
     ends.check(&path).map_err(|error| Failure::usage(format_args!("the path {way}: {error}")))?;
     Ok(path)
 }
 
 const WAN_EXAMPLES: &str = "\
 Examples:
+  softtimers wan --rtt 80ms -b 20Mbit --loss 0.5% -- curl -O https://example.org/file
+  softtimers wan --rtt 80ms -b 20Mbit --peer 'iperf3 -s' -- iperf3 -c peer
   softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --loss 1%
   softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --rtt 100ms -b 100Mbit --queue 20packets
   softtimers wan --listen 127.0.0.1:0 --to 127.0.0.1:53 --delay 20ms --loss 1% --seed 7 -t 60 --json
@@ -260,4 +319,5 @@ Exit codes:
    0  done, also by Ctrl-C, SIGTERM or SIGHUP; every --assert held
    1  an --assert did not hold, or the run broke off
    2  bad usage or input; nothing was carried
-  77  not possible on this machine; the message says what is missing";
+  77  not possible on this machine; the message says what is missing
+  With -- CMD the exit code is that of CMD; 126 and 127 if it cannot be started or found";

@@ -231,18 +231,26 @@ pub(crate) fn request(line: &str) -> Result<Request, String> {
             };
             let mut changes = Vec::new();
             while let Some(name) = words.next() {
-                let setting = Setting::named(name).ok_or_else(|| {
-                    let names: Vec<_> =
-                        super::setting::SETTINGS.iter().map(|setting| setting.flags[0]).collect();
-                    format!("no setting {name:?}; there are {}", names.join(", "))
-                })?;
-                let value = words.next().ok_or_else(|| format!("{name} needs a value, {}", setting.value))?;
-                changes.push(setting.change(value).map_err(|error| format!("{name} {value}: {error}"))?);
+                changes.push(change(name, words.next())?);
             }
             if changes.is_empty() { Err("nothing is set".into()) } else { Ok(Request::Set(way, changes)) }
         }
         _ => Err("the commands are: set up|down|both SETTING VALUE …; show".into()),
     }
+}
+
+/// A new value of the setting `name`. `rtt` is one of two directions: half of it is the delay of each.
+fn change(name: &str, value: Option<&str>) -> Result<Change, String> {
+    let is_rtt = name == "rtt";
+    let setting = Setting::named(if is_rtt { "delay" } else { name }).ok_or_else(|| {
+        let names: Vec<_> = super::setting::SETTINGS.iter().map(|setting| setting.flags[0]).collect();
+        format!("no setting {name:?}; there are rtt, {}", names.join(", "))
+    })?;
+    let value = value.ok_or_else(|| format!("{name} needs a value, {}", setting.value))?;
+    Ok(match setting.change(value).map_err(|error| format!("{name} {value}: {error}"))? {
+        Change::Delay(rtt) if is_rtt => Change::Delay(rtt / 2),
+        change => change,
+    })
 }
 
 /// The most connections at once.
@@ -258,7 +266,9 @@ mod tests {
     fn lines_are_understood_or_named() {
         let delay = Change::Delay(Duration::from_millis(50));
         assert_eq!(request("set up delay 50ms"), Ok(Request::Set(Some(Way::Up), vec![delay.clone()])));
-        assert_eq!(request("  set  both delay 50ms "), Ok(Request::Set(None, vec![delay])));
+        assert_eq!(request("  set  both delay 50ms "), Ok(Request::Set(None, vec![delay.clone()])));
+        assert_eq!(request("set both rtt 100ms"), Ok(Request::Set(None, vec![delay])));
+        assert!(request("set both rtt 5").unwrap_err().starts_with("rtt 5: "));
         assert_eq!(request("show"), Ok(Request::Show));
         for line in
             ["", "set", "set up", "set left delay 1ms", "set up delay", "set up dealy 1ms", "show me", "\0"]

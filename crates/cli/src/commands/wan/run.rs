@@ -1,6 +1,7 @@
 //! The path, while it carries.
 
 use std::io;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use softtimers::Timestamp;
@@ -13,11 +14,13 @@ use softtimers_wan::{PathConfig, Wan, Way};
 use super::args::WanPlan;
 use super::carrier::Carrier;
 use super::control::{Control, MOST_CONNECTIONS, Request};
+use super::inside::Session;
 use super::lines::{Lines, of_stream};
 use super::seconds::Seconds;
 use super::show::{DirectionReport, WanConfig, WanReport};
 use super::table::header;
-use crate::run::output::{Output, print, say};
+use crate::file::OutputFile;
+use crate::run::output::{Object, Output, print, say};
 use crate::run::privileges::paths::{Opens, directory_of};
 use crate::run::privileges::{Confined, Needs, Rights};
 use crate::run::progress::Progress;
@@ -28,6 +31,9 @@ use crate::run::{Command, Disturbance, Outcome, Run};
 pub(crate) struct Emulator {
     plan: WanPlan,
     carrier: Carrier,
+    /// The command behind the path.
+    session: Option<Session>,
+    summary: Option<OutputFile>,
     control: Option<Control>,
     /// When who wants to connect is listened to again, after that has failed.
     deaf_until: Option<Timestamp>,
@@ -46,7 +52,16 @@ impl Command for Emulator {
 
     fn config(&self) -> WanConfig {
         let duration_s = self.plan.duration.map(|duration| duration.as_secs_f64());
-        WanConfig { duration_s, ..self.carrier.config(&self.plan.ends) }
+        let config = WanConfig { duration_s, ..self.carrier.config(&self.plan.ends) };
+        match &self.session {
+            None => config,
+            Some(session) => WanConfig {
+                kind: "command",
+                listen: session.command(),
+                to: session.other_end().to_owned(),
+                ..config
+            },
+        }
     }
 
     fn seed(&self) -> Option<u64> {
@@ -61,17 +76,14 @@ impl Command for Emulator {
         self.report()
     }
 
-    /// Carries packets until the plan's end or a signal.
+    /// Carries packets until the plan's end or a signal; of a command, until that has ended.
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<WanReport>, Failure> {
-        let broke_off = |error: io::Error| Failure::broke_off("watching for changes", &error);
-        let interrupt = run.interrupt()?;
-        self.carrier.watch(interrupt, SIGNAL).map_err(broke_off)?;
-        if let Some(path) = self.plan.control.as_deref() {
-            let refused = |error| Failure::usage(format_args!("--control {}: {error}", path.display()));
-            let control = Control::bind(path).map_err(refused)?;
-            self.carrier.watch(&control, CONTROL).map_err(broke_off)?;
-            self.control = Some(control);
+        if let Some(session) = self.session.take() {
+            return self.run_command(session, run);
         }
+        let interrupt = run.interrupt()?;
+        self.carrier.watch(interrupt, SIGNAL).map_err(not_watched)?;
+        self.take_control()?;
         run.drop_privileges(Needs::confined(Confined { opens: self.opens(), uses_bpf: false }))?;
         let lines = run.streams().then(Lines::start).transpose()?;
         let config = self.config();
@@ -102,9 +114,91 @@ impl Command for Emulator {
         }
         Ok(Outcome::of(self.report()))
     }
+
+    /// stdout is the command's, if there is one.
+    fn print(&mut self, object: &Object<'_, WanReport, WanConfig>) -> Result<(), Failure> {
+        if self.session.is_none() {
+            return self.plan.output.finish(object);
+        }
+        let written = self.summary.take().map(|file| file.write(&(object.to_json_text()? + "\n")));
+        self.plan.output.finish_aside(object).and(written.unwrap_or(Ok(())))
+    }
 }
 
 impl Emulator {
+    /// Listens to the control socket, if one was asked for.
+    fn take_control(&mut self) -> Result<(), Failure> {
+        let Some(path) = self.plan.control.as_deref() else { return Ok(()) };
+        let refused = |error| Failure::usage(format_args!("--control {}: {error}", path.display()));
+        let control = Control::bind(path).map_err(refused)?;
+        self.carrier.watch(&control, CONTROL).map_err(not_watched)?;
+        self.control = Some(control);
+        Ok(())
+    }
+
+    /// Runs the command, and carries what it sends and receives.
+    fn run_command(&mut self, session: Session, run: &Run<'_>) -> Result<Outcome<WanReport>, Failure> {
+        // The other program on this machine is the one that is asked about.
+        run.unwatch();
+        let interrupt =
+            Interrupt::listen_each().map_err(|error| Failure::broke_off("listening for signals", &error))?;
+        self.carrier.watch(&interrupt, SIGNAL).map_err(not_watched)?;
+        self.take_control()?;
+        let session = self.session.insert(session);
+        // The command inherits nothing of what this process gives up afterwards.
+        session.start()?;
+        if let Some(ended) = session.descriptor() {
+            self.carrier.watch(&ended, COMMAND).map_err(not_watched)?;
+        }
+        run.drop_privileges(Needs::confined(Confined { opens: self.opens(), uses_bpf: false }))?;
+        self.start = self.carrier.now();
+        let broke_off = self.carry_command(&interrupt).err();
+        if let Some(session) = &mut self.session {
+            session.end();
+        }
+        Ok(Outcome { broke_off, ..Outcome::of(self.report()) })
+    }
+
+    /// Carries until the command has ended. Signals are its own.
+    fn carry_command(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
+        loop {
+            let ended = self.carrier.run(self.deaf_until)?;
+            let now = self.carrier.now();
+            let Some(session) = &mut self.session else { return Ok(()) };
+            match ended {
+                Ended::Watched(COMMAND) => {
+                    if session.ended().is_some() {
+                        return Ok(());
+                    }
+                }
+                Ended::Watched(SIGNAL) => {
+                    // It can be read, so this does not wait.
+                    if interrupt.wait(interrupt).is_ok_and(|signal| signal) {
+                        session.hand_on(interrupt.exit_code() - 128);
+                    }
+                }
+                ended => self.tend(ended, now),
+            }
+        }
+    }
+
+    /// How the command has ended, if there was one and it has.
+    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+        self.session.as_mut().and_then(Session::ended)
+    }
+
+    /// Serves the control socket.
+    fn tend(&mut self, ended: Ended, now: Timestamp) {
+        match ended {
+            Ended::Watched(CONTROL) => self.accept(now),
+            Ended::Watched(number @ FIRST_CONNECTION..) => self.serve((number - FIRST_CONNECTION) as usize),
+            _ => {}
+        }
+        if self.deaf_until.is_some_and(|until| now >= until) {
+            self.listen_again(now);
+        }
+    }
+
     /// The files that it opens later: by the control socket somebody may name a trace, and its socket is removed in the
     /// end.
     fn opens(&self) -> Opens {
@@ -122,10 +216,13 @@ impl Emulator {
     /// # Errors
     /// A usage failure if one cannot be used; not-possible without the privileges.
     pub(crate) fn new(plan: WanPlan) -> Result<Self, Failure> {
+        let summary = plan.summary.as_deref();
+        let summary = summary.map(|path| OutputFile::create(path, "--summary", false)).transpose()?;
+        let session = plan.inside.clone().map(Session::enter).transpose()?;
         let path = Wan::builder().up(plan.up.clone()).down(plan.down.clone()).seed(plan.seed);
         let carrier = Carrier::start(&plan.ends, path)?;
         let start = carrier.now();
-        Ok(Emulator { plan, carrier, control: None, deaf_until: None, start })
+        Ok(Emulator { plan, carrier, session, summary, control: None, deaf_until: None, start })
     }
 
     /// Runs until the end, a signal, or until `each_second` says that nobody reads any more.
@@ -141,18 +238,10 @@ impl Emulator {
             let until = [end, next_line, self.deaf_until].into_iter().flatten().min();
             let ended = self.carrier.run(until)?;
             let now = self.carrier.now();
-            match ended {
-                Ended::Time => {}
-                Ended::Watched(SIGNAL) => return Ok(()),
-                Ended::Watched(CONTROL) => self.accept(now),
-                Ended::Watched(number) => self.serve((number - FIRST_CONNECTION) as usize),
-            }
-            if interrupt.arrived() || end.is_some_and(|end| now >= end) {
+            if ended == Ended::Watched(SIGNAL) || interrupt.arrived() || end.is_some_and(|end| now >= end) {
                 return Ok(());
             }
-            if self.deaf_until.is_some_and(|until| now >= until) {
-                self.listen_again(now);
-            }
+            self.tend(ended, now);
             if let Some(line) = next_line.filter(|&line| now >= line) {
                 if !each_second(&self.report())? {
                     return Ok(());
@@ -234,10 +323,15 @@ impl Emulator {
     }
 }
 
+fn not_watched(error: io::Error) -> Failure {
+    Failure::broke_off("watching for changes", &error)
+}
+
 const SECOND: Duration = Duration::from_secs(1);
 /// Without a descriptor for another connection: one may be free later.
 const DEAF: Duration = Duration::from_millis(100);
 /// The tokens of the relay's watched descriptors.
 const SIGNAL: u32 = 0;
 const CONTROL: u32 = 1;
-const FIRST_CONNECTION: u32 = 2;
+const COMMAND: u32 = 2;
+const FIRST_CONNECTION: u32 = 3;

@@ -61,7 +61,7 @@ settings! {
     Trace(Bottleneck), "trace", "FILE", "Recorded bottleneck instead of --rate, in mahimahi's format", trace, bottleneck;
     Queue(Limit), "queue", "LIMIT", "Queue at the bottleneck: 20packets, 64KiB or 50ms", limit, queue.limit;
     Mark(Limit), "mark", "LIMIT", "Mark packets that wait beyond this (ECN); only counted without --ifaces", limit, queue.mark;
-    Loss(Loss), "loss", "LOSS", "Loss: 1%, or in bursts gilbert:TO_BAD,TO_GOOD", loss, loss;
+    Loss(Loss), "loss", "LOSS", "Loss each way: 1%, or in bursts gilbert:TO_BAD,TO_GOOD", loss, loss;
     Late(Option<Late>), "reorder", "SHARE:TIME", "Delay a share of packets by TIME more: 1%:5ms", reorder, late;
     Duplicate(Probability), "duplicate", "SHARE", "Deliver a share of packets twice: 0.1%", share, duplicate;
     Corrupt(Probability), "corrupt", "SHARE", "Flip a bit in a share of packets: 0.1%", share, corrupt;
@@ -102,7 +102,13 @@ fn rate(text: &str) -> Result<Bottleneck, String> {
     if text == "none" {
         return Ok(Bottleneck::NONE);
     }
-    match units::rate(text).map_err(|error| error.to_string())? {
+    let rate = units::rate(text).map_err(|error| match error.to_string() {
+        said if said.contains("pps") => {
+            "not a rate of a bottleneck; bits a second are, such as 10Mbit or 1.5Gbit, or none".into()
+        }
+        said => said,
+    });
+    match rate? {
         SendRate::BitsPerSecond(bits) => Bottleneck::bits_per_second(bits).map_err(|error| error.to_string()),
         SendRate::PacketsPerSecond(_) => Err("a bottleneck has bits a second, such as 10Mbit".into()),
     }
@@ -207,6 +213,7 @@ mod tests {
             ("delay", "50"),
             ("queue", "20"),
             ("rate", "10kpps"),
+            ("rate", "fast"),
             ("rate", "0Mbit"),
             ("loss", "101%"),
             ("loss", "gilbert:1%"),
@@ -217,6 +224,11 @@ mod tests {
             ("trace", "/nowhere/at/all"),
         ] {
             assert!(change(name, value).is_err(), "{name} {value}");
+        }
+        // A bottleneck has no packets a second, so nobody is told to write them.
+        for wrong in ["fast", "10", "10furlongs"] {
+            let said = change("rate", wrong).unwrap_err();
+            assert!(said.contains("bits a second") && !said.contains("pps"), "{said}");
         }
     }
 

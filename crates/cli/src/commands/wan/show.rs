@@ -14,11 +14,11 @@ use crate::withheld::Withheld;
 /// The `config` object of `wan`; what is set of the path stands with what was measured.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct WanConfig {
-    /// `udp`, `tcp` or `interfaces`.
+    /// `udp`, `tcp`, `interfaces` or `command`.
     pub(crate) kind: &'static str,
-    /// The address that was bound, with the port in use; the first interface.
+    /// The address that was bound, with the port in use; the first interface; the command.
     pub(crate) listen: String,
-    /// The address that packets go to; the second interface.
+    /// The address that packets go to; the second interface; `peer`, or the gateway to the outside.
     pub(crate) to: String,
     /// The most clients at once.
     pub(crate) clients: u32,

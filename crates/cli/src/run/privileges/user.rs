@@ -115,7 +115,9 @@ pub(super) fn become_for_good(user: User, kept: CapabilitySet) -> io::Result<()>
     if user.uid != caller.user.uid {
         return take_on(user, Some(&[]), kept);
     }
-    take_on(caller.user, caller.groups.as_deref(), kept)?;
+    // Who is the caller already has the groups, and in a user namespace may not set them again.
+    let groups = caller.groups.as_deref().filter(|_| !IS_CALLER.get());
+    take_on(caller.user, groups, kept)?;
     IS_CALLER.set(true);
     Ok(())
 }

@@ -1,0 +1,93 @@
+//! `wan … -- CMD`: a command in a network of its own, behind the path.
+//!
+//! ```text
+//!   this process                        what it starts
+//!   ├─ before its user namespace ─────▶ gateway: waits for the order to run pasta or slirp4netns      no --peer
+//!   ├─ user namespace, networks
+//!   ├─ with the right to mount ───────▶ keeper ─▶ init of the processes inside: reaps, ends with its stdin
+//!   │                          ├──────▶ far:  names ─exec▶ CMD2                                      --peer
+//!   │                          └──────▶ near: names ─exec▶ CMD
+//!   └─ sandbox; carries frames until CMD ends, then closes the init's stdin
+//! ```
+//!
+//! However this process ends, the kernel closes those pipes: the init ends, and with it everything inside, and the gateway.
+//! So nothing is left behind by a SIGKILL, and no process has to be found to be ended.
+//!
+//! CMD has the terminal, stdin and stdout as they are. It is in this process's group, so keys reach it by themselves.
+
+mod gateway;
+pub(crate) mod roles;
+mod session;
+
+use std::ffi::OsString;
+use std::net::Ipv4Addr;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitCode, ExitStatus};
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use softtimers_measure::failure::Failure;
+
+pub(super) use session::Session;
+
+use super::args::{WanArgs, WanPlan};
+use super::run::Emulator;
+use crate::run::carry_out;
+use crate::run::output::say;
+
+/// What runs inside.
+#[derive(Clone, Debug)]
+pub(crate) struct InsidePlan {
+    /// The command and its arguments; at least one word.
+    pub(crate) words: Vec<OsString>,
+    /// The command at the other end, for a shell; without it the outside is there.
+    pub(crate) peer: Option<OsString>,
+    /// Whether loopback of this machine is reachable under the name `host`.
+    pub(crate) host_loopback: bool,
+}
+
+/// Runs a command behind the path; its exit code is this program's.
+///
+/// # Errors
+/// If it could not be started, or the run broke off.
+pub(crate) fn run(args: &WanArgs) -> Result<ExitCode, Failure> {
+    let mut emulator = Emulator::new(WanPlan::new(args)?)?;
+    let done = carry_out(&mut emulator);
+    match emulator.ended() {
+        Some(status) if !status.success() => {
+            if let Err(failure) = done {
+                say(format_args!("softtimers: {failure}"));
+            }
+            Ok(pass_on(status))
+        }
+        _ => done.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// Ends as the command did: of the same signal, or with its exit code.
+fn pass_on(status: ExitStatus) -> ExitCode {
+    let Some(signal) = status.signal() else {
+        return ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1));
+    };
+    // One core file is enough.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
+    // A filter kept the signal back.
+    ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+}
+
+/// This program in one of its [roles], whatever has become of its path.
+fn myself(role: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["wan-inside", role]);
+    command
+}
+
+/// The names that programs inside find, beside those of this machine.
+fn names(plan: &InsidePlan) -> Vec<(&'static str, Ipv4Addr)> {
+    use softtimers_wan::inside::{FAR, NEAR};
+    match plan.peer {
+        Some(_) => vec![("peer", FAR), ("near", NEAR)],
+        None if plan.host_loopback => vec![("host", FAR)],
+        None => vec![],
+    }
+}

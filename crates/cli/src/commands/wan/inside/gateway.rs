@@ -1,0 +1,210 @@
+//! The outside, by a program of this machine that answers for it: [`Gateway`].
+//!
+//! pasta and slirp4netns make an interface in a network that they are told, and turn what comes there into connections of
+//! their own, as any program makes. They have to be outside, so a helper that starts them is there before this process
+//! leaves:
+//!
+//! ```text
+//!   wan ──stdin: the words of a gateway──▶ helper ──starts──▶ pasta, slirp4netns
+//!       ◀─stdout: how it ended ──────────     └── stdin ends: kills it
+//! ```
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use softtimers_measure::failure::Failure;
+use softtimers_net::packet::{Interface, lay};
+use softtimers_wan::inside::{ENDS, FAR, NAME_SERVER, NEAR};
+
+use super::myself;
+use super::roles::{last_words, wait_for};
+
+/// The helper, and in the end what it runs.
+#[derive(Debug)]
+pub(super) struct Gateway {
+    helper: Child,
+    orders: Option<ChildStdin>,
+    ends: BufReader<ChildStdout>,
+    /// The program that runs.
+    pub(super) name: &'static str,
+}
+
+/// A program that is a gateway.
+struct Kind {
+    name: &'static str,
+    words: fn(process: u32, loopback: bool) -> Vec<String>,
+}
+
+/// The faster one first.
+const KINDS: [Kind; 2] =
+    [Kind { name: "pasta", words: pasta }, Kind { name: "slirp4netns", words: slirp4netns }];
+
+fn pasta(process: u32, loopback: bool) -> Vec<String> {
+    let words = format!(
+        "pasta --foreground --quiet --ipv4-only --no-dhcp --ns-ifname {} --address {NEAR} --netmask 24 --gateway {FAR} \
+         --dns-forward {NAME_SERVER} --tcp-ports none --udp-ports none --tcp-ns none --udp-ns none {} \
+         --userns /proc/{process}/ns/user --netns /proc/{process}/ns/net",
+        ENDS[1],
+        if loopback { "" } else { "--no-map-gw" },
+    );
+    words.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+fn slirp4netns(process: u32, loopback: bool) -> Vec<String> {
+    let words = format!(
+        "slirp4netns --mtu=1500 {} --netns-type=path --userns-path=/proc/{process}/ns/user /proc/{process}/ns/net {}",
+        if loopback { "" } else { "--disable-host-loopback" },
+        ENDS[1],
+    );
+    words.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+impl Gateway {
+    /// Starts the helper, outside.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(super) fn helper() -> Result<Self, Failure> {
+        let broke_off = |error: io::Error| Failure::broke_off("starting the gateway's helper", &error);
+        // Keys of the terminal are the command's, and not to end its network.
+        let mut helper = myself("gateway");
+        helper.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut helper = helper.spawn().map_err(broke_off)?;
+        let (orders, ends) = (helper.stdin.take(), helper.stdout.take());
+        let ends = ends.ok_or_else(|| broke_off(io::ErrorKind::BrokenPipe.into()))?;
+        Ok(Gateway { helper, orders, ends: BufReader::new(ends), name: "" })
+    }
+
+    /// Has the first gateway that works make its interface in this network.
+    ///
+    /// # Errors
+    /// What is missing, or why none of them works.
+    pub(super) fn bring_up(&mut self, loopback: bool) -> Result<(), Failure> {
+        let mut tried = Vec::new();
+        for Kind { name, words } in KINDS {
+            let order = words(std::process::id(), loopback).join(" ") + "\n";
+            match self.try_one(&order).and_then(|()| lay::switch_on(ENDS[1])) {
+                Ok(()) => {
+                    self.name = name;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => tried.push(format!("{name}: {error}")),
+            }
+        }
+        Err(Failure::not_possible(match tried.is_empty() {
+            true => {
+                "the outside takes pasta (of the package passt) or slirp4netns, and neither is installed; \
+                     --peer CMD2 needs neither"
+                    .to_owned()
+            }
+            false => format!("no gateway to the outside: {}; --peer CMD2 needs none", tried.join("; ")),
+        }))
+    }
+
+    fn try_one(&mut self, order: &str) -> io::Result<()> {
+        if let Some(orders) = &mut self.orders {
+            orders.write_all(order.as_bytes())?;
+        }
+        for _ in 0..LOOKS {
+            if Interface::named(ENDS[1]).is_ok() {
+                return Ok(());
+            }
+            let mut ends = [PollFd::new(self.ends.get_ref(), PollFlags::IN)];
+            if poll(&mut ends, Some(&BETWEEN_LOOKS)).is_ok_and(|ready| ready > 0) {
+                let mut line = String::new();
+                self.ends.read_line(&mut line)?;
+                let line = line.trim();
+                return Err(match line {
+                    MISSING => io::ErrorKind::NotFound.into(),
+                    line => io::Error::other(line.to_owned()),
+                });
+            }
+        }
+        Err(io::Error::other(format!("no interface after {} s", PATIENCE.as_secs())))
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        // It ends with its stdin.
+        let _ = self.helper.wait();
+    }
+}
+
+/// The helper's word for a program that is not installed.
+const MISSING: &str = "missing";
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOKS: u32 = 1_000;
+const BETWEEN_LOOKS: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+
+/// The helper: runs what stdin names, the newest alone, until stdin ends.
+///
+/// # Errors
+/// None that a working system gives.
+pub(super) fn serve() -> io::Result<()> {
+    let mut orders = BufReader::new(io::stdin());
+    let mut running: Option<Child> = None;
+    loop {
+        let mut line = String::new();
+        if let Some(child) = &mut running {
+            let ended = watch(child)?;
+            if let Some(why) = ended {
+                running = None;
+                tell(&why)?;
+                continue;
+            }
+        }
+        let read = orders.read_line(&mut line)?;
+        if let Some(mut child) = running.take() {
+            let _ = child.kill().and_then(|()| child.wait());
+        }
+        if read == 0 {
+            return Ok(());
+        }
+        let mut words = line.split_ascii_whitespace();
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        match command.spawn() {
+            Ok(child) => running = Some(child),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => tell(MISSING)?,
+            Err(error) => tell(&error.to_string())?,
+        }
+    }
+}
+
+fn tell(what: &str) -> io::Result<()> {
+    // Whoever asked may be gone.
+    let _ = writeln!(io::stdout(), "{}", what.replace('\n', " "));
+    Ok(())
+}
+
+/// Takes in what a gateway says, until it ends, with its last words, or until stdin has something.
+fn watch(child: &mut Child) -> io::Result<Option<String>> {
+    let mut said = Vec::new();
+    let stdin = io::stdin();
+    let Some(mut stderr) = child.stderr.take() else { return Ok(Some(last_words(child, &said))) };
+    loop {
+        let ready = wait_for(&[stdin.as_fd(), stderr.as_fd()])?;
+        if ready[0] {
+            child.stderr = Some(stderr);
+            return Ok(None);
+        }
+        let mut some = [0; 1_024];
+        let read = stderr.read(&mut some)?;
+        if read == 0 {
+            return Ok(Some(last_words(child, &said)));
+        }
+        said.extend(&some[..read]);
+        let old = said.len().saturating_sub(MOST_WORDS);
+        said.drain(..old);
+    }
+}
+
+/// What is kept of a gateway's words.
+const MOST_WORDS: usize = 4_096;

@@ -1,0 +1,196 @@
+//! What this program does as a helper of itself: [`Role`], a hidden command.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use clap::Subcommand;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
+};
+use rustix::process::{WaitOptions, wait};
+use rustix::thread::{CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities};
+use softtimers_linux::namespace::{unshare_mounts, unshare_processes};
+use softtimers_measure::failure::Failure;
+
+use super::gateway;
+use super::myself;
+use crate::run::output::say;
+
+/// A role of a helper. Each ends with its stdin, which `wan` holds the other end of.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Role {
+    /// Make the space of processes, and its init
+    Keeper,
+    /// Reap what nobody waits for
+    Init,
+    /// Give a command its names and become it
+    Command {
+        /// Names that are known there: NAME=ADDRESS
+        #[arg(long = "name", value_parser = name)]
+        names: Vec<(String, Ipv4Addr)>,
+        /// The name server
+        #[arg(long)]
+        dns: Option<Ipv4Addr>,
+        /// The command
+        #[arg(last = true, required = true)]
+        words: Vec<OsString>,
+    },
+    /// Run the gateways that stdin names, one after the other
+    Gateway,
+}
+
+fn name(text: &str) -> Result<(String, Ipv4Addr), String> {
+    let (name, address) = text.split_once('=').ok_or("NAME=ADDRESS")?;
+    Ok((name.to_owned(), address.parse().map_err(|error| format!("{address}: {error}"))?))
+}
+
+/// Plays a role to its end.
+///
+/// # Errors
+/// What keeps it from that.
+pub(crate) fn run(role: &Role) -> Result<ExitCode, Failure> {
+    let broke_off = |what| move |error: io::Error| Failure::broke_off(what, &error);
+    match role {
+        Role::Keeper => keep().map_err(broke_off("keeping the processes inside")),
+        Role::Init => reap().map_err(broke_off("reaping the processes inside")),
+        Role::Gateway => gateway::serve().map_err(broke_off("running a gateway")),
+        Role::Command { names, dns, words } => return Ok(become_command(names, *dns, words)),
+    }
+    .map(|()| ExitCode::SUCCESS)
+}
+
+/// The init inherits stdin, so that both end with it.
+fn keep() -> io::Result<()> {
+    unshare_processes()?;
+    let mut init = myself("init").stdin(Stdio::inherit()).stdout(Stdio::null()).spawn()?;
+    io::stdout().write_all(READY)?;
+    io::stdout().flush()?;
+    init.wait().map(drop)
+}
+
+/// What the keeper says once there is an init.
+pub(super) const READY: &[u8] = b"ready\n";
+
+/// With the end of the init the kernel ends all others inside.
+fn reap() -> io::Result<()> {
+    let (readable, written) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, written)?;
+    readable.set_nonblocking(true)?;
+    let stdin = io::stdin();
+    loop {
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+        if wait_for(&[stdin.as_fd(), readable.as_fd()])?[0] {
+            return Ok(());
+        }
+        while (&readable).read(&mut [0; 64]).is_ok_and(|read| read > 0) {}
+    }
+}
+
+/// Waits until one of these can be read, or has ended; says which.
+pub(super) fn wait_for(sources: &[BorrowedFd<'_>]) -> io::Result<Vec<bool>> {
+    let mut waited: Vec<PollFd<'_>> =
+        sources.iter().map(|source| PollFd::new(source, PollFlags::IN)).collect();
+    loop {
+        match poll(&mut waited, None) {
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Ok(waited.iter().map(|source| !source.revents().is_empty()).collect()),
+        }
+    }
+}
+
+/// Says what a process of a gateway's kind has left, once it has ended.
+pub(super) fn last_words(child: &mut Child, said: &[u8]) -> String {
+    let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+    let said = String::from_utf8_lossy(said);
+    match said.lines().rev().find(|line| !line.trim().is_empty()) {
+        Some(line) => format!("{status}: {}", line.trim()),
+        None => status,
+    }
+}
+
+/// Becomes the command, as the user and with no right of this helper's; else the exit code that a shell gives.
+fn become_command(names: &[(String, Ipv4Addr)], dns: Option<Ipv4Addr>, words: &[OsString]) -> ExitCode {
+    if let Err(error) = mount_names(names, dns) {
+        let lost: Vec<String> = names.iter().map(|(name, address)| format!("{name} ({address})")).collect();
+        say(format_args!("softtimers: names inside: {error}; unknown are {}", lost.join(", ")));
+    }
+    if let Err(error) = give_up() {
+        say(format_args!("softtimers: giving up privileges: {error}"));
+        return ExitCode::FAILURE;
+    }
+    let error = Command::new(&words[0]).args(&words[1..]).exec();
+    say(format_args!("softtimers: -- {}: {error}", words[0].to_string_lossy()));
+    ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+}
+
+/// Mounts of its own, in which `/etc/hosts` has the names, `/etc/resolv.conf` the name server, and `/proc` the processes
+/// inside.
+fn mount_names(names: &[(String, Ipv4Addr)], dns: Option<Ipv4Addr>) -> io::Result<()> {
+    unshare_mounts()?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    let hosts = (!names.is_empty()).then(|| {
+        let lines: String = names.iter().map(|(name, address)| format!("{address} {name}\n")).collect();
+        fs::read_to_string("/etc/hosts").unwrap_or_default() + "\n" + &lines
+    });
+    let options = |line: &&str| line.starts_with("search") || line.starts_with("options");
+    let resolver = dns.map(|server| {
+        let before = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+        let kept: String = before.lines().filter(options).map(|line| format!("{line}\n")).collect();
+        format!("{kept}nameserver {server}\n")
+    });
+    // Files in memory, which nobody else sees, and which end with these mounts.
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmpfs", SPARE, "tmpfs", flags, c"mode=0755")?;
+    let bound = bind(hosts, "/etc/hosts").and_then(|()| bind(resolver, "/etc/resolv.conf"));
+    if dns.is_some() {
+        // Who asks a service of this machine would go beside the path.
+        for service in ["/run/systemd/resolve", "/run/nscd"].iter().filter(|path| Path::new(path).is_dir()) {
+            let _ = hide(service);
+        }
+    }
+    unmount(SPARE, UnmountFlags::DETACH)?;
+    // Where a container hides parts of it, the old one stays, which knows these processes by other numbers.
+    let _ = mount("proc", "/proc", "proc", flags | MountFlags::NOEXEC, None);
+    bound
+}
+
+/// A directory that is everywhere, for a moment, before it gets what belongs there.
+const SPARE: &str = "/proc";
+
+/// Puts a file in the place of another; a path that is a link is followed.
+fn bind(content: Option<String>, at: &str) -> io::Result<()> {
+    let Some(content) = content else { return Ok(()) };
+    let file = format!("{SPARE}/{}", at.replace('/', "-"));
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{at}: {error}"));
+    fs::write(&file, content).and_then(|()| Ok(mount_bind(&file, at)?)).map_err(named)
+}
+
+/// Hides sockets in a directory, but not a file of it that has been bound.
+fn hide(directory: &str) -> io::Result<()> {
+    for entry in fs::read_dir(directory)?.flatten() {
+        use std::os::unix::fs::FileTypeExt;
+        if entry.file_type().is_ok_and(|kind| kind.is_socket()) {
+            bind(Some(String::new()), &entry.path().to_string_lossy())?;
+        }
+    }
+    Ok(())
+}
+
+/// The right to mount ends with this. Root has all capabilities again once it is the command, but over these namespaces
+/// alone.
+fn give_up() -> io::Result<()> {
+    let held = capabilities(None)?;
+    configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, false)?;
+    let sets = rustix::thread::CapabilitySets { inheritable: CapabilitySet::empty(), ..held };
+    Ok(set_capabilities(None, sets)?)
+}

@@ -1,0 +1,254 @@
+//! The processes of a run with a command: [`Session`].
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, kill_process, pidfd_open};
+use rustix::termios::tcgetpgrp;
+use rustix::thread::{CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities};
+use softtimers_measure::failure::Failure;
+use softtimers_wan::inside::{NAME_SERVER, Networks, enter_user_namespace};
+
+use super::gateway::Gateway;
+use super::roles::READY;
+use super::{InsidePlan, myself, names};
+use crate::run::output::say;
+use crate::run::privileges::user::stay_caller;
+
+/// Networks, and the processes in them. Dropped, it ends them all.
+#[derive(Debug)]
+pub(crate) struct Session {
+    plan: InsidePlan,
+    networks: Option<Networks>,
+    keeper: Keeper,
+    gateway: Option<Gateway>,
+    other_end: &'static str,
+    peer: Option<Child>,
+    command: Option<(Child, OwnedFd)>,
+    terminal: Terminal,
+    /// How the command has ended.
+    status: Option<ExitStatus>,
+}
+
+/// The terminal that sends signals of its own, and this process's group; looked up while files may be opened.
+#[derive(Debug)]
+struct Terminal(Option<File>, Pid);
+
+/// The init of the processes inside.
+#[derive(Debug)]
+struct Keeper {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    processes: OwnedFd,
+}
+
+impl Session {
+    /// Leaves this machine's networks for new ones. Nothing runs there yet.
+    ///
+    /// # Errors
+    /// Not-possible, with what forbids it or what is missing.
+    pub(crate) fn enter(plan: InsidePlan) -> Result<Self, Failure> {
+        // A command runs as who asked for it, under `sudo`, too; and so its user namespace is theirs.
+        stay_caller().map_err(|error| Failure::broke_off("giving up privileges", &error))?;
+        let mut gateway = plan.peer.is_none().then(Gateway::helper).transpose()?;
+        enter_user_namespace().map_err(|why| Failure::not_possible(format_args!("-- CMD: {why}")))?;
+        let refused = |error: io::Error| Failure::not_possible(format_args!("-- CMD: {error}"));
+        let networks = Networks::make(plan.peer.is_some()).map_err(refused)?;
+        if let Some(gateway) = &mut gateway {
+            gateway.bring_up(plan.host_loopback)?;
+        }
+        let keeper = pass_right_to_mount().and_then(|()| Keeper::start());
+        let keeper = keeper
+            .map_err(|error| Failure::broke_off("starting the init of the processes inside", &error))?;
+        let terminal = Terminal(File::open("/dev/tty").ok(), getpgrp());
+        let networks = Some(networks);
+        let other_end = gateway.as_ref().map_or("peer", |gateway| gateway.name);
+        let (peer, command, status) = (None, None, None);
+        Ok(Session { plan, networks, keeper, gateway, other_end, peer, command, terminal, status })
+    }
+
+    /// Names the other end.
+    pub(crate) fn other_end(&self) -> &'static str {
+        self.other_end
+    }
+
+    /// The command in words.
+    pub(crate) fn command(&self) -> String {
+        let words: Vec<_> = self.plan.words.iter().map(|word| word.to_string_lossy()).collect();
+        words.join(" ")
+    }
+
+    /// Starts the peer, waits until it listens, and starts the command.
+    ///
+    /// # Errors
+    /// If the system refuses, or the peer has ended.
+    pub(crate) fn start(&mut self) -> Result<(), Failure> {
+        let Some(networks) = self.networks.take() else { return Ok(()) };
+        let broke_off = |what: &'static str| move |error: io::Error| Failure::broke_off(what, &error);
+        let processes = Some(self.keeper.processes.as_fd());
+        if let Some(line) = &self.plan.peer {
+            let words = ["sh", "-c"].map(OsString::from).into_iter().chain([line.clone()]).collect();
+            let mut peer = self.helper(&words);
+            // stdin and stdout are the command's.
+            let out = io::stderr().as_fd().try_clone_to_owned();
+            peer.stdin(Stdio::null()).stdout(out.map_err(broke_off("starting the peer"))?);
+            let peer = networks.far(processes, || peer.spawn()).map_err(broke_off("starting the peer"))?;
+            await_listener(&networks, self.peer.insert(peer))?;
+        }
+        // A key for it, too; what a handler does not do, it does not pass on to the command.
+        let ignored = signal_hook::flag::register(signal_hook::consts::SIGQUIT, Arc::default());
+        ignored.map_err(broke_off("listening for signals"))?;
+        let mut command = self.helper(&self.plan.words);
+        let child =
+            networks.near(processes, || command.spawn()).map_err(broke_off("starting the command"))?;
+        let ended = id(&child).and_then(|id| Ok(pidfd_open(id, PidfdFlags::empty())?));
+        self.command = Some((child, ended.map_err(broke_off("watching the command"))?));
+        Ok(())
+    }
+
+    /// What becomes this command once its names are there.
+    fn helper(&self, words: &Vec<OsString>) -> Command {
+        let mut helper = myself("command");
+        helper.args(names(&self.plan).iter().map(|(name, address)| format!("--name={name}={address}")));
+        helper.args(self.plan.peer.is_none().then(|| format!("--dns={NAME_SERVER}")));
+        helper.arg("--").args(words);
+        helper
+    }
+
+    /// Readable when the command has ended.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.command.as_ref().map(|(_, ended)| ended.as_fd())
+    }
+
+    /// Says how the command has ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        if self.status.is_none()
+            && let Some((child, _)) = &mut self.command
+        {
+            self.status = child.try_wait().ok().flatten();
+        }
+        self.status
+    }
+
+    /// Hands a signal on, unless the terminal has sent it to the command as well.
+    pub(crate) fn hand_on(&self, signal: i32) {
+        let by_key = signal == Signal::INT.as_raw() && self.terminal.has_keys();
+        let Some((child, _)) = self.command.as_ref().filter(|_| !by_key && self.status.is_none()) else {
+            return;
+        };
+        if let (Some(signal), Ok(id)) = (Signal::from_named_raw(signal), id(child)) {
+            // It may have ended meanwhile.
+            let _ = kill_process(id, signal);
+        }
+    }
+
+    /// Asks the peer to end, and makes everything inside end.
+    pub(crate) fn end(&mut self) {
+        if let Some(mut peer) = self.peer.take() {
+            let _ = id(&peer).map(|id| kill_process(id, Signal::TERM));
+            for _ in 0..FAREWELLS {
+                if !matches!(peer.try_wait(), Ok(None)) {
+                    break;
+                }
+                thread::park_timeout(BETWEEN_LOOKS);
+            }
+            self.keeper.end();
+            let _ = peer.wait();
+        }
+        // One that has to be ended now has no exit code of its own.
+        self.ended();
+        self.keeper.end();
+        if let Some((child, _)) = &mut self.command {
+            let _ = child.wait();
+        }
+        self.gateway = None;
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Terminal {
+    /// Says whether its keys reach this process's group now.
+    fn has_keys(&self) -> bool {
+        self.0.as_ref().is_some_and(|terminal| tcgetpgrp(terminal).is_ok_and(|group| group == self.1))
+    }
+}
+
+impl Keeper {
+    fn start() -> io::Result<Self> {
+        let mut child =
+            myself("keeper").process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let stdin = child.stdin.take();
+        let mut said = [0; READY.len()];
+        if let Some(mut stdout) = child.stdout.take() {
+            stdout.read_exact(&mut said)?;
+        }
+        let processes = File::open(format!("/proc/{}/ns/pid_for_children", child.id()))?.into();
+        Ok(Keeper { child, stdin, processes })
+    }
+
+    /// Ends all processes inside, and waits until they have.
+    fn end(&mut self) {
+        drop(self.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Lets helpers mount, whose user is not root inside.
+fn pass_right_to_mount() -> io::Result<()> {
+    let held = capabilities(None)?;
+    let inheritable = held.inheritable | CapabilitySet::SYS_ADMIN;
+    set_capabilities(None, rustix::thread::CapabilitySets { inheritable, ..held })?;
+    Ok(configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)?)
+}
+
+/// A server takes a moment to listen, and a client that comes before it is refused. There is nobody else in its network,
+/// so any socket that waits is its.
+fn await_listener(networks: &Networks, peer: &mut Child) -> Result<(), Failure> {
+    let asked = |error: io::Error| Failure::broke_off("waiting for the peer to listen", &error);
+    for _ in 0..LOOKS {
+        if let Some(status) = peer.try_wait().map_err(asked)? {
+            return Err(Failure::check(format_args!("--peer: the command ended before CMD began: {status}")));
+        }
+        if networks.far(None, listens).map_err(asked)? {
+            return Ok(());
+        }
+        thread::park_timeout(BETWEEN_LOOKS);
+    }
+    let waited = (BETWEEN_LOOKS * LOOKS).as_secs();
+    say(format_args!("softtimers: --peer: nobody listens there after {waited} s; CMD begins all the same"));
+    Ok(())
+}
+
+/// Whether somebody waits for datagrams or connections in this thread's network.
+fn listens() -> io::Result<bool> {
+    const LISTENS: &str = "0A";
+    let has = |table: &str, state: Option<&str>| {
+        let text = fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
+        text.lines()
+            .skip(1)
+            .any(|line| state.is_none_or(|state| line.split_ascii_whitespace().nth(3) == Some(state)))
+    };
+    Ok(has("tcp", Some(LISTENS)) || has("tcp6", Some(LISTENS)) || has("udp", None) || has("udp6", None))
+}
+
+fn id(child: &Child) -> io::Result<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+/// Three seconds in all.
+const LOOKS: u32 = 300;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+/// Half a second.
+const FAREWELLS: u32 = 50;

@@ -1,0 +1,45 @@
+//! Interfaces made and set up, in a network that this process has made: virtual cables, addresses, a route.
+//!
+//! Needs `CAP_NET_ADMIN` over that network, which who makes it in a user namespace of theirs has.
+
+use std::ffi::CString;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::BorrowedFd;
+
+use super::Interface;
+use crate::rtnetlink::{self, lay};
+
+/// Makes a virtual cable (veth) with one end in this network and the other in `network`.
+///
+/// # Errors
+/// What the system says: `EEXIST` for a name that is taken, `EPERM` without the capability, `EOPNOTSUPP` if the kernel
+/// has no such cables.
+pub fn cable(here: &str, there: &str, network: BorrowedFd<'_>) -> io::Result<()> {
+    let [here, there] = [here, there].map(CString::new);
+    Ok(lay::add_cable(&here?, &there?, network)?)
+}
+
+/// Switches an interface on; `lo` is one.
+///
+/// # Errors
+/// `NotFound` if there is none; what else the system says.
+pub fn switch_on(name: &str) -> io::Result<()> {
+    rtnetlink::set_up(Interface::to_listen(name)?.index()).map_err(io::Error::other)
+}
+
+/// Gives an interface an address in a network whose prefix has this length.
+///
+/// # Errors
+/// As [`switch_on`].
+pub fn give_address(name: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+    Ok(lay::add_address(Interface::to_listen(name)?.index(), address, prefix)?)
+}
+
+/// Sends what has no other route by `gateway`, a neighbour on an interface that is on.
+///
+/// # Errors
+/// What the system says.
+pub fn default_route(gateway: Ipv4Addr) -> io::Result<()> {
+    Ok(lay::add_default_route(gateway)?)
+}
