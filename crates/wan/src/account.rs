@@ -17,8 +17,10 @@ pub struct Counters {
     pub delivered: u64,
     /// The bytes of the packets that were delivered.
     pub delivered_bytes: u64,
-    /// Found the queue full.
+    /// Dropped by the queue: found it full, or by its [management](crate::Aqm).
     pub queue_drops: u64,
+    /// The part of them that the management dropped.
+    pub aqm_drops: u64,
     /// Found more held than the path may hold: a limit of the emulator, not of the path.
     pub overflowed: u64,
     /// Lost behind the bottleneck.

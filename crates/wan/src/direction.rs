@@ -27,11 +27,12 @@ use std::time::Duration;
 use softtimers_core::{Random, Timestamp};
 
 use crate::account::Taken;
+use crate::aqm::{Codel, Pie, Store, Verdict};
 use crate::bottleneck::Link;
 use crate::delay::Propagation;
 use crate::loss::LossProcess;
 use crate::queue::Ahead;
-use crate::{Counters, Measured, PathConfig, PathError};
+use crate::{Aqm, Counters, Measured, PathConfig, PathError};
 
 /// One direction of a path. Packets are values of yours; the model only knows how long they are.
 ///
@@ -76,6 +77,9 @@ pub struct Direction<T> {
     /// The bytes that wait, overhead included.
     waiting_bytes: u64,
     link: Link,
+    codel: Codel,
+    pie: Pie,
+    early: Random,
     loss: LossProcess,
     propagation: Propagation,
     duplicate: Random,
@@ -90,12 +94,14 @@ pub struct Direction<T> {
 }
 
 #[derive(Clone, Debug)]
-struct Packet<T> {
+pub(crate) struct Packet<T> {
     packet: T,
     bytes: u32,
     number: u64,
     offered: Timestamp,
     marked: bool,
+    /// Its transport understands marks.
+    capable: bool,
 }
 
 #[derive(Debug)]
@@ -114,7 +120,7 @@ pub enum Admission {
     Accepted,
     /// It waits, and the queue has marked it.
     Marked,
-    /// The queue is full.
+    /// The queue is full, or its management has dropped it.
     QueueFull,
     /// More is held than [`PathConfig`] allows.
     Overflow,
@@ -160,8 +166,8 @@ impl<T: Clone> Direction<T> {
     /// [`PathError`], as [`PathConfig::check`].
     pub fn new(path: PathConfig, seed: u64) -> Result<Self, PathError> {
         path.check()?;
-        let [loss, jitter, late, duplicate, corrupt] =
-            [0, 1, 2, 3, 4].map(|stream| Random::stream(seed, stream));
+        let [loss, jitter, late, duplicate, corrupt, early] =
+            [0, 1, 2, 3, 4, 5].map(|stream| Random::stream(seed, stream));
         Ok(Direction {
             latest: Timestamp::ZERO,
             looked: Timestamp::ZERO,
@@ -169,6 +175,9 @@ impl<T: Clone> Direction<T> {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             link: Link::new(&path.bottleneck),
+            codel: Codel::default(),
+            pie: Pie::default(),
+            early,
             loss: LossProcess::new(loss),
             propagation: Propagation::new(jitter, late),
             duplicate,
@@ -187,6 +196,12 @@ impl<T: Clone> Direction<T> {
     /// That may be before the last look by as much as the shortest delay, but not before the last packet: what
     /// is earlier counts as of then.
     pub fn offer(&mut self, now: Timestamp, bytes: u32, packet: T) -> Admission {
+        self.offer_capable(now, bytes, false, packet)
+    }
+
+    /// The same, of a packet whose transport understands marks, if `capable`: then a [managed](Aqm) queue that may mark does
+    /// not drop it.
+    pub fn offer_capable(&mut self, now: Timestamp, bytes: u32, capable: bool, packet: T) -> Admission {
         self.advance(now);
         let number = self.counters.offered;
         self.counters.offered += 1;
@@ -203,12 +218,19 @@ impl<T: Clone> Direction<T> {
                 self.counters.queue_drops += 1;
                 return Admission::QueueFull;
             }
-            marked = self.path.queue.mark.is_some_and(|mark| !mark.admits(on_link, &ahead));
+            let verdict = self.early_verdict(&ahead, capable);
+            if verdict == Verdict::Drop {
+                self.counters.queue_drops += 1;
+                self.counters.aqm_drops += 1;
+                return Admission::QueueFull;
+            }
+            marked = verdict == Verdict::Mark
+                || self.path.queue.mark.is_some_and(|mark| !mark.admits(on_link, &ahead));
             self.counters.marked += u64::from(marked);
         }
         self.held_bytes += u64::from(bytes);
         self.counters.held += 1;
-        let packet = Packet { packet, bytes, number, offered: self.latest, marked };
+        let packet = Packet { packet, bytes, number, offered: self.latest, marked, capable };
         if self.serving.is_some() {
             self.waiting_bytes += on_link;
             self.waiting.push_back(packet);
@@ -258,7 +280,7 @@ impl<T: Clone> Direction<T> {
     pub fn pop_due(&mut self, now: Timestamp) -> Option<Delivery<T>> {
         self.next_due(now)?;
         let Reverse(UnderWay { due, copy, flipped, packet, .. }) = self.under_way.pop()?;
-        let Packet { packet, bytes, number, offered, marked } = packet;
+        let Packet { packet, bytes, number, offered, marked, .. } = packet;
         self.held_bytes -= u64::from(bytes);
         self.counters.held -= 1;
         self.counters.delivered += 1;
@@ -300,6 +322,9 @@ impl<T: Clone> Direction<T> {
         if self.path.overhead != path.overhead {
             self.waiting_bytes = self.waiting.iter().map(bytes).sum();
         }
+        if self.path.aqm != path.aqm {
+            (self.codel, self.pie) = (Codel::default(), Pie::default());
+        }
         self.path = path;
         Ok(())
     }
@@ -324,11 +349,26 @@ impl<T: Clone> Direction<T> {
         self.latest = self.latest.max(now);
         while let Some((done, packet)) = self.serving.take_if(|(done, _)| *done <= self.latest) {
             self.leave(done, packet);
-            if let Some(next) = self.waiting.pop_front() {
-                self.waiting_bytes -= self.on_link(next.bytes);
+            if let Some(next) = self.dequeue(done) {
                 self.serve(done, next);
             }
         }
+    }
+
+    /// Takes the next packet out of the queue at `at`, when the link is free.
+    fn dequeue(&mut self, at: Timestamp) -> Option<Packet<T>> {
+        let Aqm::Codel(config) = self.path.aqm else { return self.pop() };
+        let mut codel = std::mem::take(&mut self.codel);
+        let next = codel.dequeue(&config, at, self);
+        self.codel = codel;
+        next
+    }
+
+    /// What a managed queue says to a packet that comes.
+    fn early_verdict(&mut self, ahead: &Ahead, capable: bool) -> Verdict {
+        let Aqm::Pie(config) = self.path.aqm else { return Verdict::Enqueue };
+        self.pie.update(&config, self.latest, ahead.wait);
+        self.pie.verdict(&config, ahead.packets, capable, &mut self.early)
     }
 
     fn serve(&mut self, at: Timestamp, packet: Packet<T>) {
@@ -386,6 +426,40 @@ impl<T: Clone> Direction<T> {
         u64::from(bytes) + u64::from(self.path.overhead)
     }
 }
+
+impl<T: Clone> Store for Direction<T> {
+    type Packet = Packet<T>;
+
+    fn pop(&mut self) -> Option<Packet<T>> {
+        let next = self.waiting.pop_front()?;
+        self.waiting_bytes -= self.on_link(next.bytes);
+        Some(next)
+    }
+
+    fn came(packet: &Packet<T>) -> Timestamp {
+        packet.offered
+    }
+
+    fn is_short(&self) -> bool {
+        self.waiting_bytes <= LONGEST
+    }
+
+    fn mark(&mut self, packet: &mut Packet<T>) -> bool {
+        self.counters.marked += u64::from(packet.capable && !packet.marked);
+        packet.marked |= packet.capable;
+        packet.capable
+    }
+
+    fn discard(&mut self, packet: Packet<T>) {
+        self.held_bytes -= u64::from(packet.bytes);
+        self.counters.held -= 1;
+        self.counters.queue_drops += 1;
+        self.counters.aqm_drops += 1;
+    }
+}
+
+/// A packet of the usual length, in bytes of Ethernet: with no more waiting, a drop would leave the link idle.
+const LONGEST: u64 = 1_514;
 
 impl<T> UnderWay<T> {
     fn key(&self) -> (Timestamp, u64) {

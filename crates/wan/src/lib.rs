@@ -45,6 +45,7 @@
 #![doc(test(attr(deny(warnings))))]
 
 pub mod account;
+pub mod aqm;
 pub mod bottleneck;
 pub mod delay;
 pub mod direction;
@@ -69,6 +70,8 @@ pub mod wan;
 
 #[doc(inline)]
 pub use account::{Counters, Measured};
+#[doc(inline)]
+pub use aqm::{Aqm, CodelConfig, PieConfig};
 #[doc(inline)]
 pub use bottleneck::Bottleneck;
 #[doc(inline)]

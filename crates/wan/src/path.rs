@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{Bottleneck, Jitter, Late, Loss, Probability, Queue, Spread};
+use crate::{Aqm, Bottleneck, Jitter, Late, Loss, Probability, Queue, Spread};
 
 /// The parameters of one direction. By default it is a perfect wire: no delay, no bottleneck, no loss.
 ///
@@ -27,6 +27,8 @@ pub struct PathConfig {
     pub bottleneck: Bottleneck,
     /// The queue that waits for it.
     pub queue: Queue,
+    /// How that queue is managed.
+    pub aqm: Aqm,
     /// The bytes that a packet takes on the link beyond those it is offered with: 28 where those are the payload of UDP
     /// over IPv4 and the rate is to be that of the network. At most 65,535.
     pub overhead: u32,
@@ -54,6 +56,7 @@ impl Default for PathConfig {
         PathConfig {
             bottleneck: Bottleneck::NONE,
             queue: Queue::default(),
+            aqm: Aqm::DropTail,
             overhead: 0,
             loss: Loss::None,
             duplicate: Probability::NEVER,
@@ -79,6 +82,13 @@ impl PathConfig {
     #[must_use]
     pub fn queue(mut self, queue: Queue) -> Self {
         self.queue = queue;
+        self
+    }
+
+    /// With this management of the queue.
+    #[must_use]
+    pub fn aqm(mut self, aqm: Aqm) -> Self {
+        self.aqm = aqm;
         self
     }
 
@@ -166,6 +176,7 @@ impl PathConfig {
             (self.duplicate != Probability::NEVER, "duplicates"),
             (self.corrupt != Probability::NEVER, "corruption"),
             (self.queue.mark.is_some(), "marks"),
+            (self.aqm != Aqm::DropTail, "a managed queue"),
         ];
         match unfit.into_iter().find(|&(is_set, _)| is_set) {
             Some((_, what)) => Err(PathError::Stream { what }),

@@ -80,6 +80,18 @@ impl<T: Clone> Wan<T> {
         self.direction_mut(way).offer(now, bytes, packet)
     }
 
+    /// The same, of a packet whose transport understands marks, if `capable`: see [`Direction::offer_capable`].
+    pub fn offer_capable(
+        &mut self,
+        now: Timestamp,
+        way: Way,
+        bytes: u32,
+        capable: bool,
+        packet: T,
+    ) -> Admission {
+        self.direction_mut(way).offer_capable(now, bytes, capable, packet)
+    }
+
     /// When to look next: `None` if nothing is held. Sooner is harmless, later is late.
     pub fn poll_at(&self) -> Option<Timestamp> {
         self.up.poll_at().into_iter().chain(self.down.poll_at()).min()

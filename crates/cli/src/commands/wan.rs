@@ -14,6 +14,7 @@ pub(crate) mod carrier;
 pub(crate) mod control;
 pub(crate) mod inside;
 mod lines;
+mod profile;
 pub(crate) mod run;
 mod seconds;
 pub(crate) mod self_test;

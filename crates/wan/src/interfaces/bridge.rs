@@ -8,7 +8,7 @@ use softtimers_net::packet::{
     ClaimError, FrameBatch, FrameReceiver, FrameSender, Heard, Interface, LoopProbe, claim,
 };
 
-use super::mark::mark;
+use super::mark::{is_capable, mark};
 use super::problem::Problem;
 use crate::live::{Ended, Live, Next, controls};
 use crate::{PathConfig, PathError, WanBuilder, Way};
@@ -215,7 +215,13 @@ impl Bridge {
             let outcome = frame.on_the_wire(&mut |bytes| {
                 pieces += 1;
                 // What is dropped here is counted there.
-                let _ = live.wan.offer(received, way, bytes.len() as u32, bytes.into());
+                let _ = live.wan.offer_capable(
+                    received,
+                    way,
+                    bytes.len() as u32,
+                    is_capable(bytes),
+                    bytes.into(),
+                );
             });
             stats.unsplit += u64::from(outcome.is_err());
             stats.joined += u64::from(pieces > 1);

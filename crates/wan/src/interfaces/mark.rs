@@ -8,6 +8,13 @@
 
 use softtimers_net::packet::complete_ipv4_checksum;
 
+/// Says whether the transport of a frame's packet understands marks.
+pub(super) fn is_capable(frame: &[u8]) -> bool {
+    let Some((network, is_v4)) = network(frame) else { return false };
+    let (at, shift) = if is_v4 { (1, 0) } else { (1, 4) };
+    frame.get(network + at).is_some_and(|byte| byte >> shift & 3 != 0)
+}
+
 /// Marks a frame; whether its transport is capable of that.
 pub(super) fn mark(frame: &mut [u8]) -> bool {
     let Some((network, is_v4)) = network(frame) else { return false };
@@ -57,11 +64,12 @@ mod tests {
     fn capable_packets_are_marked_and_others_left_alone() {
         for capable in [1, 2, 3] {
             let mut marked = frame(0x0800, &v4(capable));
+            assert!(is_capable(&marked));
             assert!(mark(&mut marked));
             assert_eq!(marked, frame(0x0800, &v4(3)), "checksum and all");
         }
         let mut plain = frame(0x0800, &v4(0));
-        assert!(!mark(&mut plain));
+        assert!(!is_capable(&plain) && !mark(&mut plain));
         assert_eq!(plain, frame(0x0800, &v4(0)));
 
         let mut six = frame(0x8100, &[&[0, 7, 0x86, 0xdd, 0x60, 0x2a][..], &[0; 38]].concat());

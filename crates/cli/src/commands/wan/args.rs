@@ -12,10 +12,11 @@ use softtimers_wan::inside;
 use softtimers_wan::interfaces::BridgeConfig;
 use softtimers_wan::tcp::{StreamConfig, StreamLimits};
 use softtimers_wan::udp::RelayConfig;
-use softtimers_wan::{Bottleneck, PathConfig, Queue, Way};
+use softtimers_wan::{Aqm, Bottleneck, PathConfig, Queue, Way};
 
 use super::carrier::Ends;
 use super::inside::InsidePlan;
+use super::profile::Profile;
 use super::setting::{Change, SETTINGS};
 use crate::address;
 use crate::args::any_seed;
@@ -64,22 +65,28 @@ pub(crate) struct WanArgs {
     #[arg(long, conflicts_with_all = ["listen", "to", "control", "duration", "json_stream"])]
     pub(crate) self_test: bool,
 
+    /// Measured network: 3g, 4g or satellite
+    ///
+    /// Rates and round trip are published means; settings beside it prevail.
+    #[arg(long, value_name = "NAME", value_parser = Profile::named, help_heading = BOTH_WAYS)]
+    pub(crate) profile: Option<Profile>,
+
     /// Round-trip time: half of it each way
     #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "delay", help_heading = BOTH_WAYS)]
     pub(crate) rtt: Option<Duration>,
 
-    /// The other end of the path for CMD, which knows it as `peer`: a command for the shell
+    /// Shell command at the other end, known as `peer`
     ///
     /// CMD begins once it listens. Its output goes to stderr, and it is ended when CMD ends.
     #[arg(long, value_name = "CMD2", requires = "command", help_heading = BEHIND)]
     pub(crate) peer: Option<OsString>,
 
     /// Let CMD reach this machine's own servers, on loopback too, as `host`
-    #[arg(long, requires = "command", conflicts_with = "peer", help_heading = BEHIND)]
+    #[arg(long, requires = "command", conflicts_with = "peer", help_heading = BEHIND, hide_short_help = true)]
     pub(crate) host_loopback: bool,
 
     /// Write the --json object to a new file at the end
-    #[arg(long, value_name = "FILE", requires = "command", help_heading = BEHIND)]
+    #[arg(long, value_name = "FILE", requires = "command", help_heading = BEHIND, hide_short_help = true)]
     pub(crate) summary: Option<PathBuf>,
 
     /// The settings of the path.
@@ -116,7 +123,7 @@ pub(crate) struct WanArgs {
     /// Its exit code is the exit code; a signal that ends it ends this, too. stdin, stdout and the terminal are its own, so the
     /// summary goes to stderr. The outside is reached through pasta or slirp4netns, unless --peer is the other end. With it end
     /// all processes that it has started.
-    #[arg(value_name = "CMD", last = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "take", "public", "trust", "answers_per_prefix", "self_test", "duration", "json_stream"])]
+    #[arg(value_name = "CMD", last = true, hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "take", "public", "trust", "answers_per_prefix", "self_test", "duration", "json_stream"])]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -127,7 +134,7 @@ const BOTH_WAYS: &str = "Path, both ways";
 const RUN: &str = "Run";
 
 /// Settings of the path that few people need.
-const RARE: [&str; 3] = ["trace", "mark", "overhead"];
+const RARE: [&str; 6] = ["trace", "aqm", "mark", "duplicate", "corrupt", "overhead"];
 
 /// The settings of both directions or of one, as they were given.
 #[derive(Clone, Debug, Default)]
@@ -278,6 +285,9 @@ fn nobody_listens(upstream: SocketAddr) {
 
 fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConfig, Failure> {
     let mut path = PathConfig::default().overhead(overhead);
+    if let Some(profile) = args.profile {
+        profile.apply(way, &mut path);
+    }
     if let Some(rtt) = args.rtt {
         // What half a nanosecond is lost is found in no network.
         path.delay = rtt / 2;
@@ -288,9 +298,12 @@ fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConf
         }
     }
     // It may get a rate while it runs.
-    if args.control.is_none() && path.bottleneck == Bottleneck::NONE && path.queue != Queue::default() {
+    if args.control.is_none()
+        && path.bottleneck == Bottleneck::NONE
+        && (path.queue != Queue::default() || path.aqm != Aqm::DropTail)
+    {
         return Err(Failure::usage(format_args!(
-            "the path {way}: --queue and --mark are about the queue of a bottleneck; --rate or --trace makes one"
+            "the path {way}: --queue, --aqm and --mark are about the queue of a bottleneck; --rate or --trace makes one"
         )));
     }
     ends.check(&path).map_err(|error| Failure::usage(format_args!("the path {way}: {error}")))?;
@@ -301,6 +314,7 @@ const WAN_EXAMPLES: &str = "\
 Examples:
   softtimers wan --rtt 80ms -b 20Mbit --loss 0.5% -- curl -O https://example.org/file
   softtimers wan --rtt 80ms -b 20Mbit --peer 'iperf3 -s' -- iperf3 -c peer
+  softtimers wan --profile 3g -- git clone https://example.org/repository
   softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --loss 1%
   softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --rtt 100ms -b 100Mbit --queue 20packets
   softtimers wan --listen 127.0.0.1:0 --to 127.0.0.1:53 --delay 20ms --loss 1% --seed 7 -t 60 --json

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use softtimers_measure::units::{self, SendRate};
 use softtimers_wan::{
-    Bottleneck, DeliveryTrace, GilbertElliott, Jitter, Late, Limit, Loss, PathConfig, Probability, Spread,
+    Aqm, Bottleneck, CodelConfig, DeliveryTrace, GilbertElliott, Jitter, Late, Limit, Loss, PathConfig,
+    PieConfig, Probability, Spread,
 };
 
 use crate::file;
@@ -61,6 +62,7 @@ settings! {
     Trace(Bottleneck), "trace", "FILE", "Recorded bottleneck instead of --rate, in mahimahi's format", trace, bottleneck;
     Queue(Limit), "queue", "LIMIT", "Queue at the bottleneck: 20packets, 64KiB or 50ms", limit, queue.limit;
     Mark(Limit), "mark", "LIMIT", "Mark packets that wait beyond this (ECN); only counted without --ifaces", limit, queue.mark;
+    Aqm(Aqm), "aqm", "NAME[:TARGET][:ecn]", "Managed queue: codel, pie, with ecn to mark; or droptail", aqm, aqm;
     Loss(Loss), "loss", "LOSS", "Loss each way: 1%, or in bursts gilbert:TO_BAD,TO_GOOD", loss, loss;
     Late(Option<Late>), "reorder", "SHARE:TIME", "Delay a share of packets by TIME more: 1%:5ms", reorder, late;
     Duplicate(Probability), "duplicate", "SHARE", "Deliver a share of packets twice: 0.1%", share, duplicate;
@@ -137,6 +139,26 @@ fn limit(text: &str) -> Result<Limit, String> {
     time.or_else(|_| units::bytes(text).map(Limit::Bytes)).map_err(|_| allowed())
 }
 
+fn aqm(text: &str) -> Result<Aqm, String> {
+    let (name, options) = text.split_once(':').map_or((text, None), |(name, options)| (name, Some(options)));
+    let (mut target, mut ecn) = (None, false);
+    for option in options.into_iter().flat_map(|options| options.split(':')) {
+        match option {
+            "ecn" => ecn = true,
+            time => target = Some(units::duration(time).map_err(|error| error.to_string())?),
+        }
+    }
+    let (codel, pie) = (CodelConfig::default(), PieConfig::default());
+    match name {
+        "codel" => Ok(Aqm::Codel(CodelConfig { target: target.unwrap_or(codel.target), ecn, ..codel })),
+        "pie" => Ok(Aqm::Pie(PieConfig { target: target.unwrap_or(pie.target), ecn, ..pie })),
+        "droptail" if options.is_none() => Ok(Aqm::DropTail),
+        _ => Err(format!(
+            "no managed queue {text:?}; there are codel, pie, both with :TARGET and :ecn, and droptail"
+        )),
+    }
+}
+
 fn loss(text: &str) -> Result<Loss, String> {
     let Some(burst) = text.strip_prefix("gilbert:") else {
         return share(text).map(Loss::Random);
@@ -193,6 +215,9 @@ mod tests {
         assert_eq!(change("queue", "64KiB"), Ok(Change::Queue(Limit::Bytes(65_536))));
         assert_eq!(change("mark", "5ms"), Ok(Change::Mark(Limit::Time(Duration::from_millis(5)))));
         assert_eq!(change("rate", "none"), Ok(Change::Rate(Bottleneck::NONE)));
+        let slow = PieConfig { target: Duration::from_millis(20), ecn: true, ..PieConfig::default() };
+        assert_eq!(change("aqm", "pie:20ms:ecn"), Ok(Change::Aqm(Aqm::Pie(slow))));
+        assert_eq!(change("aqm", "codel"), Ok(Change::Aqm(Aqm::Codel(CodelConfig::default()))));
         let one_percent = Probability::per_million(10_000).unwrap();
         assert_eq!(change("loss", "1%"), Ok(Change::Loss(Loss::Random(one_percent))));
         let late = Late { share: one_percent, by: Duration::from_millis(5) };
@@ -214,6 +239,9 @@ mod tests {
             ("queue", "20"),
             ("rate", "10kpps"),
             ("rate", "fast"),
+            ("aqm", "red"),
+            ("aqm", "codel:soon"),
+            ("aqm", "droptail:ecn"),
             ("rate", "0Mbit"),
             ("loss", "101%"),
             ("loss", "gilbert:1%"),

@@ -75,6 +75,8 @@ pub(crate) struct SetReport {
     pub(crate) queue_bytes: Option<u64>,
     /// If it is in time.
     pub(crate) queue_ns: Option<u64>,
+    /// How the queue is managed.
+    pub(crate) aqm: &'static str,
     /// The share that is lost, in the mean.
     pub(crate) loss: f64,
     /// The share that comes later than others.
@@ -104,8 +106,10 @@ pub(crate) struct MeasuredReport {
     pub(crate) loss: Option<f64>,
     /// The number of losses.
     pub(crate) lost: u64,
-    /// Found the queue full.
+    /// Dropped by the queue: found it full, or by its management.
     pub(crate) queue_drops: u64,
+    /// The part of them that the management dropped.
+    pub(crate) aqm_drops: u64,
     /// Found the emulator full: a limit that no path has.
     pub(crate) overflowed: u64,
     /// Went out after one that came in later.
@@ -188,6 +192,7 @@ impl SetReport {
                 .and_then(|limit| if let Limit::Bytes(most) = limit { Some(most) } else { None }),
             queue_ns: limit
                 .and_then(|limit| if let Limit::Time(most) = limit { Some(nanos(most)) } else { None }),
+            aqm: path.aqm.name(),
             loss: path.loss.mean(),
             reorder: path.late.map_or(0.0, |late| late.share.as_f64()),
             duplicate: Probability::as_f64(path.duplicate),
@@ -210,6 +215,7 @@ impl MeasuredReport {
             loss: (through > 0).then(|| lost as f64 / through as f64),
             lost,
             queue_drops,
+            aqm_drops: counters.aqm_drops,
             overflowed,
             reordered: counters.reordered,
             duplicated: counters.duplicated,

@@ -30,6 +30,7 @@ impl SetReport {
             set("jitter ", self.jitter_ns as f64, nanos(self.jitter_ns)),
             self.rate_bps.map(|rate| bits(rate as f64)),
             queue.filter(|_| self.rate_bps.is_some()),
+            (!["", "droptail"].contains(&self.aqm)).then(|| self.aqm.to_owned()),
             set("loss ", self.loss, share(self.loss)),
             set("reorder ", self.reorder, share(self.reorder)),
             set("duplicate ", self.duplicate, share(self.duplicate)),
@@ -52,6 +53,7 @@ impl DirectionReport {
         table.times("late", &measured.lateness_ns);
         for (label, count) in [
             ("queue drops", measured.queue_drops),
+            ("dropped early", measured.aqm_drops),
             ("reordered", measured.reordered),
             ("duplicated", measured.duplicated),
             ("corrupted", measured.corrupted),

@@ -1,0 +1,63 @@
+//! Networks that somebody has measured, under a name: [`PROFILES`].
+//!
+//! Each is one publication's figures and nothing else: rate both ways and round trip, in the mean. What it did not measure,
+//! such as loss, is not set.
+
+use std::time::Duration;
+
+use softtimers_wan::{Bottleneck, PathConfig, Way};
+
+/// A measured network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Profile {
+    pub(crate) name: &'static str,
+    down_kbit: u64,
+    up_kbit: u64,
+    rtt_us: u64,
+}
+
+/// All of them. Their sources stand in docs/wan.md.
+pub(crate) const PROFILES: [Profile; 3] = [
+    // Ofcom, Measuring mobile broadband performance in the UK, second report, measured in October to December 2014.
+    Profile { name: "3g", down_kbit: 5_900, up_kbit: 1_600, rtt_us: 63_500 },
+    Profile { name: "4g", down_kbit: 14_700, up_kbit: 13_600, rtt_us: 53_100 },
+    // Ookla, Starlink in the United States, second quarter of 2022.
+    Profile { name: "satellite", down_kbit: 62_500, up_kbit: 7_200, rtt_us: 48_000 },
+];
+
+impl Profile {
+    /// The profile of this name.
+    ///
+    /// # Errors
+    /// The names that there are.
+    pub(crate) fn named(name: &str) -> Result<Profile, String> {
+        PROFILES.into_iter().find(|profile| profile.name == name).ok_or_else(|| {
+            let names: Vec<_> = PROFILES.iter().map(|profile| profile.name).collect();
+            format!("no profile {name:?}; there are {}", names.join(", "))
+        })
+    }
+
+    /// Makes one direction of a path what was measured.
+    pub(crate) fn apply(self, way: Way, path: &mut PathConfig) {
+        let kbit = if way == Way::Up { self.up_kbit } else { self.down_kbit };
+        // Zero alone is no rate.
+        path.bottleneck = Bottleneck::bits_per_second(kbit * 1_000).unwrap_or(Bottleneck::NONE);
+        path.delay = Duration::from_micros(self.rtt_us / 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_direction_gets_its_own_rate() {
+        let mut paths = [PathConfig::default(), PathConfig::default()];
+        let profile = Profile::named("3g").unwrap();
+        profile.apply(Way::Up, &mut paths[0]);
+        profile.apply(Way::Down, &mut paths[1]);
+        assert_eq!(paths.clone().map(|path| path.bottleneck.mean_bps()), [Some(1_600_000), Some(5_900_000)]);
+        assert_eq!(paths[0].delay + paths[1].delay, Duration::from_micros(63_500));
+        assert_eq!(Profile::named("6g").unwrap_err(), "no profile \"6g\"; there are 3g, 4g, satellite");
+    }
+}

@@ -1,0 +1,57 @@
+//! Queues that drop, or mark, before they are full: [`Aqm`].
+//!
+//! A deep drop-tail queue makes every packet late once a sender has filled it. Active queue management keeps the wait
+//! short whatever the depth; [`Queue`](crate::Queue)'s limit holds beside it.
+
+mod codel;
+mod pie;
+
+pub use codel::CodelConfig;
+pub use pie::PieConfig;
+
+pub(crate) use codel::{Codel, Store};
+pub(crate) use pie::{Pie, Verdict};
+
+/// How the queue in front of the bottleneck is managed.
+///
+/// ```
+/// use softtimers_core::Timestamp;
+/// use softtimers_wan::{Aqm, Bottleneck, CodelConfig, Direction, PathConfig};
+/// use std::time::Duration;
+///
+/// // Twice what the link carries, for four seconds.
+/// let path = PathConfig::default()
+///     .bottleneck(Bottleneck::bits_per_second(12_000_000)?)
+///     .aqm(Aqm::Codel(CodelConfig::default()));
+/// let mut direction = Direction::new(path, 1)?;
+/// for packet in 0..8_000 {
+///     let now = Timestamp::ZERO + Duration::from_micros(500) * packet;
+///     direction.offer(now, 1_500, packet);
+///     while direction.pop_due(now).is_some() {}
+/// }
+/// let counters = direction.counters();
+/// assert!(counters.aqm_drops > 20 && counters.aqm_drops <= counters.queue_drops);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum Aqm {
+    /// The newest packet is dropped when the queue is full, and none before.
+    #[default]
+    DropTail,
+    /// Packets are dropped when they leave the queue, while the wait has been too long for a while (RFC 8289).
+    Codel(CodelConfig),
+    /// Packets are dropped when they come, with a probability that a controller of the wait sets (RFC 8033).
+    Pie(PieConfig),
+}
+
+impl Aqm {
+    /// The name, as in `--aqm`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Aqm::DropTail => "droptail",
+            Aqm::Codel(_) => "codel",
+            Aqm::Pie(_) => "pie",
+        }
+    }
+}

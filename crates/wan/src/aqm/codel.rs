@@ -1,0 +1,305 @@
+//! CoDel: drops at the head of the queue while packets wait longer than they should (RFC 8289).
+//!
+//! ```text
+//!   waiting   ────────▲───────────────────────────────────▼────
+//!   target  ┄┄┄┄┄┄┄┄┄┄│┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄│┄┄┄┄
+//!   drops             │interval│ ✗   i/√1  ✗  i/√2 ✗ i/√3 ✗    none any more
+//! ```
+
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+/// The parameters of [CoDel](Aqm::Codel).
+///
+/// [`Aqm::Codel`]: super::Aqm::Codel
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CodelConfig {
+    /// The wait that may last.
+    pub target: Duration,
+    /// The time that the wait may be above the target before the first drop: a common round trip.
+    pub interval: Duration,
+    /// Packets that can carry a mark are marked instead of dropped.
+    pub ecn: bool,
+}
+
+impl Default for CodelConfig {
+    /// 5 ms and 100 ms (RFC 8289, section 4), dropping.
+    fn default() -> Self {
+        CodelConfig { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: false }
+    }
+}
+
+/// A queue that CoDel takes packets from.
+pub(crate) trait Store {
+    type Packet;
+
+    /// Takes the first packet out.
+    fn pop(&mut self) -> Option<Self::Packet>;
+
+    /// When a packet has come in.
+    fn came(packet: &Self::Packet) -> Timestamp;
+
+    /// Says whether so little is left that a drop would leave the link idle: at most one packet of the longest.
+    fn is_short(&self) -> bool;
+
+    /// Marks a packet; whether it can carry one.
+    fn mark(&mut self, packet: &mut Self::Packet) -> bool;
+
+    /// Drops a packet, which is counted.
+    fn discard(&mut self, packet: Self::Packet);
+}
+
+/// The state of one queue, as in appendix A of the RFC; the names are those of its pseudocode.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Codel {
+    first_above: Option<Timestamp>,
+    drop_next: Timestamp,
+    count: u64,
+    last_count: u64,
+    dropping: bool,
+}
+
+impl Codel {
+    /// Takes the next packet that goes onto the link at `now`, and drops those that have to go before it.
+    pub(crate) fn dequeue<S: Store>(
+        &mut self,
+        config: &CodelConfig,
+        now: Timestamp,
+        store: &mut S,
+    ) -> Option<S::Packet> {
+        let (mut packet, mut may_drop) = self.next(config, now, store);
+        if self.dropping {
+            self.dropping = may_drop;
+            while self.dropping && now >= self.drop_next {
+                self.count += 1;
+                let at = self.drop_next;
+                if self.spend(config, store, &mut packet) {
+                    self.drop_next = self.control_law(config, at);
+                    break;
+                }
+                (packet, may_drop) = self.next(config, now, store);
+                self.dropping = may_drop;
+                if may_drop {
+                    self.drop_next = self.control_law(config, at);
+                }
+            }
+        } else if may_drop {
+            if !self.spend(config, store, &mut packet) {
+                // Whether the next one is above the target changes nothing: it has begun.
+                packet = self.next(config, now, store).0;
+            }
+            self.dropping = true;
+            // Where the last cycle has ended lately, its rate controlled the queue.
+            let delta = self.count.saturating_sub(self.last_count);
+            let lately = now.saturating_duration_since(self.drop_next) < config.interval * 16;
+            self.count = if delta > 1 && lately { delta } else { 1 };
+            self.drop_next = self.control_law(config, now);
+            self.last_count = self.count;
+        }
+        packet
+    }
+
+    /// Marks the packet, or drops it; whether it is still there.
+    fn spend<S: Store>(&self, config: &CodelConfig, store: &mut S, packet: &mut Option<S::Packet>) -> bool {
+        let Some(mut it) = packet.take() else { return false };
+        let is_marked = config.ecn && store.mark(&mut it);
+        if is_marked {
+            *packet = Some(it);
+        } else {
+            store.discard(it);
+        }
+        is_marked
+    }
+
+    /// `dodequeue` of the RFC: a packet, and whether the wait has been above the target for an interval.
+    fn next<S: Store>(
+        &mut self,
+        config: &CodelConfig,
+        now: Timestamp,
+        store: &mut S,
+    ) -> (Option<S::Packet>, bool) {
+        let Some(packet) = store.pop() else {
+            self.first_above = None;
+            return (None, false);
+        };
+        let waited = now.saturating_duration_since(S::came(&packet));
+        if waited < config.target || store.is_short() {
+            self.first_above = None;
+            return (Some(packet), false);
+        }
+        let since = *self.first_above.get_or_insert(now + config.interval);
+        (Some(packet), now >= since)
+    }
+
+    /// `t + interval / sqrt(count)`, in whole nanoseconds.
+    fn control_law(&self, config: &CodelConfig, at: Timestamp) -> Timestamp {
+        let interval = config.interval.as_nanos().min(u128::from(u64::MAX));
+        let nanos = (interval * interval / u128::from(self.count.max(1))).isqrt();
+        at + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use softtimers_core::Random;
+
+    use super::*;
+
+    /// Packets of one length; `(number, when it came, whether it can be marked)`.
+    #[derive(Default)]
+    struct Fifo {
+        waiting: VecDeque<(u64, Timestamp, bool)>,
+        dropped: Vec<u64>,
+        marked: Vec<u64>,
+    }
+
+    impl Store for Fifo {
+        type Packet = (u64, Timestamp, bool);
+
+        fn pop(&mut self) -> Option<Self::Packet> {
+            self.waiting.pop_front()
+        }
+
+        fn came(packet: &Self::Packet) -> Timestamp {
+            packet.1
+        }
+
+        fn is_short(&self) -> bool {
+            self.waiting.is_empty()
+        }
+
+        fn mark(&mut self, packet: &mut Self::Packet) -> bool {
+            if packet.2 {
+                self.marked.push(packet.0);
+            }
+            packet.2
+        }
+
+        fn discard(&mut self, packet: Self::Packet) {
+            self.dropped.push(packet.0);
+        }
+    }
+
+    /// The pseudocode of RFC 8289, section 5, line by line, with its own floating square root rounded down.
+    struct Pseudocode {
+        first_above_time: u64,
+        drop_next: u64,
+        count: u64,
+        lastcount: u64,
+        dropping: bool,
+    }
+
+    const TARGET: u64 = 5_000_000;
+    const INTERVAL: u64 = 100_000_000;
+
+    impl Pseudocode {
+        fn control_law(t: u64, count: u64) -> u64 {
+            t + (u128::from(INTERVAL) * u128::from(INTERVAL) / u128::from(count)).isqrt() as u64
+        }
+
+        fn dodequeue(&mut self, now: u64, queue: &mut VecDeque<(u64, u64)>) -> (Option<(u64, u64)>, bool) {
+            let p = queue.pop_front();
+            let mut ok_to_drop = false;
+            match p {
+                None => self.first_above_time = 0,
+                Some((_, tstamp)) => {
+                    let sojourn_time = now - tstamp;
+                    if sojourn_time < TARGET || queue.is_empty() {
+                        self.first_above_time = 0;
+                    } else if self.first_above_time == 0 {
+                        self.first_above_time = now + INTERVAL;
+                    } else if now >= self.first_above_time {
+                        ok_to_drop = true;
+                    }
+                }
+            }
+            (p, ok_to_drop)
+        }
+
+        fn dequeue(
+            &mut self,
+            now: u64,
+            queue: &mut VecDeque<(u64, u64)>,
+            dropped: &mut Vec<u64>,
+        ) -> Option<u64> {
+            let mut r = self.dodequeue(now, queue);
+            if self.dropping {
+                if !r.1 {
+                    self.dropping = false;
+                }
+                while now >= self.drop_next && self.dropping {
+                    dropped.extend(r.0.map(|p| p.0));
+                    self.count += 1;
+                    r = self.dodequeue(now, queue);
+                    if r.1 {
+                        self.drop_next = Self::control_law(self.drop_next, self.count);
+                    } else {
+                        self.dropping = false;
+                    }
+                }
+            } else if r.1 {
+                dropped.extend(r.0.map(|p| p.0));
+                r = self.dodequeue(now, queue);
+                self.dropping = true;
+                let delta = self.count - self.lastcount;
+                self.count = 1;
+                if delta > 1 && (now as i64 - self.drop_next as i64) < 16 * INTERVAL as i64 {
+                    self.count = delta;
+                }
+                self.drop_next = Self::control_law(now, self.count);
+                self.lastcount = self.count;
+            }
+            r.0.map(|p| p.0)
+        }
+    }
+
+    /// Ten seeds of arrivals that come and go, served by a link that is sometimes too slow.
+    #[test]
+    fn it_drops_what_the_pseudocode_drops() {
+        let mut all = 0;
+        for seed in 0..10 {
+            let mut random = Random::stream(seed, 0);
+            let (mut ours, mut fifo) = (Codel::default(), Fifo::default());
+            let mut theirs =
+                Pseudocode { first_above_time: 0, drop_next: 0, count: 0, lastcount: 0, dropping: false };
+            let (mut queue, mut dropped) = (VecDeque::new(), Vec::new());
+            let (mut now, mut number) = (1, 0);
+            for step in 0..40_000 {
+                // For a second or so too much comes, and then too little.
+                let load = if step / 2_000 % 2 == 0 { 3 } else { 1 };
+                for _ in 0..random.below(load + 1) {
+                    fifo.waiting.push_back((number, Timestamp::from_nanos(now), false));
+                    queue.push_back((number, now));
+                    number += 1;
+                }
+                now += 400_000 + random.below(400_000);
+                let taken = ours.dequeue(&CodelConfig::default(), Timestamp::from_nanos(now), &mut fifo);
+                let expected = theirs.dequeue(now, &mut queue, &mut dropped);
+                assert_eq!(taken.map(|packet| packet.0), expected, "seed {seed} at {now}");
+                assert_eq!(fifo.dropped, dropped, "seed {seed} at {now}");
+            }
+            all += dropped.len();
+        }
+        assert!(all > 1_000, "{all}");
+    }
+
+    #[test]
+    fn what_can_be_marked_is_marked_and_stays() {
+        let (mut codel, mut fifo) = (Codel::default(), Fifo::default());
+        let config = CodelConfig { ecn: true, ..CodelConfig::default() };
+        fifo.waiting.extend((0..2_000).map(|number| (number, Timestamp::ZERO, number % 2 == 0)));
+        let mut taken = Vec::new();
+        let mut now = Timestamp::ZERO;
+        while let Some(packet) = codel.dequeue(&config, now, &mut fifo) {
+            taken.push(packet.0);
+            now += Duration::from_millis(1);
+        }
+        assert!(fifo.marked.len() > 20 && fifo.dropped.len() > 20);
+        assert!(fifo.marked.iter().all(|number| taken.contains(number)));
+        assert!(fifo.dropped.iter().all(|number| number % 2 == 1 && !taken.contains(number)));
+        assert_eq!(taken.len() + fifo.dropped.len(), 2_000);
+    }
+}
