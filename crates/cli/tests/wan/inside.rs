@@ -97,6 +97,7 @@ fn curl_meets_the_path_as_a_user_without_rights() {
         return;
     }
     let place = Place::new();
+    fs::write(place.0.join("served"), vec![7; 200_000]).unwrap();
     let words = [
         "--peer",
         SERVER,
@@ -208,7 +209,9 @@ fn exit_codes_and_signals_are_those_of_the_command() {
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(9), "out\n".to_owned()));
     assert_eq!(ended("kill -KILL $$").unwrap().status.signal(), Some(9));
     assert_eq!(ended("kill -SEGV $$").unwrap().status.signal(), Some(11));
-    let missing = place.run("", &[&peer[..], &["--", "no-such-program"]].concat()).unwrap();
+    // A directory that may not be searched makes it another error.
+    let mut missing = place.wan("", &[&peer[..], &["--", "no-such-program"]].concat());
+    let missing = missing.env("PATH", "/usr/bin:/bin").output().unwrap();
     assert_eq!(missing.status.code(), Some(127));
     assert!(stderr(&missing).contains("-- no-such-program: "), "{}", stderr(&missing));
 }

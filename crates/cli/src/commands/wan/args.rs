@@ -297,6 +297,7 @@ fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConf
             change.apply(&mut path);
         }
     }
+    ends.check(&path).map_err(|error| Failure::usage(format_args!("the path {way}: {error}")))?;
     // It may get a rate while it runs.
     if args.control.is_none()
         && path.bottleneck == Bottleneck::NONE
@@ -306,7 +307,6 @@ fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConf
             "the path {way}: --queue, --aqm and --mark are about the queue of a bottleneck; --rate or --trace makes one"
         )));
     }
-    ends.check(&path).map_err(|error| Failure::usage(format_args!("the path {way}: {error}")))?;
     Ok(path)
 }
 

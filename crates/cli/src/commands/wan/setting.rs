@@ -63,7 +63,7 @@ settings! {
     Queue(Limit), "queue", "LIMIT", "Queue at the bottleneck: 20packets, 64KiB or 50ms", limit, queue.limit;
     Mark(Limit), "mark", "LIMIT", "Mark packets that wait beyond this (ECN); only counted without --ifaces", limit, queue.mark;
     Aqm(Aqm), "aqm", "NAME[:TARGET][:ecn]", "Managed queue: codel, pie, with ecn to mark; or droptail", aqm, aqm;
-    Loss(Loss), "loss", "LOSS", "Loss each way: 1%, or in bursts gilbert:TO_BAD,TO_GOOD", loss, loss;
+    Loss(Loss), "loss", "LOSS", "Loss each way: 1%, or bursts gilbert:0.2%,30%", loss, loss;
     Late(Option<Late>), "reorder", "SHARE:TIME", "Delay a share of packets by TIME more: 1%:5ms", reorder, late;
     Duplicate(Probability), "duplicate", "SHARE", "Deliver a share of packets twice: 0.1%", share, duplicate;
     Corrupt(Probability), "corrupt", "SHARE", "Flip a bit in a share of packets: 0.1%", share, corrupt;

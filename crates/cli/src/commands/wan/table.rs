@@ -142,6 +142,7 @@ mod tests {
             loss: Some(0.0101),
             lost: 505,
             queue_drops: 80,
+            aqm_drops: 0,
             overflowed: 1,
             reordered: 2,
             duplicated: 3,
