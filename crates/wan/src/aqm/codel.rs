@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-/// The parameters of [CoDel](Aqm::Codel).
-///
-/// [`Aqm::Codel`]: super::Aqm::Codel
+/// The parameters of [CoDel](super::Aqm::Codel).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CodelConfig {
     /// The wait that may last.
