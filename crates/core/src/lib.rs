@@ -66,7 +66,7 @@ pub use keyed::{KeyedTimers, KeyedTurn};
 #[doc(inline)]
 pub use pace::{
     AckPacer, AckRate, Ahead, Capacity, CatchUp, Counts, DepartureQueue, OnOff, PaceConfig, PaceError,
-    PacketPairs, Pattern, RateClock, Schedule, StartRate, Strategy,
+    PacketPairs, Pattern, RateClock, Recovery, Schedule, StartRate, Strategy,
 };
 #[doc(inline)]
 pub use pace::{Speed, Trace, TraceBuilder};

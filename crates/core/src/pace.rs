@@ -12,7 +12,8 @@
 //! ```
 //!
 //! How far a flow may fall behind before places are given up is bounded in time and in packets
-//! ([`CatchUp`]); what is given up is counted.
+//! ([`CatchUp`]); what is given up is counted. Where trigger states are so seldom that a burst interval and the wait for one
+//! take as long as the target interval, nothing would ever be made up: then [`Recovery`] lets short trains leave.
 //!
 //! # Schedules with gaps of their own
 //!
@@ -62,6 +63,7 @@ mod pattern;
 mod poisson;
 pub mod queue;
 mod recorded;
+mod recovery;
 mod schedule;
 mod start;
 mod trace;
@@ -80,6 +82,7 @@ pub use error::PaceError;
 pub use pattern::{OnOff, Pattern};
 #[doc(inline)]
 pub use queue::DepartureQueue;
+pub use recovery::Recovery;
 pub use schedule::Schedule;
 pub use start::StartRate;
 pub use trace::{Speed, Trace, TraceBuilder};
@@ -167,6 +170,8 @@ pub struct PaceConfig {
     pub catch_up: CatchUp,
     /// The rule that places the next departure.
     pub strategy: Strategy,
+    /// The trains that end a catch-up where burst intervals alone would not. None by default.
+    pub recovery: Recovery,
 }
 
 impl PaceConfig {
@@ -179,6 +184,7 @@ impl PaceConfig {
             burst_interval: None,
             catch_up: CatchUp::default(),
             strategy: Strategy::default(),
+            recovery: Recovery::default(),
         }
     }
 

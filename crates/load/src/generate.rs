@@ -118,6 +118,7 @@ impl Prepared<'_> {
         Ok(Outcome {
             report: report(plan, &generated, &usage),
             skew: None,
+            trace: None,
             fallbacks: lost.into_iter().collect(),
             broke_off: None,
         })

@@ -40,6 +40,8 @@ pub struct SendPlan {
     pub cpu: Option<Processor>,
     /// Whether the user took the responsibility for a fast run to another machine.
     pub no_handshake: bool,
+    /// Departures to keep for a trace, the last ones; 0 for none.
+    pub trace: usize,
 }
 
 impl SendPlan {
@@ -59,6 +61,7 @@ impl SendPlan {
             disabled_source: None,
             cpu: None,
             no_handshake: false,
+            trace: 0,
         }
     }
 
@@ -76,7 +79,7 @@ impl SendPlan {
             size_bytes: *size,
             flows: *flows,
             phase: *phase,
-            train: *train,
+            train: if *flows == 1 { NonZeroU32::new(pace.recovery.train.into()) } else { *train },
             quantum_packets: *quantum,
             gso: *gso,
             duration_s: end.duration.map(|duration| duration.as_secs_f64()),
@@ -116,7 +119,7 @@ pub struct SendConfig {
     pub flows: u32,
     /// When each of several begins: `spread`, `together` or `random`.
     pub phase: Phase,
-    /// The most datagrams of several flows in a row; `null` for no limit.
+    /// The most datagrams in a row when catching up; `null` for no limit.
     pub train: Option<NonZeroU32>,
     /// Datagrams of a flow that leave in one go.
     pub quantum_packets: u32,

@@ -27,7 +27,10 @@ use crate::handshake::{self, Permit};
 use crate::plan::SendPlan;
 use crate::session::{Habits, Session, Surroundings};
 
-pub use crate::session::{Calls, LateReport, Notify, SendFigures, SendStats, ShareReport, Triggers};
+pub use crate::session::{
+    Calls, CatchUpReport, CatchUps, LateReport, Notify, SendFigures, SendStats, SendTrace, ShareReport,
+    Triggers,
+};
 pub use report::{PolledReport, SendReport, SocketReport};
 
 /// The outcome of a run.
@@ -39,6 +42,8 @@ pub struct Outcome {
     pub skew: Option<Duration>,
     /// The fallbacks: each says in a sentence what did not work as asked, and what was done instead.
     pub fallbacks: Vec<String>,
+    /// What left when, if the plan asked for it.
+    pub trace: Option<Box<SendTrace>>,
     /// The failure that broke the run off.
     pub broke_off: Option<Failure>,
 }
@@ -120,6 +125,7 @@ impl Prepared<'_> {
         Ok(Outcome {
             report: SendReport::new((plan, &permit), &stats, &session, &usage),
             skew: stats.skew,
+            trace: session.flow.take_trace(),
             fallbacks: session.fallbacks,
             broke_off: driven
                 .map_err(|error| Failure::broke_off(format_args!("sending to {}", plan.destination), &error))
@@ -186,6 +192,7 @@ pub(crate) fn begin(
         program: plan.program.as_deref(),
         cpu: plan.cpu,
         sched_slice: plan.sched_slice,
+        trace: plan.trace,
     };
     let traffic = (&plan.traffic, plan.timer.handling());
     Session::begin(traffic, surroundings, habits, (socket, permit), (interrupt, counter))

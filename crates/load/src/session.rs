@@ -1,6 +1,7 @@
 //! What every engine drives: the flow, the work beside it, and when to stop.
 
 mod ahead;
+mod catching_up;
 mod clock_checks;
 mod departures;
 mod flow;
@@ -11,6 +12,7 @@ mod refusals;
 mod sender;
 mod several;
 mod stats;
+mod trace;
 mod triggers;
 mod watch;
 
@@ -36,12 +38,14 @@ use crate::handshake::Permit;
 use crate::traffic::Traffic;
 use crate::work::{Work, Workload};
 
+pub use catching_up::{CatchUpReport, CatchUps};
 pub(crate) use clock_checks::ClockChecks;
 pub(crate) use flow::{Flow, Handling};
 pub use refusals::Notify;
 use refusals::Refusals;
 pub use several::ShareReport;
 pub use stats::{Calls, LateReport, SendFigures, SendStats};
+pub use trace::SendTrace;
 pub use triggers::Triggers;
 use watch::Watch;
 
@@ -93,6 +97,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) program: Option<&'a Path>,
     pub(crate) cpu: Option<Processor>,
     pub(crate) sched_slice: Option<Duration>,
+    /// Departures to keep for a trace; 0 for none.
+    pub(crate) trace: usize,
 }
 
 impl Session {
@@ -112,7 +118,7 @@ impl Session {
             .map(|agreement| Watch::start(agreement, &socket, refusals.clone(), interrupt.stop_handle()?))
             .transpose()
             .map_err(broke_off("watching the receiver"))?;
-        let Surroundings { work, program, cpu, sched_slice } = surroundings;
+        let Surroundings { work, program, cpu, sched_slice, trace } = surroundings;
         let work = Workload::start(work, program, cpu, &interrupt).map_err(broke_off("starting the work"))?;
         let anywhere = Processors::allowed().map_err(broke_off("asking for the processors"))?;
         let kept = cpu.map(Processor::keep).transpose().map_err(broke_off("keeping to a CPU"))?;
@@ -122,6 +128,9 @@ impl Session {
         let start = Monotonic.now();
         let mut flow = Flow::new(traffic, handling, socket, permit.agreement(), counter, start)?;
         flow.share(refusals);
+        if trace > 0 {
+            flow.trace(trace, &traffic.pace);
+        }
         Ok(Session {
             flow,
             work,

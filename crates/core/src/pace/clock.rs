@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use super::{Counts, PaceConfig, PaceError, Schedule, Strategy, Trace, nine_sixteenths};
+use super::recovery::{Behind, Spell};
+use super::{Counts, PaceConfig, PaceError, Recovery, Schedule, Strategy, Trace, nine_sixteenths};
 use crate::time::saturating_nanos;
 use crate::{Rate, Timestamp};
 
@@ -23,7 +24,7 @@ use crate::{Rate, Timestamp};
 /// ```
 ///
 /// # Cost
-/// 112 bytes, and what its [`Schedule`] allocates; each operation costs what the [`Schedule`]'s do.
+/// 128 bytes, and what its [`Schedule`] allocates; each operation costs what the [`Schedule`]'s do.
 // In this order in memory: first what each departure touches, then what only a change of the rate or a
 // flow that is behind needs. With ten thousand flows a departure costs the cache lines that it touches.
 #[repr(C)]
@@ -54,6 +55,7 @@ struct Seldom {
     /// Packets that may be behind before the rest is given up.
     most_behind: u64,
     forfeited: u64,
+    spell: Spell,
 }
 
 /// The packets that leave at once: one, or several as a batch.
@@ -106,7 +108,9 @@ impl RateClock {
 
     fn along_checked(schedule: Schedule, config: PaceConfig) -> Self {
         let burst_interval = config.shortest_gap();
-        let PaceConfig { catch_up, strategy, counts, .. } = config;
+        let PaceConfig { catch_up, strategy, counts, recovery, .. } = config;
+        // The others ask for no gap that trains could shorten.
+        let spaced = matches!(strategy, Strategy::ExactDeadline | Strategy::TwoSpeed);
         RateClock {
             schedule,
             burst_interval: saturating_nanos(burst_interval),
@@ -121,6 +125,7 @@ impl RateClock {
                 most_late: saturating_nanos(catch_up.time),
                 most_behind: catch_up.packets,
                 forfeited: 0,
+                spell: Spell::new(if spaced { recovery } else { Recovery::NONE }),
             },
         }
     }
@@ -162,13 +167,13 @@ impl RateClock {
     pub fn departed_together(&mut self, now: Timestamp, packets: u32, bytes: u32) -> Timestamp {
         self.departures += u64::from(packets);
         let places = if self.counts == Counts::Bytes { bytes } else { packets };
-        self.latest = Batch { at: now, packets, places };
-        self.beginning = false;
+        let before = core::mem::replace(&mut self.latest, Batch { at: now, packets, places });
+        let first = core::mem::replace(&mut self.beginning, false);
         let last = self.schedule.place();
         self.schedule.leap(u64::from(places));
         let gap = self.schedule.place().nanos_since(last);
-        if now > self.schedule.place() {
-            self.forfeit(now);
+        if now > self.schedule.place() && self.is_hurried(before.at, first, gap) {
+            return now;
         }
         if self.is_over() {
             return Timestamp::MAX;
@@ -249,8 +254,27 @@ impl RateClock {
         }
     }
 
-    /// Gives up the places that lie further back than [`CatchUp`](super::CatchUp) allows.
+    /// What has left is behind its schedule: gives up what lies too far back. Says whether the next packet may leave
+    /// at once, in a train, for the catch-up to end in time.
     #[inline(never)]
+    fn is_hurried(&mut self, before: Timestamp, first: bool, gap: u64) -> bool {
+        let Batch { at: now, packets, .. } = self.latest;
+        self.forfeit(now);
+        let place = self.schedule.place();
+        now > place
+            && self.seldom.spell.departed(Behind {
+                now,
+                gap: now.nanos_since(before),
+                by: now.nanos_since(place),
+                interval: self.schedule.rate().span_nanos(u64::from(self.latest.places)),
+                shortest: self.shortest_after(packets, gap),
+                packets,
+                departures: self.departures as u32,
+                first,
+            })
+    }
+
+    /// Gives up the places that lie further back than [`CatchUp`](super::CatchUp) allows.
     fn forfeit(&mut self, now: Timestamp) {
         // Bytes have no packets yet: those behind are taken to be as long as those that have just left.
         let Batch { packets, places, .. } = self.latest;
@@ -306,6 +330,11 @@ impl RateClock {
         Duration::from_nanos(self.burst_interval)
     }
 
+    /// Returns the trains that may end a catch-up; none of a strategy that asks for no burst interval.
+    pub fn recovery(&self) -> Recovery {
+        self.seldom.spell.recovery()
+    }
+
     /// Returns what the rate counts.
     pub fn counts(&self) -> Counts {
         self.counts
@@ -332,6 +361,6 @@ mod tests {
     /// There may be a hundred thousand of them.
     #[test]
     fn a_clock_is_small_whatever_its_pattern() {
-        assert!(size_of::<Schedule>() <= 40 && size_of::<RateClock>() <= 112);
+        assert!(size_of::<Schedule>() <= 40 && size_of::<RateClock>() <= 128);
     }
 }

@@ -10,6 +10,7 @@
 //! ```
 
 use alloc::boxed::Box;
+use core::time::Duration;
 
 use super::{PerSource, TriggerState};
 use crate::{Histogram, Timestamp};
@@ -22,6 +23,7 @@ use crate::{Histogram, Timestamp};
 #[derive(Debug)]
 pub struct Intervals {
     last: Option<Timestamp>,
+    latest: Option<u64>,
     by_source: PerSource<Box<Histogram>>,
     without: Option<PerSource<Box<Without>>>,
     disabled: PerSource<bool>,
@@ -38,6 +40,7 @@ impl Intervals {
     pub(crate) fn new(without_each: bool, disabled: PerSource<bool>) -> Self {
         Intervals {
             last: None,
+            latest: None,
             by_source: PerSource::from_fn(|_| Box::default()),
             without: without_each.then(|| PerSource::from_fn(|_| Box::default())),
             disabled,
@@ -47,6 +50,11 @@ impl Intervals {
     /// Intervals in nanoseconds that ended at `source`.
     pub fn ended_by(&self, source: TriggerState) -> &Histogram {
         &self.by_source[source]
+    }
+
+    /// Returns the interval that ended at the last trigger state; `None` before the second one.
+    pub fn latest(&self) -> Option<Duration> {
+        self.latest.map(Duration::from_nanos)
     }
 
     /// All intervals in nanoseconds.
@@ -74,7 +82,9 @@ impl Intervals {
             return false;
         }
         if let Some(last) = self.last.replace(now) {
-            self.by_source[source].record(since(last, now));
+            let interval = since(last, now);
+            self.by_source[source].record(interval);
+            self.latest = Some(interval);
         }
         if let Some(without) = &mut self.without {
             for other in TriggerState::ALL.into_iter().filter(|&other| other != source) {

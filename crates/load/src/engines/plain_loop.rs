@@ -175,7 +175,8 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
     #[inline]
     fn check(&mut self, now: Timestamp, source: TriggerState) -> io::Result<()> {
         self.now = now;
-        self.checks.check(now);
+        let unchecked = self.checks.check(now);
+        self.session.flow.checked(|| unchecked);
         while let Some(mut first) = self.due.peek_mut().filter(|first| first.0.0 <= now) {
             if self.session.flow.finished() {
                 break;

@@ -154,7 +154,17 @@ impl<'a> SoftLoop<'a> {
         if fired.event == Event::End {
             return Ok(true);
         }
-        self.session.flow.depart(now, fired.source)?;
+        let (flow, timers, mut now) = (&mut self.session.flow, &self.timers, now);
+        flow.checked(|| timers.intervals()?.latest());
+        flow.depart(now, fired.source)?;
+        // A train of a catch-up leaves at one trigger state.
+        for _ in 1..flow.longest_train() {
+            if flow.due() > now || flow.finished() {
+                break;
+            }
+            now = self.clock.now();
+            flow.depart(now, fired.source)?;
+        }
         self.schedule_departure(now);
         Ok(self.session.flow.finished() || self.session.interrupt.arrived())
     }

@@ -12,7 +12,7 @@ use softtimers_measure::usage::Usage;
 use crate::gaps::{GapReport, Gaps};
 use crate::handshake::Permit;
 use crate::plan::SendPlan;
-use crate::session::{Calls, LateReport, SendStats, Session, ShareReport};
+use crate::session::{Calls, CatchUpReport, LateReport, SendStats, Session, ShareReport};
 use crate::traffic::nanos;
 
 /// The keys of `send`'s object.
@@ -78,6 +78,8 @@ pub struct SendReport {
     /// they might and owe their delay to an earlier pause or to a socket without room. `--timer signal`, `tick` and
     /// `kernel` tell only these: what held a signal or the kernel up shows in no account of the thread.
     pub late: BTreeMap<&'static str, LateReport>,
+    /// How often one flow fell behind, and how it came back.
+    pub catch_up: CatchUpReport,
     /// The sockets' temporary refusals.
     pub socket: SocketReport,
     /// Requests answered or pieces computed, per second; `null` without work.
@@ -159,6 +161,7 @@ impl SendReport {
             timer_overruns: session.flow.overruns(),
             fired: stats.fired(),
             late: stats.late_by_cause(),
+            catch_up: stats.catch_ups.into(),
             socket: SocketReport {
                 would_block,
                 no_buffers,
@@ -204,6 +207,7 @@ impl Default for SendReport {
             timer_overruns: None,
             fired: no_triggers(),
             late: LateCause::ALL.map(|cause| (cause.name(), LateReport::default())).into(),
+            catch_up: CatchUpReport::default(),
             socket: SocketReport::default(),
             work_rate: None,
         }

@@ -3,6 +3,8 @@
 //! They bound how late a datagram can be while the loop is busy, since no descriptor can interrupt a
 //! handler (soft timers §5.2). A method that checks only when its wait returns shows it here.
 
+use std::time::Duration;
+
 use softtimers::Timestamp;
 
 use softtimers_measure::distribution::{Distribution, Recorder};
@@ -19,12 +21,12 @@ impl ClockChecks {
         ClockChecks { last: None, intervals: Recorder::new() }
     }
 
-    /// The loop has looked at `now`.
+    /// The loop has looked at `now`; how long it had not, unless this is the first time.
     #[inline]
-    pub(crate) fn check(&mut self, now: Timestamp) {
-        if let Some(last) = self.last.replace(now) {
-            self.intervals.record_duration(now.saturating_duration_since(last));
-        }
+    pub(crate) fn check(&mut self, now: Timestamp) -> Option<Duration> {
+        let interval = now.saturating_duration_since(self.last.replace(now)?);
+        self.intervals.record_duration(interval);
+        Some(interval)
     }
 
     pub(crate) fn distribution(&self) -> Distribution {
@@ -40,7 +42,7 @@ mod tests {
     fn an_interval_lies_between_two_checks() {
         let mut checks = ClockChecks::new();
         assert_eq!(checks.distribution().count, 0);
-        [10, 13, 20].into_iter().for_each(|micros| checks.check(Timestamp::from_micros(micros)));
+        [10, 13, 20].into_iter().for_each(|micros| drop(checks.check(Timestamp::from_micros(micros))));
         let intervals = checks.distribution();
         assert_eq!((intervals.count, intervals.min, intervals.max), (2, Some(3_000), Some(7_000)));
         let mut histogram = softtimers::Histogram::new();

@@ -9,7 +9,9 @@ use softtimers_measure::stats::Counter;
 
 use crate::gaps::Train;
 
+use super::catching_up::CatchingUp;
 use super::stats::{Calls, SendStats};
+use super::trace::SendTrace;
 
 /// Counts departures, on the thread whose accounts tell why one was late.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub(super) struct Departures {
     foretold: bool,
     /// Places given up that have been counted.
     forfeited: u64,
+    /// What left when, if that was asked for.
+    pub(super) trace: Option<Box<SendTrace>>,
 }
 
 /// Something due was found, and leaves.
@@ -27,13 +31,20 @@ pub(super) struct Turn<'a> {
     stats: &'a mut SendStats,
     /// The accounts that tell of causes; `None` if nobody's do.
     causes: &'a mut LateLog,
+    trace: Option<&'a mut SendTrace>,
     knows_pauses: bool,
     source: TriggerState,
 }
 
 impl Departures {
     pub(super) fn new(counter: Counter<SendStats>, now: Timestamp) -> Self {
-        Departures { counter, causes: LateLog::new(LATE_FROM, now), foretold: false, forfeited: 0 }
+        Departures {
+            counter,
+            causes: LateLog::new(LATE_FROM, now),
+            foretold: false,
+            forfeited: 0,
+            trace: None,
+        }
     }
 
     /// From now on departures are times that the kernel is asked to keep.
@@ -86,11 +97,12 @@ impl Departures {
         leave: impl FnOnce(&mut Turn<'_>),
     ) {
         let more = forfeited.saturating_sub(std::mem::replace(&mut self.forfeited, forfeited));
-        let Departures { counter, causes, .. } = self;
+        let Departures { counter, causes, trace, .. } = self;
+        let trace = trace.as_deref_mut();
         counter.count(|stats| {
             count(stats, calls, more);
             stats.turns += 1;
-            leave(&mut Turn { stats, causes, knows_pauses, source });
+            leave(&mut Turn { stats, causes, trace, knows_pauses, source });
         });
     }
 
@@ -106,9 +118,24 @@ fn count(stats: &mut SendStats, calls: Calls, forfeited: u64) {
 }
 
 impl Turn<'_> {
+    /// A datagram of the only flow has left, whose catch-ups are followed.
+    #[inline]
+    pub(super) fn only_left(
+        &mut self,
+        catching_up: &mut CatchingUp,
+        train: &mut Train,
+        departure: Departure,
+    ) {
+        catching_up.left(&mut self.stats.catch_ups, &departure);
+        self.left(0, train, departure);
+    }
+
     /// A datagram of the flow that `train` follows has left.
     #[inline]
-    pub(super) fn left(&mut self, train: &mut Train, departure: Departure) {
+    pub(super) fn left(&mut self, flow: u32, train: &mut Train, departure: Departure) {
+        if let Some(trace) = &mut self.trace {
+            trace.left(flow, departure, self.source);
+        }
         let pause = departure.sent.saturating_duration_since(departure.due);
         let paused =
             if self.knows_pauses { self.causes.ran(departure.sent, pause, self.source) } else { None };

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use softtimers_core::{RateClock, Timestamp, TriggerState};
+use softtimers_core::{PaceConfig, RateClock, Timestamp, TriggerState};
 use softtimers_linux::signal_timer::{Departure, SignalPacer, Ticks};
 use softtimers_measure::distribution::Moments;
 use softtimers_measure::failure::Failure;
@@ -23,6 +23,7 @@ use super::refusals::{Notify, Refusals};
 use super::sender::Sender;
 use super::several::{Several, ShareReport};
 use super::stats::SendStats;
+use super::trace::SendTrace;
 
 /// A flow in progress, or several. Its engine asks when the next datagram is [`due`](Flow::due) and calls
 /// [`depart`](Flow::depart) at that time or as soon after it as it notices.
@@ -126,6 +127,12 @@ impl Flow {
         }
     }
 
+    /// The most datagrams that may leave at one clock check, in several departures.
+    #[inline]
+    pub(crate) fn longest_train(&self) -> u16 {
+        if let Schedule::One(one) = &self.schedule { one.longest_train() } else { 1 }
+    }
+
     /// Says whether all that was asked for has left, or was skipped.
     pub(crate) fn finished(&self) -> bool {
         let over = match &self.schedule {
@@ -193,6 +200,25 @@ impl Flow {
     /// Takes the schedule back where the handler left it; how often it waited for its account to be taken.
     pub(crate) fn taken_back(&mut self, pacer: &mut SignalPacer) -> u64 {
         if let Schedule::One(one) = &mut self.schedule { one.taken_back(&mut self.sender, pacer) } else { 0 }
+    }
+
+    /// From now on keeps what leaves when, as much as there is room for.
+    pub(super) fn trace(&mut self, room: usize, pace: &PaceConfig) {
+        let trace = SendTrace::new(room, pace.rate.interval(), pace.shortest_gap());
+        self.departures.trace = Some(Box::new(trace));
+    }
+
+    /// What left when, if that was kept.
+    pub(crate) fn take_trace(&mut self) -> Option<Box<SendTrace>> {
+        self.departures.trace.take()
+    }
+
+    /// The clock was checked, for the first time after so long.
+    #[inline]
+    pub(crate) fn checked(&mut self, unchecked: impl FnOnce() -> Option<Duration>) {
+        if let Some(trace) = &mut self.departures.trace {
+            trace.checked(unchecked().unwrap_or_default());
+        }
     }
 
     /// Makes this thread the one whose accounts tell why a departure was late.

@@ -12,6 +12,7 @@ use crate::gaps::Train;
 use crate::traffic::nanos;
 use crate::wire;
 
+use super::catching_up::CatchingUp;
 use super::departures::Departures;
 use super::header::Header;
 use super::sender::Sender;
@@ -27,6 +28,7 @@ pub(super) struct One {
     due: Timestamp,
     sent: u64,
     train: Train,
+    catching_up: CatchingUp,
     /// Nothing is sent: its departures are null events, whose cost is that of the timer alone. They have no number, and no
     /// receiver hears of them.
     muted: bool,
@@ -43,6 +45,7 @@ impl One {
     pub(super) fn new(mut clock: RateClock, header: Header, size: usize, start: Timestamp) -> Self {
         One {
             due: clock.start(start),
+            catching_up: CatchingUp::new(clock.rate().interval(), clock.burst_interval()),
             clock,
             header,
             packet: vec![0; size],
@@ -61,11 +64,16 @@ impl One {
     pub(super) fn restart(&mut self, clock: RateClock, muted: bool, now: Timestamp) {
         (self.clock, self.muted, self.train) = (clock, muted, Train::default());
         self.due = self.clock.start(now);
+        self.catching_up = CatchingUp::new(self.clock.rate().interval(), self.clock.burst_interval());
         (self.last, self.spacing, self.overruns) = (None, Moments::default(), None);
     }
 
     pub(super) fn due(&self) -> Timestamp {
         self.due
+    }
+
+    pub(super) fn longest_train(&self) -> u16 {
+        self.clock.recovery().train
     }
 
     pub(super) fn sent(&self) -> u64 {
@@ -122,7 +130,7 @@ impl One {
         self.space(now);
         self.due = self.clock.departed(now);
         departures.turn((sender.take_calls(), self.clock.forfeited()), source, |turn| {
-            turn.left(&mut self.train, Departure { sent: now, due, place });
+            turn.only_left(&mut self.catching_up, &mut self.train, Departure { sent: now, due, place });
         });
         Ok(self.due)
     }
@@ -161,7 +169,9 @@ impl One {
         }
         self.sent += 1;
         let calls = Calls { calls: 1, ..Calls::default() };
-        departures.reported((calls, self.clock.forfeited()), |turn| turn.left(&mut self.train, departure));
+        departures.reported((calls, self.clock.forfeited()), |turn| {
+            turn.only_left(&mut self.catching_up, &mut self.train, departure)
+        });
     }
 
     /// Takes the schedule back where the handler left it; how often it waited for its account to be taken.

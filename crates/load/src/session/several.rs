@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use softtimers::{Clock, Monotonic};
-use softtimers_core::{PaceConfig, PaceError, Pattern, Timestamp, TriggerState};
+use softtimers_core::{PaceConfig, PaceError, Pattern, Recovery, Timestamp, TriggerState};
 use softtimers_linux::signal_timer::Departure;
 use softtimers_net::udp::{Retries, SendBatch};
 
@@ -101,7 +101,12 @@ impl Several {
             .collect();
         for (flow, &start) in starts.iter().enumerate() {
             let pattern = own(pace.pattern, flow as u64);
-            order.add(PaceConfig { pattern, ..pace }, traffic.trace.as_ref(), start)?;
+            // Trains of all flows together are the limit's business.
+            order.add(
+                PaceConfig { pattern, recovery: Recovery::NONE, ..pace },
+                traffic.trace.as_ref(),
+                start,
+            )?;
         }
         let lane = |start| Lane { start, numbered: 0, sent: 0, forfeited: 0, train: Train::default() };
         Ok(Several {
@@ -269,7 +274,7 @@ impl Several {
                 for (Due { flow, place, due, .. }, time) in staged.drain(..taken) {
                     let (lane, sent) = (&mut lanes[flow as usize], time.max(now));
                     lane.sent += 1;
-                    turn.left(&mut lane.train, Departure { sent, due, place });
+                    turn.left(flow, &mut lane.train, Departure { sent, due, place });
                     turn.any_left(train, sent);
                     *latest = sent;
                 }

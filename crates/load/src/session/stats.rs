@@ -15,6 +15,8 @@ use softtimers_measure::sums;
 use crate::gaps::{GapReport, Gaps};
 use crate::traffic::nanos;
 
+use super::catching_up::CatchUps;
+
 /// The account of what left: the only one. Lines of `--json-stream` show intervals of it, and the report the whole.
 #[derive(Clone, Debug)]
 pub struct SendStats {
@@ -32,6 +34,8 @@ pub struct SendStats {
     pub late: Recorder,
     /// Late departures by cause.
     pub causes: [LateCounts; LateCause::ALL.len()],
+    /// How often one flow fell behind, and for how long.
+    pub catch_ups: CatchUps,
     /// Gaps between departures of a flow.
     pub(crate) gaps: Gaps,
     /// The gaps between departures of any of several flows.
@@ -75,6 +79,7 @@ impl SendStats {
             fired: PerSource::default(),
             late: Recorder::new(),
             causes: Default::default(),
+            catch_ups: CatchUps::default(),
             gaps: Gaps::new(Some(interval)),
             together: (flows > 1).then(|| Gaps::new(Some(interval / flows))),
             skew: None,
@@ -115,7 +120,7 @@ impl SendStats {
 
 impl AddAssign<&SendStats> for SendStats {
     fn add_assign(&mut self, next: &Self) {
-        sums!(self += next: sent, turns, forfeited, calls, late);
+        sums!(self += next: sent, turns, forfeited, calls, late, catch_ups);
         for source in TriggerState::ALL {
             self.fired[source] += next.fired[source];
         }
@@ -138,9 +143,11 @@ impl Stats for SendStats {
     }
 
     fn clear(&mut self) {
-        let SendStats { sent, turns, forfeited, calls, fired, late, causes, gaps, together, skew } = self;
+        let SendStats { sent, turns, forfeited, calls, fired, late, causes, catch_ups, gaps, together, skew } =
+            self;
         (*sent, *turns, *forfeited, *calls, *skew) = (0, 0, 0, Calls::default(), None);
         (*fired, *causes) = (PerSource::default(), Default::default());
+        *catch_ups = CatchUps::default();
         late.clear();
         gaps.clear();
         together.iter_mut().for_each(Gaps::clear);

@@ -119,6 +119,7 @@ impl Replay {
             pace: PaceConfig {
                 burst_interval: args.burst_interval,
                 catch_up: args.engine.catch_up,
+                recovery: Traffic::RECOVERY,
                 ..PaceConfig::new(mean)
             },
             size: trace.iter().map(|(_, length)| usize::from(length)).max().unwrap_or(MIN_SIZE),

@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use softtimers_core::{PaceConfig, Rate};
+use softtimers_core::{PaceConfig, Rate, Recovery};
 use softtimers_load::pattern::SendPattern;
 use softtimers_load::plan::SendPlan;
 use softtimers_load::quantum::SendQuantum;
+use softtimers_load::send::SendTrace;
 use softtimers_load::traffic::{End, Phase, Traffic};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units::{self, SendRate, show_duration};
@@ -76,9 +78,11 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration, help_heading = PACING, hide_short_help = true)]
     pub(crate) burst_interval: Option<Duration>,
 
-    /// Longest train of datagrams of all flows when catching up: 1 to 64, or none [default: 8, none if random]
+    /// Longest train of datagrams when catching up: 1 to 64, or none [default: 3; of several flows 8, none if random]
     ///
-    /// After a pause of the loop all flows are due. They then leave in trains of at most N, with pauses in which the flows
+    /// One flow catches up a datagram at a time, a burst interval apart, unless the loop checks the clock so seldom that
+    /// this would take more than four times the delay: then up to N leave together. 1 keeps every gap.
+    /// After a pause of the loop all of several flows are due. They then leave in trains of at most N, with pauses in which the flows
     /// still catch up as fast as --burst-interval allows, but no faster than at twice the rate. The default is for flows
     /// whose sum is even: spread, and not --pattern poisson.
     #[arg(long, value_name = "N|none", value_parser = train, help_heading = PACING, hide_short_help = true)]
@@ -96,6 +100,17 @@ pub(crate) struct SendArgs {
     #[arg(long, help_heading = PACING, hide_short_help = true)]
     pub(crate) no_gso: bool,
 
+    /// Write what left when, and why late, to this new file for a trace viewer
+    ///
+    /// The last 250,000 departures in Chrome's trace format: each datagram from its scheduled time until it left, stalls and
+    /// gaps between clock checks, and catch-ups. Open it with ui.perfetto.dev or chrome://tracing.
+    #[arg(long, value_name = "FILE", help_heading = TRAFFIC, hide_short_help = true)]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Overwrite the file of --trace
+    #[arg(long, requires = "trace", help_heading = TRAFFIC, hide_short_help = true)]
+    pub(crate) force: bool,
+
     /// The options of the engine.
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
@@ -109,6 +124,8 @@ pub(crate) struct SendArgs {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Send {
     pub(crate) plan: SendPlan,
+    /// The file of the trace, and whether to overwrite it.
+    pub(crate) trace: Option<(PathBuf, bool)>,
     pub(crate) output: Output,
 }
 
@@ -121,7 +138,9 @@ impl Send {
     pub(crate) fn new(args: &SendArgs) -> Result<Self, Failure> {
         let traffic = args.traffic()?;
         let plan = args.engine.plan(traffic, address::destination(&args.address)?)?;
-        Ok(Send { plan, output: Output::from(&args.engine.output) })
+        let plan = SendPlan { trace: args.trace.as_ref().map_or(0, |_| SendTrace::ROOM), ..plan };
+        let trace = args.trace.clone().map(|path| (path, args.force));
+        Ok(Send { plan, trace, output: Output::from(&args.engine.output) })
     }
 }
 
@@ -134,6 +153,7 @@ impl SendArgs {
                 pattern: self.pattern.seeded(seed),
                 burst_interval: self.burst_interval,
                 catch_up: self.engine.catch_up,
+                recovery: self.recovery()?,
                 ..PaceConfig::new(rate)
             },
             size: self.size as usize,
@@ -181,7 +201,7 @@ impl SendArgs {
     }
 
     /// The flags that only a socket's datagrams have, and whether each was given.
-    pub(super) fn of_sockets(&self) -> [(&'static str, bool); 8] {
+    pub(super) fn of_sockets(&self) -> [(&'static str, bool); 9] {
         [
             ("--pattern", self.pattern != SendPattern::Constant),
             ("--seed", self.seed.is_some()),
@@ -189,6 +209,7 @@ impl SendArgs {
             ("--flows", self.flows != 1),
             ("--phase", self.phase.is_some()),
             ("--train", self.train.is_some()),
+            ("--trace", self.trace.is_some()),
             ("--no-gso", self.no_gso),
             ("--json-stream", self.engine.output.json_stream),
         ]
@@ -209,11 +230,9 @@ impl SendArgs {
 
     /// When each of several flows begins. What only several have is refused of one.
     fn phase(&self, seed: u64) -> Result<Phase, Failure> {
-        let given = self.phase.map(|phase| format!("--phase {phase}"));
-        let given = given.or_else(|| self.train.map(|train| format!("--train {train}")));
-        if let Some(given) = given.filter(|_| self.flows == 1) {
+        if let Some(phase) = self.phase.filter(|_| self.flows == 1) {
             return Err(Failure::usage(format_args!(
-                "{given}: one flow has none; allowed with --flows 2 or more"
+                "--phase {phase}: one flow has none; allowed with --flows 2 or more"
             )));
         }
         if let Some(train) = self.train.filter(|_| self.engine.timer.hands_over_ahead()) {
@@ -226,6 +245,17 @@ impl SendArgs {
             PhaseName::Together => Phase::Together,
             PhaseName::Random => Phase::Random { seed },
         })
+    }
+
+    /// The trains in which one flow catches up.
+    fn recovery(&self) -> Result<Recovery, Failure> {
+        match self.train {
+            Some(Train::None) if self.flows == 1 => Err(Failure::usage(
+                "--train none: the train of one flow has an end; 1 to 64, or none with --flows 2 or more",
+            )),
+            Some(Train::AtMost(most)) => Ok(Recovery::trains(u16::try_from(most.get()).unwrap_or(u16::MAX))),
+            _ => Ok(Traffic::RECOVERY),
+        }
     }
 
     fn quantum(&self, rate: Rate) -> Result<u32, Failure> {
@@ -315,6 +345,7 @@ Examples:
   softtimers send 127.0.0.1:9000 -i 40us -t 5
   softtimers send 127.0.0.1:9000 -b 100Mbit --size 1500 --busy echo
   softtimers send 127.0.0.1:9000 -b 25kpps --json --assert 'back_to_back<0.01'
+  softtimers send 127.0.0.1:9000 -b 25kpps -t 2 --busy echo --trace send.json
   softtimers send 127.0.0.1:9000 -i 12us --idle spin --cpu-budget 100%
   softtimers send 127.0.0.1:9000 -b 10kpps --pattern poisson --seed 7
   softtimers send 127.0.0.1:9000 -b 10kpps --pattern onoff:10ms/90ms

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use softtimers_load::plan::{SendConfig, SendPlan};
-use softtimers_load::send::{self, SendReport};
+use softtimers_load::send::{self, SendReport, SendTrace};
 use softtimers_measure::failure::Failure;
 
 use super::args::Send;
 use super::show::header;
+use crate::file::OutputFile;
 use crate::run::output::{Output, say};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
@@ -37,9 +38,25 @@ impl Command for Send {
     }
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SendReport>, Failure> {
+        let file = self.trace.as_ref().map(|(path, force)| OutputFile::create(path, "--trace", *force));
+        let file = file.transpose()?;
         let sent = send(self, &self.plan, run)?;
-        Ok(Outcome { fallbacks: sent.fallbacks, broke_off: sent.broke_off, ..Outcome::of(sent.report) })
+        let written = file.zip(sent.trace).map_or(Ok(()), |(file, trace)| write_trace(file, &trace));
+        let broke_off = sent.broke_off.or(written.err());
+        Ok(Outcome { fallbacks: sent.fallbacks, broke_off, ..Outcome::of(sent.report) })
     }
+}
+
+/// Writes what left when; what there was no room for is said.
+fn write_trace(file: OutputFile, trace: &SendTrace) -> Result<(), Failure> {
+    let mut text = String::new();
+    // Nothing that is written to memory fails.
+    let _ = trace.write_chrome(&mut text);
+    if trace.forgotten() > 0 {
+        let (kept, all) = (SendTrace::ROOM, SendTrace::ROOM as u64 + trace.forgotten());
+        say(format_args!("softtimers: --trace: the last {kept} of {all} departures"));
+    }
+    file.write(&text)
 }
 
 /// Sends as planned, for `send` and `replay`. Until the receiver has agreed, a signal ends the process.

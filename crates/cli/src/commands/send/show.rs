@@ -2,7 +2,7 @@
 
 use softtimers::late::LateCause;
 use softtimers_load::plan::SendConfig;
-use softtimers_load::send::{PolledReport, SendFigures, SendReport, SendStats, SocketReport};
+use softtimers_load::send::{CatchUpReport, PolledReport, SendFigures, SendReport, SendStats, SocketReport};
 
 use crate::run::grid::Grid;
 use crate::run::output::Report;
@@ -88,6 +88,7 @@ impl Report for SendReport {
         }
         table.seldom("timer overruns", self.timer_overruns.unwrap_or(0));
         late(self, &mut table);
+        catch_ups(&self.catch_up, &mut table);
         let SocketReport { would_block, no_buffers, refused, answers_dropped } = self.socket;
         if would_block + no_buffers + refused > 0 {
             let why = [("full buffer", would_block), ("full queue", no_buffers), ("refused", refused)];
@@ -110,6 +111,16 @@ fn late(report: &SendReport, table: &mut Table) {
         causes.row([name, late.count.to_string(), time(late.longest_ns), explained(cause).to_owned()]);
     }
     table.grid(causes);
+}
+
+/// How often the flow fell behind, and how it came back.
+fn catch_ups(found: &CatchUpReport, table: &mut Table) {
+    let CatchUpReport { spells, packets, in_trains, longest_ns } = *found;
+    if spells > 0 {
+        let trains = if in_trains > 0 { format!(", {in_trains} in trains") } else { String::new() };
+        let packets = number(packets, "datagram");
+        table.row("catch-ups", format!("{spells}  longest {}  {packets}{trains}", time(longest_ns)));
+    }
 }
 
 /// Only where a system call took more than one datagram.
@@ -206,6 +217,7 @@ pub(crate) mod tests {
             timer_overruns: Some(2),
             fired: named(&[("syscall_exit", 30_000), ("backup", 19_000), ("idle", 974)]),
             late: late.into(),
+            catch_up: CatchUpReport { spells: 3, packets: 84, in_trains: 12, longest_ns: 6_100_000 },
             socket: SocketReport { would_block: 5, no_buffers: 1, refused: 2, answers_dropped: 3 },
             work_rate: Some(35_400.0),
             ..SendReport::default()

@@ -64,6 +64,11 @@ pub(super) const SENDER: &[Field] = &[
     field("longest", "time", "The longest pause of this cause; of catch up, the greatest lateness."),
     field("because", "", "The cause in words."),
     field(
+        "catch-ups",
+        "times",
+        "Times that one flow was an interval late or more, the longest until it was on schedule, and datagrams that late.",
+    ),
+    field(
         "retried",
         "times",
         "Sends that met a full buffer or queue, or an earlier datagram's ICMP error, and were tried again.",

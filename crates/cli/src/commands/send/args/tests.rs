@@ -139,7 +139,8 @@ fn contradictions_are_refused() {
             "only --flows 1 is allowed with --timer signal",
         ),
         ("127.0.0.1:9 --rate 1kpps --phase together", "--phase together: one flow has none"),
-        ("127.0.0.1:9 --rate 1kpps --train 4", "--train 4: one flow has none"),
+        ("127.0.0.1:9 --rate 1kpps --train none", "--train none: the train of one flow has an end"),
+        ("127.0.0.1:9 --rate 1kpps --force", "--trace <FILE>"),
         ("127.0.0.1:9 --rate 1kpps --flows 2 --seed 3", "or --phase random only"),
         (
             "127.0.0.1:9 --rate 1kpps --quantum 2 --timer signal",

@@ -1,0 +1,119 @@
+//! How a catch-up is made to end where trigger states are seldom: [`Recovery`].
+//!
+//! A late flow leaves a burst interval after its last packet **or at the first trigger state after that**. Where the two
+//! together take as long as the target interval, one packet at a time never makes up what a stall has delayed: the flow
+//! stays late for good, at the bound of [`CatchUp`](super::CatchUp). So a catch-up has an end by which it is to be over,
+//! and on the way there a line. A flow that lags behind its line sends a second packet at the same trigger state, or a
+//! third:
+//!
+//! ```text
+//!   late by │●                 ● a trigger state
+//!           │  ╲●              above the line: two leave, or three
+//!           │    ╲             below it: one
+//!           │   ●  ╲
+//!           │      ● ╲
+//!           └──────────╲────── time
+//!           stall      end: four times the stall later
+//! ```
+//!
+//! Where one packet at a time is fast enough the flow is always below its line, and no two leave together.
+
+use crate::Timestamp;
+
+/// The means to end a catch-up in time: trains of a few packets, where a burst interval and the wait for a trigger state
+/// leave no other. [`Recovery::NONE`] keeps every gap at the burst interval.
+///
+/// A catch-up ends within [`WITHIN`](Recovery::WITHIN) times what stalls have delayed, at least that many intervals, if
+/// the flow gets a trigger state at least every `train * WITHIN / (WITHIN + 1)` target intervals, less a burst interval.
+/// Where they are rarer it sends whole trains, and what lies too far back is given up as without.
+///
+/// However it is late, at most `train` packets follow each other at less than the burst interval.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Recovery {
+    /// The most packets that leave together: 1 for no trains.
+    pub train: u16,
+}
+
+impl Recovery {
+    /// No trains: every gap of a late flow is a burst interval at least.
+    pub const NONE: Recovery = Recovery { train: 1 };
+
+    /// A catch-up is to end within so many times the delay that it makes up.
+    pub const WITHIN: u32 = 4;
+
+    /// Trains of up to `most` packets; 0 is 1.
+    pub const fn trains(most: u16) -> Self {
+        Recovery { train: if most == 0 { 1 } else { most } }
+    }
+}
+
+impl Default for Recovery {
+    fn default() -> Self {
+        Recovery::NONE
+    }
+}
+
+/// The catch-up that is going on, if one is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Spell {
+    recovery: Recovery,
+    /// Packets of the train that left last.
+    in_train: u16,
+    /// Departures up to the latest that was late, the low half of their number: one that is not the next begins anew.
+    departures: u32,
+    /// When it is to be over.
+    ends: Timestamp,
+}
+
+/// A departure of a flow that is behind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Behind {
+    pub(super) now: Timestamp,
+    /// Since the departure before, in nanoseconds.
+    pub(super) gap: u64,
+    /// The time by which the next packet is late already.
+    pub(super) by: u64,
+    /// The target interval.
+    pub(super) interval: u64,
+    /// The shortest gap after it.
+    pub(super) shortest: u64,
+    /// Packets of this departure, and of all until now.
+    pub(super) packets: u32,
+    pub(super) departures: u32,
+    /// It is the first since the flow began or was idle.
+    pub(super) first: bool,
+}
+
+impl Spell {
+    pub(super) const fn new(recovery: Recovery) -> Self {
+        Spell { recovery, in_train: 0, departures: 0, ends: Timestamp::ZERO }
+    }
+
+    pub(super) const fn recovery(&self) -> Recovery {
+        self.recovery
+    }
+
+    /// Packets have left, and the next are late already; whether they may leave at once.
+    pub(super) fn departed(&mut self, behind: Behind) -> bool {
+        let Behind { now, gap, by, interval, shortest, packets, departures, first } = behind;
+        let Recovery { train } = self.recovery;
+        if train <= 1 {
+            return false;
+        }
+        let goes_on = !first && self.departures.wrapping_add(packets) == departures;
+        self.departures = departures;
+        let within = u64::from(Recovery::WITHIN);
+        // What began now would end then.
+        let latest = now.after(by.max(interval).saturating_mul(within));
+        if !goes_on {
+            self.ends = latest;
+        } else if gap > interval.saturating_mul(u64::from(train)) {
+            // Another stall: no train was meant to make up for it on the way.
+            self.ends = self.ends.after(gap.saturating_mul(within)).min(latest);
+        }
+        let packets = u16::try_from(packets).unwrap_or(u16::MAX);
+        self.in_train =
+            if goes_on && gap < shortest { self.in_train.saturating_add(packets) } else { packets };
+        by > self.ends.nanos_since(now) / within && self.in_train < train
+    }
+}

@@ -1,0 +1,112 @@
+//! A catch-up with trains: bounded in length, over in time, and nothing sent that was not due.
+
+use core::time::Duration;
+
+use proptest::prelude::*;
+use softtimers_core::pace::Recovery;
+use softtimers_core::{CatchUp, PaceConfig, Rate, RateClock, Timestamp};
+
+const TARGET: u64 = 40_000;
+/// The usual burst interval: nine sixteenths.
+const BURST: u64 = 22_500;
+
+fn clock(recovery: Recovery, catch_up: CatchUp) -> RateClock {
+    let rate = Rate::every(Duration::from_nanos(TARGET)).unwrap();
+    RateClock::new(PaceConfig { recovery, catch_up, ..PaceConfig::new(rate) }).unwrap()
+}
+
+/// A departure: when it was, its scheduled time, and how late the next one is already.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    at: u64,
+    place: u64,
+    behind: u64,
+}
+
+/// Sends at trigger states after these gaps, as much as may leave at each.
+fn send(clock: &mut RateClock, gaps: &[u64]) -> Vec<Left> {
+    let (mut now, mut left) = (1_000_000u64, Vec::new());
+    let mut due = clock.start(Timestamp::from_nanos(now));
+    for gap in gaps {
+        now += gap;
+        while due.as_nanos() <= now {
+            let place = clock.place().as_nanos();
+            due = clock.departed(Timestamp::from_nanos(now));
+            left.push(Left { at: now, place, behind: now.saturating_sub(clock.place().as_nanos()) });
+        }
+    }
+    left
+}
+
+/// The longest row of departures whose gaps are shorter than the burst interval.
+fn longest_train(left: &[Left]) -> usize {
+    left.chunk_by(|one, next| next.at - one.at < BURST).map(<[Left]>::len).max().unwrap_or(0)
+}
+
+#[test]
+fn a_loop_that_passes_too_seldom_falls_behind_for_good_without_trains() {
+    // 60 µs between trigger states, 40 µs between places: one at each is two thirds of the rate.
+    let gaps = [60_000; 20_000];
+    let mut alone = clock(Recovery::NONE, CatchUp::default());
+    let mut trains = clock(Recovery::trains(2), CatchUp::default());
+    let (one, two) = (send(&mut alone, &gaps), send(&mut trains, &gaps));
+    assert_eq!((longest_train(&one), longest_train(&two)), (1, 2));
+    assert!(alone.forfeited() > 9_000 && trains.forfeited() == 0, "{}", alone.forfeited());
+    let latest = two.iter().map(|left| left.at - left.place).max().unwrap();
+    assert!(latest < 3 * TARGET, "{latest}");
+}
+
+/// Where one packet at a time is soon done, none leave together.
+#[test]
+fn no_train_leaves_where_trigger_states_are_frequent() {
+    let mut gaps = vec![9_000; 20_000];
+    gaps[5_000] = 8_000_000;
+    let mut clock = clock(Recovery::trains(3), CatchUp::default());
+    let left = send(&mut clock, &gaps);
+    assert_eq!((longest_train(&left), clock.forfeited()), (1, 0));
+    let over = left.iter().rfind(|left| left.behind > 0).unwrap().at;
+    assert!(over < 1_000_000 + 5_000 * 9_000 + 5 * 8_000_000, "{over}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever the loop does: no longer train, nothing before its time, and what was due is what left, what was given
+    /// up and what is still behind.
+    #[test]
+    fn trains_are_bounded_and_the_account_adds_up(
+        train in 1u16..5,
+        packets in prop_oneof![Just(u64::MAX), 0u64..300],
+        gaps in prop::collection::vec(prop_oneof![8 => 0u64..90_000, 2 => 0u64..400_000, 1 => 0u64..20_000_000], 1..600),
+    ) {
+        let mut clock = clock(Recovery::trains(train), CatchUp { time: Duration::MAX, packets });
+        let left = send(&mut clock, &gaps);
+        prop_assert!(longest_train(&left) <= usize::from(train));
+        for one in &left {
+            prop_assert!(one.at >= one.place, "{one:?}");
+        }
+        let Some(last) = left.last() else { return Ok(()) };
+        let places = (last.at - 1_000_000) / TARGET + 1;
+        let behind = clock.behind(Timestamp::from_nanos(last.at + 1));
+        prop_assert_eq!(clock.departures(), left.len() as u64);
+        prop_assert_eq!(left.len() as u64 + clock.forfeited() + behind, places.max(left.len() as u64 + clock.forfeited()));
+    }
+
+    /// After a stall, if there are trigger states often enough for trains of three, the flow is on schedule when four
+    /// times the stall have passed, and an opportunity more.
+    #[test]
+    fn a_catch_up_ends_in_time(
+        stall in 100_000u64..12_000_000,
+        gaps in prop::collection::vec(1u64..73_000, 4_000),
+    ) {
+        let mut gaps = gaps;
+        gaps[200] = stall;
+        let resumed = 1_000_000 + gaps[..=200].iter().sum::<u64>();
+        let mut clock = clock(Recovery::trains(3), CatchUp::ALL);
+        let left = send(&mut clock, &gaps);
+        let bound = resumed + u64::from(Recovery::WITHIN) * (stall + 4 * TARGET) + 2 * 96_000;
+        let mut after = left.iter().filter(|left| left.at >= resumed);
+        let end = after.find(|left| left.behind == 0).map(|left| left.at);
+        prop_assert!(end.is_some_and(|end| end <= bound), "{end:?}, {bound}");
+    }
+}

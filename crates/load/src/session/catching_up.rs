@@ -1,0 +1,114 @@
+//! How often a flow fell behind, and how long it took to be on schedule again: [`CatchUps`].
+//!
+//! ```text
+//!   scheduled  │1    │2    │3    │4    │5    │6
+//!   sent       ●1────── stall ─────────●2  ●3  ●4  ●5 ─── ●6
+//!                                      └─ a catch-up ─┘ it ends with the first that leaves before the next is late
+//! ```
+
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use serde::Serialize;
+use softtimers_core::Timestamp;
+use softtimers_linux::signal_timer::Departure;
+
+use crate::traffic::nanos;
+
+/// Catch-ups of one flow, counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CatchUps {
+    /// Times that the flow fell behind by an interval or more.
+    pub spells: u64,
+    /// Datagrams that left an interval late or more.
+    pub packets: u64,
+    /// Of those, the ones that followed the one before them in less than the burst interval.
+    pub in_trains: u64,
+    /// The longest time until it was on schedule again.
+    pub longest: Duration,
+}
+
+impl AddAssign<&CatchUps> for CatchUps {
+    fn add_assign(&mut self, next: &Self) {
+        self.spells += next.spells;
+        self.packets += next.packets;
+        self.in_trains += next.in_trains;
+        self.longest = self.longest.max(next.longest);
+    }
+}
+
+/// The `catch_up` object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct CatchUpReport {
+    /// Times that the flow fell behind by an interval or more; 0 with several flows, which are not followed.
+    pub spells: u64,
+    /// Datagrams that left an interval late or more.
+    pub packets: u64,
+    /// Those of them that left in a train: less than a burst interval after the one before.
+    pub in_trains: u64,
+    /// The longest time that the flow took to be on schedule again.
+    pub longest_ns: u64,
+}
+
+impl From<CatchUps> for CatchUpReport {
+    fn from(found: CatchUps) -> Self {
+        let CatchUps { spells, packets, in_trains, longest } = found;
+        CatchUpReport { spells, packets, in_trains, longest_ns: nanos(longest) }
+    }
+}
+
+/// Follows one flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CatchingUp {
+    interval: Duration,
+    burst_interval: Duration,
+    began: Option<Timestamp>,
+    last: Option<Timestamp>,
+}
+
+impl CatchingUp {
+    pub(super) fn new(interval: Duration, burst_interval: Duration) -> Self {
+        CatchingUp { interval, burst_interval, began: None, last: None }
+    }
+
+    /// Counts a departure.
+    #[inline]
+    pub(super) fn left(&mut self, found: &mut CatchUps, departure: &Departure) {
+        let &Departure { sent, place, .. } = departure;
+        let gap = self.last.replace(sent).map(|last| sent.saturating_duration_since(last));
+        let is_behind = sent.saturating_duration_since(place) >= self.interval;
+        if is_behind {
+            let began = *self.began.get_or_insert_with(|| {
+                found.spells += 1;
+                sent
+            });
+            found.packets += 1;
+            found.in_trains += u64::from(gap.is_some_and(|gap| gap < self.burst_interval));
+            found.longest = found.longest.max(sent.saturating_duration_since(began));
+        } else if let Some(began) = self.began.take() {
+            found.longest = found.longest.max(sent.saturating_duration_since(began));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catch_up_lasts_until_the_flow_is_on_schedule() {
+        let micros = Duration::from_micros;
+        let (mut flow, mut found) = (CatchingUp::new(micros(40), micros(20)), CatchUps::default());
+        let at = Timestamp::from_micros;
+        for (sent, place) in
+            [(3, 0), (40, 40), (200, 80), (222, 120), (230, 160), (252, 200), (275, 240), (375, 280)]
+        {
+            flow.left(&mut found, &Departure { sent: at(sent), due: at(place), place: at(place) });
+        }
+        let expected = CatchUps { spells: 2, packets: 5, in_trains: 1, longest: micros(75) };
+        assert_eq!(found, expected);
+        let mut twice = found;
+        twice += &found;
+        assert_eq!((twice.packets, twice.longest), (10, micros(75)));
+    }
+}

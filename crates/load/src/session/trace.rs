@@ -1,0 +1,193 @@
+//! What a run did when: [`SendTrace`], readable by Chrome's and Perfetto's trace viewers.
+//!
+//! A percentile says that some datagrams were late; a trace says why. Three rows, of which the second holds what the first
+//! owes its lateness to:
+//!
+//! ```text
+//!   datagrams    ▮▮ ▮▮ ▮▮      ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮       each from its scheduled time until it left
+//!   clock             ▮ gap  ▮▮▮▮ stall ▮▮▮▮            no clock check in this time, although something was due
+//!   catch-ups                           ▮▮▮▮▮▮▮         from the first late one to the first on schedule
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+use softtimers_core::{Timestamp, TriggerState};
+use softtimers_linux::signal_timer::Departure;
+
+use crate::traffic::nanos;
+
+/// The latest departures of a run, as many as there was room for.
+#[derive(Clone, Debug)]
+pub struct SendTrace {
+    left: VecDeque<Left>,
+    room: usize,
+    forgotten: u64,
+    interval: Duration,
+    /// Gaps between clock checks that are longer than this are shown.
+    gap_from: Duration,
+    /// Without a clock check before the one that comes now.
+    unchecked: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    departure: Departure,
+    flow: u32,
+    source: TriggerState,
+    unchecked: Duration,
+}
+
+impl SendTrace {
+    /// Departures that a trace keeps, the last ones; they take 18 MB.
+    pub const ROOM: usize = 250_000;
+
+    pub(super) fn new(room: usize, interval: Duration, burst_interval: Duration) -> Self {
+        let (left, gap_from) = (VecDeque::with_capacity(room), burst_interval);
+        SendTrace { left, room, forgotten: 0, interval, gap_from, unchecked: Duration::ZERO }
+    }
+
+    /// What leaves next was found by a clock check, before which there was none for so long.
+    pub(super) fn checked(&mut self, unchecked: Duration) {
+        self.unchecked = unchecked;
+    }
+
+    pub(super) fn left(&mut self, flow: u32, departure: Departure, source: TriggerState) {
+        if self.left.len() == self.room {
+            self.left.pop_front();
+            self.forgotten += 1;
+        }
+        self.left.push_back(Left { departure, flow, source, unchecked: self.unchecked });
+    }
+
+    /// Departures for which there was no room.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// Writes Chrome's trace format, a JSON array with times in microseconds.
+    ///
+    /// # Errors
+    /// Of `out`.
+    pub fn write_chrome(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        out.write_str("[")?;
+        for (row, name) in ["datagrams", "clock", "catch-ups"].into_iter().enumerate() {
+            let separator = if row == 0 { "\n" } else { ",\n" };
+            write!(
+                out,
+                "{separator}{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":{row},\"args\":{{\"name\":\"{name}\"}}}}"
+            )?;
+        }
+        let (mut last_check, mut late) = (None, BTreeMap::new());
+        for left in &self.left {
+            self.write_datagram(out, left)?;
+            if left.unchecked > self.gap_from
+                && last_check.replace(left.departure.sent) != Some(left.departure.sent)
+            {
+                write_gap(out, left)?;
+            }
+            self.write_catch_up(out, &mut late, left)?;
+        }
+        out.write_str("\n]\n")
+    }
+
+    fn write_datagram(&self, out: &mut impl fmt::Write, left: &Left) -> fmt::Result {
+        let Departure { sent, due, place } = left.departure;
+        write_span(out, "datagram", 0, (place, sent))?;
+        write!(
+            out,
+            ",\"args\":{{\"flow\":{},\"due_us\":{},\"after_due_us\":{},\"fired_by\":\"{}\"}}}}",
+            left.flow,
+            Micros(due.as_nanos()),
+            Micros(nanos(sent.saturating_duration_since(due))),
+            left.source.name()
+        )
+    }
+
+    /// Writes a catch-up when it is over. `late` has those that go on: of each flow the first and the number.
+    fn write_catch_up(
+        &self,
+        out: &mut impl fmt::Write,
+        late: &mut BTreeMap<u32, (Timestamp, u64, u64)>,
+        left: &Left,
+    ) -> fmt::Result {
+        let Departure { sent, place, .. } = left.departure;
+        let lateness = sent.saturating_duration_since(place);
+        if lateness >= self.interval {
+            let (_, packets, most) = late.entry(left.flow).or_insert((sent, 0, 0));
+            *packets += 1;
+            *most = nanos(lateness).max(*most);
+            return Ok(());
+        }
+        let Some((began, packets, most)) = late.remove(&left.flow) else { return Ok(()) };
+        write_span(out, "catch-up", 2, (began, sent))?;
+        let (flow, most) = (left.flow, Micros(most));
+        write!(out, ",\"args\":{{\"flow\":{flow},\"packets\":{packets},\"latest_us\":{most}}}}}")
+    }
+}
+
+/// The time in which no clock check could find what was due.
+fn write_gap(out: &mut impl fmt::Write, left: &Left) -> fmt::Result {
+    let Left { departure, unchecked, .. } = *left;
+    let name = if unchecked >= STALL { "stall" } else { "gap" };
+    let begin = Timestamp::from_nanos(departure.sent.as_nanos().saturating_sub(nanos(unchecked)));
+    write_span(out, name, 1, (begin, departure.sent))?;
+    out.write_str(",\"args\":{}}")
+}
+
+/// Everything of an event but its arguments.
+fn write_span(
+    out: &mut impl fmt::Write,
+    name: &str,
+    row: u32,
+    (begin, end): (Timestamp, Timestamp),
+) -> fmt::Result {
+    write!(out, ",\n{{\"name\":\"{name}\",\"ph\":\"X\",\"pid\":1,\"tid\":{row}")?;
+    let took = nanos(end.saturating_duration_since(begin));
+    write!(out, ",\"ts\":{},\"dur\":{}", Micros(begin.as_nanos()), Micros(took))
+}
+
+/// Nanoseconds, written as microseconds.
+struct Micros(u64);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1_000, self.0 % 1_000)
+    }
+}
+
+/// Nothing in a loop that paces takes this long, unless it was taken off its CPU.
+const STALL: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_viewer_sees_datagrams_stalls_and_catch_ups() {
+        let micros = Duration::from_micros;
+        let at = Timestamp::from_micros;
+        let mut trace = SendTrace::new(3, micros(40), micros(22));
+        for (sent, place, unchecked) in [(0, 0, 5), (40, 40, 9), (2_000, 80, 1_950), (2_010, 1_990, 6)] {
+            trace.checked(micros(unchecked));
+            let departure = Departure { sent: at(sent), due: at(place), place: at(place) };
+            trace.left(0, departure, TriggerState::SyscallExit);
+        }
+        assert_eq!(trace.forgotten(), 1);
+        let mut text = String::new();
+        trace.write_chrome(&mut text).unwrap();
+        let events: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let of = |name: &str| {
+            let of_name = events.as_array().unwrap().iter().filter(|event| event["name"] == name);
+            of_name.map(|event| (event["ts"].as_f64(), event["dur"].as_f64())).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of("datagram"),
+            [(40.0, 0.0), (80.0, 1_920.0), (1_990.0, 20.0)].map(|(at, took)| (Some(at), Some(took)))
+        );
+        assert_eq!(of("stall"), [(Some(50.0), Some(1_950.0))]);
+        assert_eq!(of("catch-up"), [(Some(2_000.0), Some(10.0))]);
+        assert_eq!(of("gap"), []);
+    }
+}
