@@ -39,7 +39,7 @@ fn report(child: Child) -> Value {
 #[test]
 fn a_stop_is_made_up_within_the_bound_and_accounted_for() {
     let receiver = Receiver::start("--once");
-    let words = format!("send {} --interval 1ms --duration 60s --json-stream", receiver.address);
+    let words = format!("send {} --interval 1ms --duration 60s --train 1 --json-stream", receiver.address);
     let mut sender = start(&words);
     let mut lines = BufReader::new(sender.stdout.take().unwrap());
     let mut text = String::new();

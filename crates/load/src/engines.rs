@@ -7,6 +7,7 @@
 //!   soft       after every handler, and in the middle of        epoll_pwait2, to the deadline
 //!              answering more than 8 requests, by SoftTimers
 //!   loop       after every handler, by a heap and a clock       epoll_pwait2, to the next due time
+//!   loop-inside  the same, and in the middle of answering many  epoll_pwait2, to the next due time
 //!   pwait2     when the wait returns                            epoll_pwait2, to the next due time
 //!   ms         when the wait returns                            the same, rounded up to whole ms
 //!   timerfd    when its descriptor is reported ready            the descriptor
@@ -61,6 +62,7 @@ pub(crate) use engine::ReadBy;
 const ALL: &[&dyn Engine] = &[
     &soft::Soft,
     &looping::Loop,
+    &looping::LoopInside,
     &pwait2::Pwait2,
     &ms::Ms,
     &timerfd::Timerfd,

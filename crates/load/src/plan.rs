@@ -65,10 +65,30 @@ impl SendPlan {
         }
     }
 
+    /// The way in which datagrams reach the kernel, and the reason for it.
+    pub fn send_via(&self) -> SendVia {
+        let Traffic { flows, quantum, gso, .. } = self.traffic;
+        let (way, why) = if !self.timer.sends() {
+            ("none", "nothing is sent")
+        } else if self.timer.hands_over_ahead() {
+            ("txtime", "a queue of the kernel keeps release times (SO_TXTIME)")
+        } else if quantum > 1 && gso {
+            ("segment", "a quantum is one send, which the kernel cuts (UDP_SEGMENT)")
+        } else if quantum > 1 {
+            ("sendmmsg", "a quantum leaves by one call, uncut as asked for")
+        } else if flows > 1 {
+            ("sendmmsg", "flows that are due at once share a call")
+        } else {
+            ("send", "one flow, a datagram at a time, on a connected socket")
+        };
+        SendVia { way, why }
+    }
+
     /// The configuration in effect, for the report.
     pub fn config(&self) -> SendConfig {
         let Traffic { pace, size, flows, phase, train, quantum, gso, end, .. } = &self.traffic;
         let catch_up = Some(pace.catch_up.time).filter(|&time| time < CatchUp::ALL.time);
+        let has_recovery = *flows == 1 && *quantum == 1 && !self.timer.hands_over_ahead();
         SendConfig {
             address: self.destination.to_string(),
             target_pps: self.traffic.target_pps(),
@@ -79,7 +99,7 @@ impl SendPlan {
             size_bytes: *size,
             flows: *flows,
             phase: *phase,
-            train: if *flows == 1 { NonZeroU32::new(pace.recovery.train.into()) } else { *train },
+            train: if has_recovery { NonZeroU32::new(pace.recovery.train.into()) } else { *train },
             quantum_packets: *quantum,
             gso: *gso,
             duration_s: end.duration.map(|duration| duration.as_secs_f64()),
@@ -95,6 +115,21 @@ impl SendPlan {
             disabled_source: self.disabled_source.map(TriggerState::name),
             cpu: self.cpu.map(Processor::number),
         }
+    }
+}
+
+/// The `send_via` object: how datagrams reached the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct SendVia {
+    /// `send`, `sendmmsg`, `segment`, `txtime`, or `none`.
+    pub way: &'static str,
+    /// The reason for it.
+    pub why: &'static str,
+}
+
+impl Default for SendVia {
+    fn default() -> Self {
+        SendVia { way: "none", why: "nothing is sent" }
     }
 }
 

@@ -21,7 +21,7 @@ use softtimers_measure::stats::Counter;
 
 use crate::engines::{ReadBy, Timer, soft, work_loop};
 use crate::plan::SendPlan;
-use crate::send::{self, Triggers};
+use crate::send::{self, SendStats, Triggers};
 use crate::session::Session;
 use crate::traffic::Traffic;
 
@@ -59,6 +59,8 @@ pub struct Share {
     pub event_rate: f64,
     /// The gaps between datagrams or null events; none of [`Contender::NullSignals`].
     pub gaps: Moments,
+    /// The 99th percentile of lateness in nanoseconds; `None` if nothing left.
+    pub late_p99_ns: Option<u64>,
     /// Expiries for which no signal of their own came; `None` for a timer that does not count them.
     pub overruns: Option<u64>,
     /// The trigger states of softtimers' loop; `None` for other loops.
@@ -70,6 +72,8 @@ pub struct Share {
 pub struct Turns<const N: usize> {
     /// For each whole round what each of them did, in their order.
     pub rounds: Vec<[Share; N]>,
+    /// What each of them counted in all of its turns.
+    pub stats: [SendStats; N],
     /// Whether a signal ended the run before its time.
     pub interrupted: bool,
 }
@@ -124,12 +128,16 @@ pub fn take_turns<const N: usize>(
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
     let mut session = send::begin(plan, (socket, &permit), interrupt, Counter::new(send::stats(plan)))?;
-    let mut turns = Turns { rounds: Vec::with_capacity(rounds), interrupted: false };
+    let blank = send::stats(plan);
+    let stats = std::array::from_fn(|_| blank.clone());
+    let mut turns = Turns { rounds: Vec::with_capacity(rounds), stats, interrupted: false };
     'rounds: for round in 0..rounds {
         let mut shares = std::array::from_fn(|_| Share::default());
         for place in 0..N {
             let place = if round % 2 == 0 { place } else { N - 1 - place };
-            shares[place] = session.turn(contenders[place], length, plan)?;
+            let (share, counted) = session.turn(contenders[place], length, plan, &blank)?;
+            shares[place] = share;
+            turns.stats[place] += &counted;
             if session.interrupt.arrived() {
                 turns.interrupted = true;
                 break 'rounds;
@@ -160,13 +168,21 @@ impl Contender {
 }
 
 impl Session {
-    fn turn(&mut self, contender: Contender, length: Duration, plan: &SendPlan) -> Result<Share, Failure> {
+    fn turn(
+        &mut self,
+        contender: Contender,
+        length: Duration,
+        plan: &SendPlan,
+        blank: &SendStats,
+    ) -> Result<(Share, SendStats), Failure> {
         let (timer, pace) = contender.paced(plan);
         let clock = Traffic { pace, ..plan.traffic.clone() }.clock().map_err(Failure::usage)?;
         let without = if let Contender::Without(source) = contender { Some(source) } else { None };
         self.habits.without_each = without.is_some();
         self.habits.disabled = without.unwrap_or(plan.disabled_source);
         self.triggers = None;
+        let mut counter = Counter::new(blank.clone());
+        self.flow.count_in(&mut counter);
         let done = self.work.done();
         let start = Monotonic.now();
         self.flow.restart(clock, contender.is_silent(), start);
@@ -176,13 +192,17 @@ impl Session {
             .map_err(|error| Failure::broke_off("taking turns", &error))?;
         let took = Monotonic.now().saturating_duration_since(start).as_secs_f64();
         let work = self.work.done().unwrap_or(0) - done.unwrap_or(0);
-        Ok(Share {
+        self.flow.count_in(&mut counter);
+        let counted = counter.total();
+        let share = Share {
             work_rate: work as f64 / took,
             event_rate: events as f64 / took,
             gaps: self.flow.spacing(),
+            late_p99_ns: counted.late.distribution().p99,
             overruns: self.flow.overruns(),
             triggers: self.triggers.take(),
-        })
+        };
+        Ok((share, counted))
     }
 
     /// Goes on until the end; how many events there were.

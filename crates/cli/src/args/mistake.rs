@@ -63,7 +63,7 @@ mod tests {
         );
         assert_eq!(
             told("send 127.0.0.1:9 --rate 1pps --timer hourglass"),
-            "invalid value 'hourglass' for '--timer <TIMER>'\n  [possible values: soft, loop, pwait2, ms, timerfd, signal, tick, thread, spin, kernel, off]"
+            "invalid value 'hourglass' for '--timer <TIMER>'\n  [possible values: soft, loop, loop-inside, pwait2, ms, timerfd, signal, tick, thread, spin, kernel, off]"
         );
         assert_eq!(
             told("send 127.0.0.1:9 --rat 1pps"),

@@ -33,3 +33,29 @@ impl Wait for Loop {
         Ok(Some(left))
     }
 }
+
+/// The same loop, with a clock check in the middle of answering more than 8 requests, as softtimers' loop has it.
+pub(super) struct LoopInside;
+
+impl Engine for LoopInside {
+    fn name(&self) -> &'static str {
+        "loop-inside"
+    }
+
+    fn about(&self) -> &'static str {
+        "As loop, and it checks in the middle of answering more than 8 requests, too"
+    }
+
+    fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
+        plain_loop::run(session, clock, |_| Ok(LoopInside))
+    }
+}
+
+impl Wait for LoopInside {
+    const CHECKS_AFTER_HANDLERS: bool = true;
+    const CHECKS_INSIDE: bool = true;
+
+    fn timeout(&mut self, left: Duration, _: Timestamp) -> io::Result<Option<Duration>> {
+        Ok(Some(left))
+    }
+}

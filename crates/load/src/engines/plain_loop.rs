@@ -22,7 +22,7 @@ use softtimers_core::{Clock, Timestamp, TriggerState};
 
 use super::engine::ReadBy;
 use crate::session::{ClockChecks, Session};
-use crate::work::{VISIT, Workload};
+use crate::work::{MOST_PER_SEND, VISIT, Workload};
 
 const ECHO: u64 = 0;
 const INTERRUPT: u64 = 1;
@@ -33,6 +33,8 @@ pub(super) const TIMER: u64 = 2;
 pub(super) trait Wait {
     /// It reads the clock after each handler, and not only when a wait returns.
     const CHECKS_AFTER_HANDLERS: bool = false;
+    /// It reads the clock also in the middle of answering many requests.
+    const CHECKS_INSIDE: bool = false;
     /// A descriptor tells of the due time, and nothing else does.
     const HAS_DESCRIPTOR: bool = false;
 
@@ -159,7 +161,11 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
         let mut left = VISIT;
         let mut more = true;
         while more {
-            more = self.session.work.serve_group(&mut left)?;
+            more = if W::CHECKS_INSIDE {
+                self.serve_in_parts(&mut left)?
+            } else {
+                self.session.work.serve_group(&mut left)?
+            };
             if W::CHECKS_AFTER_HANDLERS {
                 self.check(self.clock.now(), TriggerState::HandlerExit)?;
             }
@@ -169,6 +175,18 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
             self.now = self.clock.now();
         }
         Ok(())
+    }
+
+    /// Serves one group with a clock check after each send of answers; whether to go on with the visit.
+    fn serve_in_parts(&mut self, left: &mut usize) -> io::Result<bool> {
+        let taken = self.session.work.take_group()?;
+        for answered in (0..taken).step_by(MOST_PER_SEND) {
+            if answered > 0 {
+                self.check(self.clock.now(), TriggerState::Send)?;
+            }
+            self.session.work.answer(answered..taken.min(answered + MOST_PER_SEND));
+        }
+        Ok(self.session.work.more(taken, left))
     }
 
     /// Sends what is due at `now`, just read, if anything is still to be sent.

@@ -8,7 +8,7 @@ use softtimers_core::{Clock, Config, Fired, Idle, Slack, SoftTimers, Timestamp, 
 
 use super::engine::{Engine, ReadBy};
 use crate::session::{Handling, Session, Triggers};
-use crate::work::{VISIT, Workload};
+use crate::work::{MOST_PER_SEND, VISIT, Workload};
 
 /// The clock is checked at every trigger state.
 pub(super) struct Soft;
@@ -170,7 +170,5 @@ impl<'a> SoftLoop<'a> {
     }
 }
 
-/// Some 25 µs of the kernel's time on loopback, beside which one more system call is little.
-const MOST_PER_SEND: usize = 8;
 const ECHO: Token = Token(0);
 const INTERRUPT: Token = Token(1);

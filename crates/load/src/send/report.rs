@@ -11,7 +11,7 @@ use softtimers_measure::usage::Usage;
 
 use crate::gaps::{GapReport, Gaps};
 use crate::handshake::Permit;
-use crate::plan::SendPlan;
+use crate::plan::{SendPlan, SendVia};
 use crate::session::{Calls, CatchUpReport, LateReport, SendStats, Session, ShareReport};
 use crate::traffic::nanos;
 
@@ -44,6 +44,8 @@ pub struct SendReport {
     pub packets_per_turn: Option<f64>,
     /// Whether a receiver agreed: `agreed`, `none` if nobody did, or `not_asked` with `--no-handshake`.
     pub agreement: &'static str,
+    /// How datagrams reached the kernel, and why so.
+    pub send_via: SendVia,
     /// System calls that sent datagrams or tried to; goodbyes do not count.
     pub system_calls: u64,
     /// Datagrams sent for each of those; `null` if there was none.
@@ -147,6 +149,10 @@ impl SendReport {
             flow_share: session.flow.shares(),
             packets_per_turn: stats.packets_per_turn(),
             agreement: permit.name(),
+            send_via: session.flow.fallback().map_or_else(
+                || plan.send_via(),
+                |_| SendVia { way: "sendmmsg", why: "the kernel did not cut a quantum: see fallbacks" },
+            ),
             system_calls: calls,
             packets_per_call: (calls > 0).then(|| *sent as f64 / calls as f64),
             segmented: segments,
@@ -193,6 +199,7 @@ impl Default for SendReport {
             flow_share: ShareReport::default(),
             packets_per_turn: None,
             agreement: Permit::Insisted.name(),
+            send_via: SendVia::default(),
             system_calls: 0,
             packets_per_call: None,
             segmented: 0,

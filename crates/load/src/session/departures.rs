@@ -52,6 +52,11 @@ impl Departures {
         self.foretold = true;
     }
 
+    /// Counts elsewhere from now on; `counter` has what was counted until now.
+    pub(super) fn count_in(&mut self, counter: &mut Counter<SendStats>) {
+        std::mem::swap(&mut self.counter, counter);
+    }
+
     /// Makes this thread the one whose accounts tell why a departure was late.
     pub(super) fn adopt(&mut self, now: Timestamp) {
         self.causes = LateLog::new(LATE_FROM, now);

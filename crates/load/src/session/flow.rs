@@ -270,6 +270,12 @@ impl Flow {
         self.departures.tell(self.sender.take_calls(), forfeited);
     }
 
+    /// Counts elsewhere from now on; `counter` has what was counted until now.
+    pub(crate) fn count_in(&mut self, counter: &mut Counter<SendStats>) {
+        self.settle();
+        self.departures.count_in(counter);
+    }
+
     /// Returns the counts so far.
     pub(crate) fn stats(&self) -> SendStats {
         self.departures.total()

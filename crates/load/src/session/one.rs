@@ -170,7 +170,7 @@ impl One {
         self.sent += 1;
         let calls = Calls { calls: 1, ..Calls::default() };
         departures.reported((calls, self.clock.forfeited()), |turn| {
-            turn.only_left(&mut self.catching_up, &mut self.train, departure)
+            turn.only_left(&mut self.catching_up, &mut self.train, departure);
         });
     }
 

@@ -40,7 +40,7 @@ struct Left {
 }
 
 impl SendTrace {
-    /// Departures that a trace keeps, the last ones; they take 18 MB.
+    /// Departures that a trace keeps, the last ones; they take 12 MB.
     pub const ROOM: usize = 250_000;
 
     pub(super) fn new(room: usize, interval: Duration, burst_interval: Duration) -> Self {
@@ -89,6 +89,11 @@ impl SendTrace {
             }
             self.write_catch_up(out, &mut late, left)?;
         }
+        // One that never ends is the most telling of all.
+        for (flow, found) in late {
+            let end = self.left.back().map_or(found.0, |last| last.departure.sent);
+            write_spell(out, flow, found, end)?;
+        }
         out.write_str("\n]\n")
     }
 
@@ -120,11 +125,20 @@ impl SendTrace {
             *most = nanos(lateness).max(*most);
             return Ok(());
         }
-        let Some((began, packets, most)) = late.remove(&left.flow) else { return Ok(()) };
-        write_span(out, "catch-up", 2, (began, sent))?;
-        let (flow, most) = (left.flow, Micros(most));
-        write!(out, ",\"args\":{{\"flow\":{flow},\"packets\":{packets},\"latest_us\":{most}}}}}")
+        late.remove(&left.flow).map_or(Ok(()), |found| write_spell(out, left.flow, found, sent))
     }
+}
+
+/// A catch-up of a flow: its first departure, how many there were, and the greatest lateness.
+fn write_spell(
+    out: &mut impl fmt::Write,
+    flow: u32,
+    (began, packets, most): (Timestamp, u64, u64),
+    end: Timestamp,
+) -> fmt::Result {
+    write_span(out, "catch-up", 2, (began, end))?;
+    let most = Micros(most);
+    write!(out, ",\"args\":{{\"flow\":{flow},\"packets\":{packets},\"latest_us\":{most}}}}}")
 }
 
 /// The time in which no clock check could find what was due.
@@ -189,5 +203,21 @@ mod tests {
         assert_eq!(of("stall"), [(Some(50.0), Some(1_950.0))]);
         assert_eq!(of("catch-up"), [(Some(2_000.0), Some(10.0))]);
         assert_eq!(of("gap"), []);
+    }
+
+    #[test]
+    fn a_catch_up_that_never_ends_is_shown() {
+        let (micros, at) = (Duration::from_micros, Timestamp::from_micros);
+        let mut trace = SendTrace::new(9, micros(40), micros(22));
+        for sent in [100, 160, 220] {
+            let departure = Departure { sent: at(sent), due: at(sent), place: at(sent - 90) };
+            trace.left(0, departure, TriggerState::SyscallExit);
+        }
+        let mut text = String::new();
+        trace.write_chrome(&mut text).unwrap();
+        assert!(
+            text.contains("\"catch-up\",\"ph\":\"X\",\"pid\":1,\"tid\":2,\"ts\":100.000,\"dur\":120.000"),
+            "{text}"
+        );
     }
 }

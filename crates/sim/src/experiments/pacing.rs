@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use softtimers_core::{
-    Alarm, CatchUp, Config, PaceConfig, Rate, RateClock, Slack, SoftTimers, Strategy, Timestamp,
+    Alarm, CatchUp, Config, PaceConfig, Rate, RateClock, Recovery, Slack, SoftTimers, Strategy, Timestamp,
 };
 
 use super::trigger_states;
@@ -45,6 +45,13 @@ const PARAMETERS: &[Parameter] = &[
         "Shortest gap when catching up: the paper's minimal allowable burst interval",
         GAP,
         Duration::from_micros(12),
+    )
+    .needs(CATCHES_UP),
+    Parameter::count(
+        "train",
+        "Packets that may leave together for a catch-up to end within four times the delay; 1: none",
+        1..=64,
+        1,
     )
     .needs(CATCHES_UP),
     Parameter::choice(
@@ -154,6 +161,7 @@ fn clock(parameters: &Parameters, target: Duration) -> Result<RateClock, RunErro
         burst_interval: Some(parameters.time("burst")),
         catch_up: CatchUp::ALL,
         strategy,
+        recovery: Recovery::trains(u16::try_from(parameters.count("train")).unwrap_or(u16::MAX)),
         ..PaceConfig::new(Rate::every(target).map_err(RunError::new)?)
     };
     RateClock::new(config).map_err(RunError::new)
@@ -170,6 +178,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     };
     let as_in_paper = ["two-speed", "exact-deadline", "interrupts"].contains(&strategy)
         && found.flows.len() == 1
+        && parameters.count("train") == 1
         && parameters.trace("states").is_none();
     let paper = PAPER.iter().filter(|_| as_in_paper).find(|(of, at, _)| {
         Duration::from_micros(*of) == target
@@ -290,7 +299,16 @@ fn soft(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Paci
     host.run(Timestamp::ZERO + parameters.time("duration"), steps, |timers, now, fired| {
         let (clock, flow) = &mut flows[fired.event];
         flow.departed(now);
-        timers.schedule_at(now, clock.departed(now), slack, fired.event);
+        let mut due = clock.departed(now);
+        // A train of a catch-up leaves at one trigger state.
+        for _ in 1..clock.recovery().train {
+            if due > now {
+                break;
+            }
+            flow.departed(now);
+            due = clock.departed(now);
+        }
+        timers.schedule_at(now, due, slack, fired.event);
     });
     let flows = flows.into_iter().map(|(_, flow)| flow).collect();
     Ok(PacingStats { flows, sending_states: host.counts().fruitful, lost: None })

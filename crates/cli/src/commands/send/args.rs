@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use softtimers_core::{PaceConfig, Rate, Recovery};
+use softtimers_load::engines::Timer;
 use softtimers_load::pattern::SendPattern;
-use softtimers_load::plan::SendPlan;
+use softtimers_load::plan::{SendPlan, SendVia};
 use softtimers_load::quantum::SendQuantum;
 use softtimers_load::send::SendTrace;
 use softtimers_load::traffic::{End, Phase, Traffic};
@@ -100,6 +101,13 @@ pub(crate) struct SendArgs {
     #[arg(long, help_heading = PACING, hide_short_help = true)]
     pub(crate) no_gso: bool,
 
+    /// How datagrams reach the kernel
+    ///
+    /// auto takes the cheapest way that keeps them even, and the report says which and why. The others are refused where
+    /// they would not be that way.
+    #[arg(long, value_enum, value_name = "WAY", default_value_t, help_heading = PACING, hide_short_help = true)]
+    pub(crate) send_via: SendWay,
+
     /// Write what left when, and why late, to this new file for a trace viewer
     ///
     /// The last 250,000 departures in Chrome's trace format: each datagram from its scheduled time until it left, stalls and
@@ -136,15 +144,47 @@ impl Send {
     /// # Errors
     /// A usage failure that names the value and what is allowed.
     pub(crate) fn new(args: &SendArgs) -> Result<Self, Failure> {
+        let args = &args.by_way();
         let traffic = args.traffic()?;
         let plan = args.engine.plan(traffic, address::destination(&args.address)?)?;
         let plan = SendPlan { trace: args.trace.as_ref().map_or(0, |_| SendTrace::ROOM), ..plan };
+        args.check_way(&plan)?;
         let trace = args.trace.clone().map(|path| (path, args.force));
         Ok(Send { plan, trace, output: Output::from(&args.engine.output) })
     }
 }
 
 impl SendArgs {
+    /// The flags that say the same as `--send-via`.
+    fn by_way(&self) -> Self {
+        let mut args = self.clone();
+        let kernel = Timer::all().find(|timer| timer.hands_over_ahead());
+        match self.send_via {
+            SendWay::Txtime if self.engine.timer == Timer::default() => {
+                args.engine.timer = kernel.unwrap_or_default();
+            }
+            SendWay::Sendmmsg if self.quantum != SendQuantum::Packets(1) => args.no_gso = true,
+            _ => {}
+        }
+        args
+    }
+
+    /// Refuses a way that this traffic does not take.
+    fn check_way(&self, plan: &SendPlan) -> Result<(), Failure> {
+        let SendVia { way, why } = plan.send_via();
+        let allowed = match self.send_via {
+            SendWay::Sendto if way != "send" => "one flow and --quantum 1",
+            SendWay::Sendmmsg if way != "sendmmsg" => "--flows or --quantum of 2 or more",
+            SendWay::Segment if way != "segment" => "--quantum of 2 or more, without --no-gso",
+            SendWay::Txtime if way != "txtime" => "--timer kernel",
+            _ => return Ok(()),
+        };
+        let asked = self.send_via;
+        Err(Failure::usage(format_args!(
+            "--send-via {asked}: allowed with {allowed}; here it is {way}: {why}"
+        )))
+    }
+
     fn traffic(&self) -> Result<Traffic, Failure> {
         let rate = self.rate()?;
         let seed = self.seed()?;
@@ -201,7 +241,7 @@ impl SendArgs {
     }
 
     /// The flags that only a socket's datagrams have, and whether each was given.
-    pub(super) fn of_sockets(&self) -> [(&'static str, bool); 9] {
+    pub(super) fn of_sockets(&self) -> [(&'static str, bool); 10] {
         [
             ("--pattern", self.pattern != SendPattern::Constant),
             ("--seed", self.seed.is_some()),
@@ -210,6 +250,7 @@ impl SendArgs {
             ("--phase", self.phase.is_some()),
             ("--train", self.train.is_some()),
             ("--trace", self.trace.is_some()),
+            ("--send-via", self.send_via != SendWay::Auto),
             ("--no-gso", self.no_gso),
             ("--json-stream", self.engine.output.json_stream),
         ]
@@ -295,6 +336,34 @@ impl fmt::Display for PhaseName {
             PhaseName::Spread => "spread",
             PhaseName::Together => "together",
             PhaseName::Random => "random",
+        })
+    }
+}
+
+/// The ways in which datagrams reach the kernel.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum SendWay {
+    /// The cheapest that keeps them even
+    #[default]
+    Auto,
+    /// A call for each datagram, on a connected socket
+    Sendto,
+    /// One call for all that is due (--flows, --quantum)
+    Sendmmsg,
+    /// One send for a quantum, which the kernel cuts (UDP_SEGMENT; --quantum)
+    Segment,
+    /// Ahead of their times, which a queue of the kernel keeps (SO_TXTIME; as --timer kernel)
+    Txtime,
+}
+
+impl fmt::Display for SendWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SendWay::Auto => "auto",
+            SendWay::Sendto => "sendto",
+            SendWay::Sendmmsg => "sendmmsg",
+            SendWay::Segment => "segment",
+            SendWay::Txtime => "txtime",
         })
     }
 }

@@ -72,6 +72,9 @@ impl Report for SendReport {
             table.row("longest train", or_dash(self.longest_train, |train| train.to_string()));
             table.row("per turn", or_dash(self.packets_per_turn, |mean| format!("{mean:.2} datagrams")));
         }
+        if self.send_via.way != "none" {
+            table.row("sent by", format!("{}: {}", self.send_via.way, self.send_via.why));
+        }
         handed_over(self, &mut table);
         table.row("CPU", format!("{} of one core", share(self.cpu_share)));
         busy_polling(&self.polled, &mut table);
@@ -168,6 +171,7 @@ pub(crate) mod tests {
     use crate::run::stream::columns;
     use clap::Parser;
     use softtimers_load::gaps::GapReport;
+    use softtimers_load::plan::SendVia;
     use softtimers_load::send::{LateReport, ShareReport};
     use softtimers_measure::stats::Stats as _;
     use std::time::Duration;
@@ -199,6 +203,7 @@ pub(crate) mod tests {
             longest_train: Some(4),
             flow_share: ShareReport { min: Some(0.998), max: Some(1.0) },
             packets_per_turn: Some(1.25),
+            send_via: SendVia { way: "sendmmsg", why: "flows that are due at once share a call" },
             system_calls: 39_979,
             packets_per_call: Some(1.25),
             segmented: 9_000,

@@ -35,6 +35,11 @@ pub(super) const SENDER: &[Field] = &[
         "Of several flows: the mean number of datagrams that left when some were due.",
     ),
     field(
+        "sent by",
+        "",
+        "How datagrams reached the kernel, and why so: send, sendmmsg, segment (UDP_SEGMENT) or txtime (SO_TXTIME).",
+    ),
+    field(
         "per call",
         "packets",
         "Datagrams for each system call, where one took several; some may be segments cut by the kernel (UDP_SEGMENT).",

@@ -49,6 +49,15 @@ fn means_are_those_of_the_tables() {
     }
 }
 
+/// At a burst interval of 35 µs the paper's rule falls behind 40 µs for good; trains hold it.
+#[test]
+fn trains_hold_a_rate_that_burst_intervals_lose() {
+    let at = |train| [("target", micros(40)), ("burst", micros(35)), ("train", Setting::Count(train))];
+    let [alone, trains] = [1, 3].map(|train| find(&at(train)));
+    assert!(alone[MEAN] > 60.0 && (trains[MEAN] - 40.0).abs() <= 0.5, "{alone:?} {trains:?}");
+    assert!(trains[PAPER_MEAN].is_nan(), "the paper has no trains");
+}
+
 #[test]
 fn the_exact_deadline_holds_the_same_means_with_less_spread() {
     for (target, burst) in [(40, 12), (40, 25), (60, 12), (60, 35)] {

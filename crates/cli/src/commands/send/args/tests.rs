@@ -93,7 +93,10 @@ fn flows_go_together_as_their_sum_allows() {
         let kept = ["phase", "train", "slack_ns"].map(|key| config[key].to_string());
         (kept.join(" "), plan.traffic.seed())
     };
-    assert_eq!(config("--flows 1"), (r#""spread" null 0"#.into(), None));
+    assert_eq!(config("--flows 1"), (r#""spread" 3 0"#.into(), None));
+    assert_eq!(config("--flows 1 --train 1").0, r#""spread" 1 0"#);
+    assert_eq!(config("--flows 1 --quantum 4").0, r#""spread" null 0"#);
+    assert_eq!(config("--flows 1 --timer kernel").0, r#""spread" null 0"#);
     assert_eq!(config("--flows 2"), (r#""spread" 8 20000"#.into(), None));
     assert_eq!(config("--flows 2 --pattern onoff:10ms/90ms").0, r#""spread" 8 20000"#);
     assert_eq!(config("--flows 2 --pattern poisson --seed 3").0, r#""spread" null 20000"#);
@@ -140,6 +143,10 @@ fn contradictions_are_refused() {
         ),
         ("127.0.0.1:9 --rate 1kpps --phase together", "--phase together: one flow has none"),
         ("127.0.0.1:9 --rate 1kpps --train none", "--train none: the train of one flow has an end"),
+        ("127.0.0.1:9 --rate 1kpps --send-via segment", "--send-via segment: allowed with --quantum of 2"),
+        ("127.0.0.1:9 --rate 1kpps --send-via sendmmsg", "here it is send: one flow"),
+        ("127.0.0.1:9 --rate 1kpps --flows 2 --send-via sendto", "here it is sendmmsg: flows that are due"),
+        ("127.0.0.1:9 --rate 1kpps --timer loop --send-via txtime", "allowed with --timer kernel"),
         ("127.0.0.1:9 --rate 1kpps --force", "--trace <FILE>"),
         ("127.0.0.1:9 --rate 1kpps --flows 2 --seed 3", "or --phase random only"),
         (
