@@ -3,12 +3,15 @@
 //! Runs after each other would compare the machine with itself a second ago. Turns that are short beside
 //! its drift resolve one percent where such runs do not resolve five.
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use softtimers::Rate;
 use softtimers_load::engines::Timer;
 use softtimers_load::plan::SendPlan;
+use softtimers_load::send::SendStats;
 use softtimers_load::traffic::Traffic;
 use softtimers_load::turns::{Contender, Share, take_turns};
 use softtimers_load::work::Work;
@@ -28,6 +31,8 @@ pub const TURN: Duration = Duration::from_millis(10);
 pub struct Contest<const N: usize> {
     /// A share of each contender, in their order, for each round.
     pub rounds: Vec<[Share; N]>,
+    /// What each of them counted in all of its turns.
+    pub stats: [SendStats; N],
     /// Why the comparison is inconclusive, if it is.
     pub disturbed: Option<String>,
     /// Whether a signal ended it early.
@@ -61,16 +66,61 @@ pub fn contest<const N: usize>(
 ) -> Done<Contest<N>> {
     // Nobody reads it: the sender pays the same for a datagram that is dropped at the end.
     let sink = UdpSocket::bind("127.0.0.1:0")?;
+    beside(sink.local_addr()?, Traffic::new(rate), work, contenders, (turn, time))
+}
+
+/// The same with datagrams of 200 bytes, for a receiver that takes what came each 2 ms, on the other CPU: a busy one does not
+/// sleep between two datagrams, and so no sender has to wake it.
+///
+/// # Errors
+/// As for [`contest`].
+pub fn contest_received<const N: usize>(
+    rate: Rate,
+    work: Work,
+    contenders: [Contender; N],
+    turn: Duration,
+    time: Duration,
+) -> Done<Contest<N>> {
+    let sink = UdpSocket::bind("127.0.0.1:0")?;
+    sink.set_nonblocking(true)?;
+    let (address, over) = (sink.local_addr()?, AtomicBool::new(false));
+    let traffic = Traffic { size: 200, ..Traffic::new(rate) };
+    thread::scope(|scope| {
+        scope.spawn(|| nap(&sink, &over));
+        let contest = beside(address, traffic, work, contenders, (turn, time));
+        over.store(true, Ordering::Relaxed);
+        contest
+    })
+}
+
+/// Takes what has come, and sleeps for 2 ms.
+fn nap(sink: &UdpSocket, over: &AtomicBool) {
+    let other = Processor::two().and_then(|[_, other]| Processor::new(other).ok());
+    let _kept = other.map(Processor::keep);
+    let mut datagram = [0; 256];
+    while !over.load(Ordering::Relaxed) {
+        while sink.recv(&mut datagram).is_ok() {}
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn beside<const N: usize>(
+    destination: SocketAddr,
+    traffic: Traffic,
+    work: Work,
+    contenders: [Contender; N],
+    (turn, time): (Duration, Duration),
+) -> Done<Contest<N>> {
     // The clients of an echo server need the other one.
     let cpu = Processor::two().map(|[here, _]| Processor::new(here)).transpose()?;
     let program = Some(Program::build()?.path().to_owned());
-    let plan = SendPlan::new(sink.local_addr()?, Traffic::new(rate), Timer::default());
+    let plan = SendPlan::new(destination, traffic, Timer::default());
     let plan = SendPlan { work, program, cpu, no_handshake: true, ..plan };
     let rounds = time.div_duration_f64(turn * N as u32).ceil() as usize;
     let background = BackgroundLoad::watch();
     let turns = take_turns(&plan, contenders, turn, rounds)?;
     let disturbed = background.so_far().inconclusive();
-    Ok(Contest { rounds: turns.rounds, disturbed, interrupted: turns.interrupted })
+    Ok(Contest { rounds: turns.rounds, stats: turns.stats, disturbed, interrupted: turns.interrupted })
 }
 
 /// The engine of this name.

@@ -164,6 +164,7 @@ fn bars(load: &str, table: &[Reference], figures: &[Figures]) -> Vec<Bar> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use softtimers_load::send::SendStats;
     use softtimers_measure::bar::Verdict;
     use softtimers_measure::distribution::Moments;
 
@@ -176,7 +177,12 @@ mod tests {
         // 2,325 signals and 175 overruns in 100 ms.
         let share = Share { event_rate: 23_250.0, gaps, overruns: Some(175), ..Share::default() };
         let rounds = vec![std::array::from_fn(|_| share.clone())];
-        let contest = Contest { rounds, disturbed: None, interrupted: false };
+        let contest = Contest {
+            rounds,
+            stats: std::array::from_fn(|_| SendStats::new(Duration::ZERO, 1)),
+            disturbed: None,
+            interrupted: false,
+        };
         let figures = Figures::of(&contest, 0, 40);
         let of = |estimate: Option<Estimate>| estimate.unwrap().median;
         assert_eq!((of(figures.mean), of(figures.stddev)), (43.0, 3.0));

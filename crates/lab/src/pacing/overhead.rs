@@ -105,6 +105,7 @@ fn contenders(rate: Rate) -> [Contender; CONTENDERS] {
 mod tests {
     use super::*;
     use crate::turns::Contest;
+    use softtimers_load::send::SendStats;
     use softtimers_load::turns::Share;
     use softtimers_measure::bar::Verdict;
 
@@ -115,7 +116,12 @@ mod tests {
             event_rate: events[who],
             ..Share::default()
         });
-        Contest { rounds: vec![round], disturbed: None, interrupted: false }
+        Contest {
+            rounds: vec![round],
+            stats: std::array::from_fn(|_| SendStats::new(Duration::ZERO, 1)),
+            disturbed: None,
+            interrupted: false,
+        }
     }
 
     #[test]
