@@ -1,5 +1,6 @@
 //! The state machine of one flow: told when a packet left, it says when the next one may.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::recovery::{Behind, Spell};
@@ -24,7 +25,7 @@ use crate::{Rate, Timestamp};
 /// ```
 ///
 /// # Cost
-/// 128 bytes, and what its [`Schedule`] allocates; each operation costs what the [`Schedule`]'s do.
+/// 120 bytes, and what its [`Schedule`] allocates; each operation costs what the [`Schedule`]'s do.
 // In this order in memory: first what each departure touches, then what only a change of the rate or a
 // flow that is behind needs. With ten thousand flows a departure costs the cache lines that it touches.
 #[repr(C)]
@@ -55,7 +56,8 @@ struct Seldom {
     /// Packets that may be behind before the rest is given up.
     most_behind: u64,
     forfeited: u64,
-    spell: Spell,
+    /// The catch-up that is going on, where trains may end it: few flows have any.
+    spell: Option<Box<Spell>>,
 }
 
 /// The packets that leave at once: one, or several as a batch.
@@ -125,7 +127,7 @@ impl RateClock {
                 most_late: saturating_nanos(catch_up.time),
                 most_behind: catch_up.packets,
                 forfeited: 0,
-                spell: Spell::new(if spaced { recovery } else { Recovery::NONE }),
+                spell: (spaced && recovery.train > 1).then(|| Box::new(Spell::new(recovery))),
             },
         }
     }
@@ -261,17 +263,19 @@ impl RateClock {
         let Batch { at: now, packets, .. } = self.latest;
         self.forfeit(now);
         let place = self.schedule.place();
-        now > place
-            && self.seldom.spell.departed(Behind {
-                now,
-                gap: now.nanos_since(before),
-                by: now.nanos_since(place),
-                interval: self.schedule.rate().span_nanos(u64::from(self.latest.places)),
-                shortest: self.shortest_after(packets, gap),
-                packets,
-                departures: self.departures as u32,
-                first,
-            })
+        let interval = self.schedule.rate().span_nanos(u64::from(self.latest.places));
+        let behind = Behind {
+            now,
+            gap: now.nanos_since(before),
+            by: now.nanos_since(place),
+            interval,
+            shortest: self.shortest_after(packets, gap),
+            packets,
+            departures: self.departures as u32,
+            first,
+        };
+        let spell = self.seldom.spell.as_mut().filter(|_| now > place);
+        spell.is_some_and(|spell| spell.departed(behind))
     }
 
     /// Gives up the places that lie further back than [`CatchUp`](super::CatchUp) allows.
@@ -332,7 +336,7 @@ impl RateClock {
 
     /// Returns the trains that may end a catch-up; none of a strategy that asks for no burst interval.
     pub fn recovery(&self) -> Recovery {
-        self.seldom.spell.recovery()
+        self.seldom.spell.as_ref().map_or(Recovery::NONE, |spell| spell.recovery())
     }
 
     /// Returns what the rate counts.
@@ -361,6 +365,6 @@ mod tests {
     /// There may be a hundred thousand of them.
     #[test]
     fn a_clock_is_small_whatever_its_pattern() {
-        assert!(size_of::<Schedule>() <= 40 && size_of::<RateClock>() <= 128);
+        assert!(size_of::<Schedule>() <= 40 && size_of::<RateClock>() <= 120);
     }
 }

@@ -189,7 +189,7 @@ mod tests {
     /// There may be a hundred thousand of them.
     #[test]
     fn a_flow_is_small() {
-        assert!(size_of::<Option<Flow>>() <= 208, "{} bytes", size_of::<Option<Flow>>());
+        assert!(size_of::<Option<Flow>>() <= 192, "{} bytes", size_of::<Option<Flow>>());
     }
 
     #[test]
