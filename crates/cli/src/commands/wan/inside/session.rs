@@ -247,8 +247,8 @@ fn id(child: &Child) -> io::Result<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
-/// Three seconds in all.
-const LOOKS: u32 = 300;
+/// Ten seconds in all: a server may have much to load.
+const LOOKS: u32 = 1_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// Half a second.
 const FAREWELLS: u32 = 50;
