@@ -100,7 +100,7 @@ fn nap(sink: &UdpSocket, over: &AtomicBool) {
     let mut datagram = [0; 256];
     while !over.load(Ordering::Relaxed) {
         while sink.recv(&mut datagram).is_ok() {}
-        thread::sleep(Duration::from_millis(2));
+        thread::park_timeout(Duration::from_millis(2));
     }
 }
 
