@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// The pseudocode of RFC 8289, section 5, line by line, with its own floating square root rounded down.
+    /// The same rules a second time, in the form of the RFC's pseudocode; the square root is rounded down.
     struct Pseudocode {
         first_above_time: u64,
         drop_next: u64,

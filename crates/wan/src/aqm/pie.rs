@@ -135,7 +135,8 @@ mod tests {
 
     const MILLI: u64 = 1_000_000;
 
-    /// `calculate_drop_prob` of RFC 8033 in floating point, with the same step of Linux beyond a quarter of a second.
+    /// The same rules a second time, in floating point and in the form of the RFC's pseudocode, with Linux's step beyond a
+    /// quarter of a second.
     struct Pseudocode {
         drop_prob: f64,
         qdelay_old: f64,
