@@ -86,6 +86,10 @@ impl<E> Wheel<E> {
     fn find_earliest(&self) -> u64 {
         let mut best = self.least_at_front(|record| record.deadline(&self.margins));
         if !self.is_small() {
+            // What nobody has looked at since is as yet nowhere else.
+            for &timer in self.inbox.timers() {
+                best = best.min(self.records[timer].deadline(&self.margins));
+            }
             for level in 0..self.slots.levels.len() {
                 best = self.earliest_in_level(level, best);
             }

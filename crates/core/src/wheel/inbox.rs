@@ -39,6 +39,10 @@ impl Inbox {
         Some(Place::in_inbox(at))
     }
 
+    pub(super) fn timers(&self) -> &[u32] {
+        &self.timers[..self.len as usize]
+    }
+
     /// Removes the timer that came last, if this is its place.
     #[inline]
     pub(super) fn take_back(&mut self, place: Place) -> bool {

@@ -116,6 +116,22 @@ fn the_look_for_the_earliest_deadline_ends_after_so_many_slots() {
     }
 }
 
+/// Whoever asks for the first time for the earliest deadline, when the timer that had it is long gone, hears of those that
+/// were set since and that no look has filed.
+#[test]
+fn the_earliest_deadline_may_be_in_the_inbox() {
+    let mut driver = Driver::new(0);
+    for (timer, due) in [(0, 100), (1, 900_000)] {
+        driver.set(timer, due * TICK);
+    }
+    assert_eq!(driver.wheel.pull(0), Pull::Idle);
+    assert!(driver.remove(0));
+    assert_eq!(driver.turn(100 * TICK), []);
+    driver.set(2, 300 * TICK);
+    assert!(matches!(driver.wheel.records[2].place.filed(), Filed::Inbox { .. }));
+    assert_eq!(driver.wheel.earliest_deadline(), 300 * TICK);
+}
+
 /// The timer that is one too many for the front goes to a slot, and no other moves; once that slot is empty the front is
 /// alone again. While few are left, what is set goes to the front, so that the slots become empty.
 #[test]
