@@ -70,10 +70,10 @@ fn release<C: Contender>(contender: &mut C, handles: &mut [Option<C::Handle>], f
 pub(crate) fn w2<C: Contender>(timers: usize) -> Named {
     let mut random = Random::new();
     let dues: Vec<u32> = (0..timers).map(|_| 1 + random.below(SECOND) as u32).collect();
-    // The bench's own memory is touched before the contender's is counted.
+    // The bench's own memory is touched before the contender's is counted; zeros would not be.
     let mut handles: Vec<Option<C::Handle>> = Vec::with_capacity(timers);
     handles.resize_with(timers, || None);
-    let mut fired = vec![0u32; timers + 16];
+    let mut fired = vec![u32::MAX; timers + 16];
     fired.clear();
     let before = clock::resident();
     let mut contender = C::new(1_024);
@@ -125,7 +125,9 @@ impl<C: Contender> Connections<C> {
         let (mut contender, mut random) = (C::new(timers + 8), Random::new());
         let (least, span) = (2 * unit, (23 * unit / 10).max(1));
         let warm_up = least + span;
-        let mut fired = Vec::with_capacity(1 << 16);
+        // Touched, and as large as it gets: else its growth, and each new page, would be within a call that is timed.
+        let mut fired = vec![u32::MAX; timers + 16];
+        fired.clear();
         contender.advance(start, &mut fired);
         let handles = (0..timers)
             .map(|number| Some(contender.set(start + 1 + random.below(warm_up), number as u32)))
@@ -352,7 +354,7 @@ pub(crate) fn periodic<C: Contender>(timers: usize, operations: usize, interval:
 pub(crate) fn jump<C: Contender>(timers: usize) -> Named {
     let mut random = Random::new();
     let mut contender = C::new(timers);
-    let mut fired = vec![0u32; timers + 16];
+    let mut fired = vec![u32::MAX; timers + 16];
     fired.clear();
     let handles: Vec<C::Handle> =
         (0..timers).map(|number| contender.set(1 + random.below(MINUTE), number as u32)).collect();
