@@ -19,6 +19,7 @@ use super::Wheel;
 use super::chunk::NIL;
 use super::level::{BLOCK, BLOCK_BITS, Level};
 use super::record::Record;
+use super::small;
 
 #[derive(Debug)]
 pub(super) struct Earliest {
@@ -102,9 +103,9 @@ impl<E> Wheel<E> {
     fn least_at_front(&self, of: impl Fn(&Record<E>) -> u64) -> u64 {
         let front = &self.front;
         let of = |timer: u32| of(&self.records[timer]);
-        let mut best = front.heap.least(MOST_SLOTS, of);
+        let mut best = front.heap.least(small::MOST, of);
         for run in [&front.queue, &front.run] {
-            best = run.least(best, MOST_SLOTS, of);
+            best = run.least(best, small::MOST, of);
         }
         let mut chunk = front.chain.list.head;
         for _ in 0..MOST_CHUNKS {
@@ -162,7 +163,7 @@ impl<E> Wheel<E> {
     }
 }
 
-/// Slots of a level, or entries of the heap, that one look goes through: about a microsecond.
+/// Slots of a level that one look goes through: about a microsecond.
 const MOST_SLOTS: usize = 128;
 /// Chunks of the chain that one look goes through.
 const MOST_CHUNKS: usize = 4;

@@ -64,19 +64,24 @@ impl Heap {
         }
     }
 
-    /// The least of what `of` says of all timers, which is not before an entry's due time; if there are more than `most`,
-    /// that or a time before it. Those that are due after the best found are not asked.
+    /// The least of what `of` says of all timers, which is not before an entry's due time; once `most` were asked, that
+    /// or a time before it. Those that are due after the best found are not asked, nor is what lies below them.
     pub(super) fn least(&self, most: usize, of: impl Fn(u32) -> u64) -> u64 {
-        let looked_at = self.entries.get(..most).unwrap_or(&self.entries);
-        let best = looked_at
-            .iter()
-            .fold(u64::MAX, |best, entry| if entry.due >= best { best } else { best.min(of(entry.timer)) });
-        if looked_at.len() == self.entries.len() {
-            return best;
+        let (mut best, mut left) = (u64::MAX, most);
+        self.least_below(0, &mut best, &mut left, &of);
+        best
+    }
+
+    /// [`least`](Self::least) of an entry and all below it. As deep as the heap: 16 levels at most.
+    fn least_below(&self, at: usize, best: &mut u64, left: &mut usize, of: &impl Fn(u32) -> u64) {
+        let Some(entry) = self.entries.get(at).filter(|entry| entry.due < *best) else { return };
+        if *left == 0 {
+            *best = entry.due;
+            return;
         }
-        // All others lie below the last of these.
-        let parents = &looked_at[(most - 1) / ARITY..];
-        parents.iter().fold(best, |bound, parent| bound.min(parent.due))
+        *left -= 1;
+        *best = of(entry.timer).min(*best);
+        (1..=ARITY).for_each(|child| self.least_below(ARITY * at + child, best, left, of));
     }
 
     pub(super) fn reserve(&mut self, entries: usize) {
