@@ -22,7 +22,7 @@
 
 mod capture;
 mod curve;
-mod hosts;
+pub mod hosts;
 mod plain;
 mod shares;
 mod trial;

@@ -8,6 +8,9 @@
 //!           hog                     └ what is dropped, and how the packets came
 //! ```
 //!
+//! `kernel` and `shared` have the path between two hosts of this machine, which takes root, and carries the kernel's TCP as well: in
+//! turn with quinn, and beside it.
+//!
 //! | column | says |
 //! |---|---|
 //! | goodput | from the first byte sent to the last one received, in Mbit/s, slow start included |
@@ -17,6 +20,9 @@
 //! | CPU | of the client's thread: quinn, its cryptography and the system calls |
 #![forbid(unsafe_code)]
 
+mod bridge;
+mod flows;
+mod met;
 mod path;
 mod run;
 
@@ -50,10 +56,10 @@ enum Drops {
     Any,
 }
 
-const SHORT: Load = Load::on(Line { mbit: 100, packets: 20, millis: 20 });
-const FAST: Load = Load::on(Line { mbit: 300, packets: 30, millis: 20 });
+const SHORT: Load = Load::on(Line::SHORT);
+const FAST: Load = Load::on(Line::FAST);
 
-const SECTIONS: [Section<(usize, u64)>; 4] = [
+const SECTIONS: [Section<(usize, u64)>; 6] = [
     ("short", |asked| {
         let case =
             |load, goodput, drops, cost| Case { load, goodput, drops: Drops::Share(drops), cost: Some(cost) };
@@ -80,6 +86,8 @@ const SECTIONS: [Section<(usize, u64)>; 4] = [
         let case = |load| Case { load, goodput: 1.0, drops: Drops::Any, cost: None };
         measure("bbr", &[Kind::Bbr, Kind::SmoothBbr], &[case(SHORT), case(FAST)], asked)
     }),
+    ("kernel", met::kernel),
+    ("shared", met::shared),
 ];
 
 fn main() -> ExitCode {

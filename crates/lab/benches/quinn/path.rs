@@ -26,6 +26,18 @@ impl fmt::Display for Line {
     }
 }
 
+impl Line {
+    pub(crate) const SHORT: Line = Line { mbit: 100, packets: 20, millis: 20 };
+    pub(crate) const FAST: Line = Line { mbit: 300, packets: 30, millis: 20 };
+
+    /// Both ways of it.
+    pub(crate) fn ways(self) -> io::Result<(PathConfig, PathConfig)> {
+        let link = Bottleneck::bits_per_second(self.mbit * 1_000_000).map_err(io::Error::other)?;
+        let delayed = PathConfig::default().delay(Duration::from_micros(self.millis * 500));
+        Ok((delayed.clone().bottleneck(link).queue(Queue::packets(self.packets)), delayed))
+    }
+}
+
 /// A path at work.
 #[derive(Debug)]
 pub(crate) struct Path {
@@ -48,12 +60,10 @@ impl Path {
         let (say, hear) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let _kept = cpu.map(Processor::keep).transpose()?;
-            let link = Bottleneck::bits_per_second(line.mbit * 1_000_000).map_err(io::Error::other)?;
-            let delayed = PathConfig::default().delay(Duration::from_micros(line.millis * 500));
-            let up = delayed.clone().bottleneck(link).queue(Queue::packets(line.packets));
+            let (up, down) = line.ways()?;
             let recv_buffer = crate::run::RECEIVE_BUFFER;
             let config = RelayConfig { recv_buffer, ..RelayConfig::to(server) };
-            let mut relay = Relay::bind(config, Wan::builder().up(up).down(delayed))?;
+            let mut relay = Relay::bind(config, Wan::builder().up(up).down(down))?;
             relay.watch(&stopped, 1)?;
             let _ = say.send(relay.local_addr());
             // Half of what a packet of 1,200 bytes takes.

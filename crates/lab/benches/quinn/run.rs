@@ -12,7 +12,9 @@ use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig};
 use quinn::rustls::RootCertStore;
 use quinn::rustls::crypto::ring;
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt};
+use quinn::{
+    ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt,
+};
 use rcgen::{CertificateParams, KeyPair};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use softtimers::{Clock, Monotonic};
@@ -133,7 +135,9 @@ pub(crate) fn run(
         let (received, over) = (&received, &over);
         let server = scope.spawn(move || {
             let _kept = far.map(Processor::keep).transpose()?;
-            current_thread()?.block_on(serve(server_config, received, |address| _ = say.send(address)))
+            current_thread()?.block_on(serve(Ipv4Addr::LOCALHOST, server_config, received, |address| {
+                _ = say.send(address);
+            }))
         });
         let path = Path::start(line, hear.recv_timeout(Duration::from_secs(5))?, far)?;
         if hog {
@@ -174,11 +178,11 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn current_thread() -> std::io::Result<tokio::runtime::Runtime> {
+pub(crate) fn current_thread() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-fn configs() -> Result<(ClientConfig, ServerConfig), Failure> {
+pub(crate) fn configs() -> Result<(ClientConfig, ServerConfig), Failure> {
     let key = KeyPair::generate()?;
     let certificate = CertificateParams::new(vec!["server".into()])?.self_signed(&key)?;
     let certificate: CertificateDer<'static> = certificate.der().clone();
@@ -197,12 +201,14 @@ fn configs() -> Result<(ClientConfig, ServerConfig), Failure> {
 }
 
 /// Reads whatever comes, until the connections are gone.
-async fn serve(
+pub(crate) async fn serve(
+    at: Ipv4Addr,
     config: ServerConfig,
     received: &Arc<AtomicU64>,
     bound: impl FnOnce(SocketAddr),
 ) -> Result<(), Failure> {
-    let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), socket()?, Arc::new(TokioRuntime))?;
+    let endpoint =
+        Endpoint::new(EndpointConfig::default(), Some(config), socket(at)?, Arc::new(TokioRuntime))?;
     bound(endpoint.local_addr()?);
     let mut tasks = tokio::task::JoinSet::new();
     loop {
@@ -221,8 +227,8 @@ async fn serve(
     }
 }
 
-fn socket() -> std::io::Result<UdpSocket> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+fn socket(at: Ipv4Addr) -> std::io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((at, 0))?;
     // Beyond the system's limit with privileges only; else as far as that goes.
     set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)
         .or_else(|_| set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER))?;
@@ -232,18 +238,12 @@ fn socket() -> std::io::Result<UdpSocket> {
 /// Sends so many bytes on each of so many connections; until all was received, the CPU time that it took, and the cuts.
 async fn load_up(
     kind: Kind,
-    mut config: ClientConfig,
+    config: ClientConfig,
     address: SocketAddr,
     [connections, bytes]: [u64; 2],
     received: &AtomicU64,
 ) -> Result<(Duration, Duration, u64), Failure> {
-    config.transport_config(Arc::new(kind.transport()));
-    let mut endpoint = Endpoint::new(EndpointConfig::default(), None, socket()?, kind.runtime())?;
-    endpoint.set_default_client_config(config);
-    let mut open = vec![];
-    for _ in 0..connections {
-        open.push(endpoint.connect(address, "server")?.await?);
-    }
+    let (endpoint, open) = connect(kind, Ipv4Addr::LOCALHOST, config, address, connections).await?;
     let (began, used) = (Monotonic.now(), cpu::of_thread());
     let senders: Vec<_> =
         open.iter().cloned().map(|connection| tokio::spawn(send(connection, bytes))).collect();
@@ -263,7 +263,25 @@ async fn load_up(
     Ok((time, used, events))
 }
 
-async fn send(connection: quinn::Connection, mut bytes: u64) -> Result<(), quinn::WriteError> {
+/// So many connections of this kind, from a socket of their own.
+pub(crate) async fn connect(
+    kind: Kind,
+    at: Ipv4Addr,
+    mut config: ClientConfig,
+    address: SocketAddr,
+    connections: u64,
+) -> Result<(Endpoint, Vec<Connection>), Failure> {
+    config.transport_config(Arc::new(kind.transport()));
+    let mut endpoint = Endpoint::new(EndpointConfig::default(), None, socket(at)?, kind.runtime())?;
+    endpoint.set_default_client_config(config);
+    let mut open = vec![];
+    for _ in 0..connections {
+        open.push(endpoint.connect(address, "server")?.await?);
+    }
+    Ok((endpoint, open))
+}
+
+pub(crate) async fn send(connection: Connection, mut bytes: u64) -> Result<(), quinn::WriteError> {
     let mut stream = connection.open_uni().await?;
     let chunk = vec![0x55; 64 << 10];
     while bytes > 0 {

@@ -17,13 +17,13 @@ use crate::command::{output, works};
 
 /// Three namespaces, deleted when it is dropped.
 #[derive(Debug)]
-pub(super) struct Hosts {
+pub struct Hosts {
     name: String,
     sweeper: Child,
 }
 
 /// Why there can be no rig here.
-pub(super) fn missing() -> Option<String> {
+pub fn missing() -> Option<String> {
     let id = Command::new("id").arg("-u").output();
     if !id.is_ok_and(|id| id.stdout.trim_ascii() == b"0") {
         return Some("the rig needs root: namespaces, packet sockets, programs in the kernel".to_owned());
@@ -41,7 +41,7 @@ impl Hosts {
     ///
     /// # Errors
     /// If that is not possible here; if what watches over them cannot be started.
-    pub(super) fn lay() -> Done<Self> {
+    pub fn lay() -> Done<Self> {
         sweep()?;
         let name = format!("{PREFIX}{}", std::process::id());
         // Processes first: what they have attached keeps a namespace alive.
@@ -80,12 +80,12 @@ impl Hosts {
     }
 
     /// The name of a host's namespace.
-    pub(super) fn host(&self, host: &str) -> String {
+    pub fn host(&self, host: &str) -> String {
         format!("{}-{host}", self.name)
     }
 
     /// A program on a host.
-    pub(super) fn command(&self, host: &str, words: &[&str]) -> Command {
+    pub fn command(&self, host: &str, words: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.host(host)]).args(words).stdin(Stdio::null());
         command
@@ -95,7 +95,7 @@ impl Hosts {
     ///
     /// # Errors
     /// If it fails.
-    pub(super) fn at(&self, host: &str, words: &[&str]) -> Result<()> {
+    pub fn at(&self, host: &str, words: &[&str]) -> Result<()> {
         output(&mut self.command(host, words)).map(drop)
     }
 }
@@ -108,7 +108,7 @@ impl Drop for Hosts {
 }
 
 /// The station of an interface of the router.
-pub(super) fn station(interface: &str) -> String {
+pub fn station(interface: &str) -> String {
     let number = interface.strip_prefix('r').and_then(|number| number.parse().ok()).unwrap_or(99u8);
     format!("02:00:00:00:01:{number:02x}")
 }
@@ -126,10 +126,10 @@ fn sweep() -> Result<()> {
 }
 
 /// `ip` with these words.
-pub(super) fn ip(words: &[&str]) -> Result<()> {
+pub fn ip(words: &[&str]) -> Result<()> {
     output(Command::new("ip").args(words)).map(drop)
 }
 
 /// Cables between the near host and the router.
-pub(super) const SOURCES: usize = 4;
+pub const SOURCES: usize = 4;
 const PREFIX: &str = "softtimers-rig-";

@@ -1,0 +1,145 @@
+//! quinn beside the kernel's TCP, between two hosts: in turn over the same path, and on it together.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use softtimers_lab::bench::Done;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::{Cell, Table};
+
+use crate::bridge::Bridged;
+use crate::flows::{Met, Sender, meet};
+use crate::path::Line;
+use crate::run::{DROPS, Failure, GOODPUT, Kind};
+
+const STOCK: Sender = Sender::Quinn(Kind::Stock);
+const EVEN: Sender = Sender::Quinn(Kind::Even);
+const CUBIC: Sender = Sender::Tcp("cubic");
+const BBR: Sender = Sender::Tcp("bbr");
+
+/// The two hosts. Nothing drops them: what watches over them takes them away when this process ends.
+fn between() -> Done<&'static Bridged> {
+    static LAID: OnceLock<Bridged> = OnceLock::new();
+    if let Some(laid) = LAID.get() {
+        return Ok(laid);
+    }
+    let laid = Bridged::lay()?;
+    Ok(LAID.get_or_init(|| laid))
+}
+
+/// A transfer of each in turn.
+pub(crate) fn kernel(&(rounds, megabytes): &(usize, u64)) -> Done<Vec<Table>> {
+    let between = between()?;
+    let columns = [("path", 0), ("sender", 0), (GOODPUT, 1), (DROPS, 2)];
+    let mut table = Table::new("kernel", &columns);
+    let bytes = megabytes * 1_000_000;
+    for line in [Line::SHORT, Line::FAST] {
+        let mut senders = [STOCK, EVEN, CUBIC, BBR];
+        let measured = Paired::new(rounds).contest(&[()], &mut senders, |(), sender, round| {
+            let met = meet(between, line, &[*sender], bytes, MOST)?;
+            let name = sender.name();
+            round.put(&name, GOODPUT, met.ended(0, bytes).map(|took| bytes as f64 * 8e-6 / took));
+            round.put(&name, DROPS, met.drops);
+            Ok::<_, Failure>(())
+        });
+        let measured = measured.map_err(|error| -> Box<dyn std::error::Error> { error })?;
+        for sender in senders.map(Sender::name) {
+            let figure = |name| measured.estimate(&sender, name).into();
+            table.row([line.to_string().into(), sender.as_str().into(), figure(GOODPUT), figure(DROPS)]);
+        }
+    }
+    Ok(vec![table])
+}
+
+/// Who has how much of a link that they share.
+pub(crate) fn shared(&(rounds, megabytes): &(usize, u64)) -> Done<Vec<Table>> {
+    let between = between()?;
+    let heads = [("path", 0), ("flows", 0)];
+    let columns: Vec<(&str, usize)> = heads.into_iter().chain(SHARES).collect();
+    let mut table = Table::new("shared", &columns);
+    // Six seconds where a single transfer has ten megabytes: a share is not that of the beginning.
+    let time = Duration::from_millis(600 * megabytes);
+    for packets in [20, 100] {
+        let line = Line { packets, ..Line::SHORT };
+        for senders in MEETINGS {
+            let name = names(senders);
+            let measured = Paired::new(rounds.div_ceil(2)).rounds(|number, round| {
+                // Not always the same one first.
+                let mut senders = senders.to_vec();
+                let first = number % senders.len().max(1);
+                senders.rotate_left(first);
+                let met = meet(between, line, &senders, u64::MAX, time)?;
+                let figures = met.shares(&senders, time);
+                SHARES.iter().zip(figures).for_each(|((column, _), figure)| round.put(&name, column, figure));
+                Ok::<_, Failure>(())
+            });
+            let measured = measured.map_err(|error| -> Box<dyn std::error::Error> { error })?;
+            let figure = |name: &str, figure| measured.estimate(name, figure);
+            let mut row: Vec<Cell> = vec![line.to_string().into(), name.as_str().into()];
+            row.extend(SHARES.iter().map(|(column, _)| Cell::from(figure(&name, column))));
+            table.rows.push(row);
+            let alike = senders.iter().all(|sender| *sender == EVEN);
+            let (column, least) = if alike { (JAIN, 0.95) } else { (KEPT, 0.8) };
+            if senders.contains(&EVEN) {
+                table.bar(Bar::at_least(format!("{line}, {name}: {column}"), least, figure(&name, column)));
+            }
+        }
+    }
+    Ok(vec![table])
+}
+
+const KEPT: &str = "others keep";
+const JAIN: &str = "Jain's index";
+/// What is told of flows that meet: means of a flow; the part of its fair share that one of the others has.
+const SHARES: [(&str, usize); 5] =
+    [("even, Mbit/s", 1), ("others, Mbit/s", 1), (KEPT, 2), (JAIN, 3), (DROPS, 2)];
+
+const MEETINGS: [&[Sender]; 5] =
+    [&[EVEN, STOCK], &[EVEN, EVEN, STOCK, STOCK], &[EVEN, CUBIC], &[STOCK, CUBIC], &[EVEN; 4]];
+
+fn names(senders: &[Sender]) -> String {
+    let mut names: Vec<(String, u32)> = vec![];
+    for sender in senders.iter().map(|sender| sender.name()) {
+        match names.iter_mut().find(|(name, _)| *name == sender) {
+            Some((_, count)) => *count += 1,
+            None => names.push((sender, 1)),
+        }
+    }
+    let names: Vec<String> = names.into_iter().map(|(name, count)| format!("{count} {name}")).collect();
+    names.join(" and ")
+}
+
+impl Met {
+    /// After how many seconds all of a flow had come.
+    fn ended(&self, flow: usize, bytes: u64) -> Option<f64> {
+        self.received.iter().find(|(_, counts)| counts[flow] >= bytes).map(|(when, _)| when.as_secs_f64())
+    }
+
+    /// The figures of [`SHARES`].
+    fn shares(&self, senders: &[Sender], time: Duration) -> [Option<f64>; 5] {
+        let rates = self.rates(time);
+        let part = |even: bool| -> Vec<f64> {
+            let of = senders.iter().zip(&rates).filter(|(sender, _)| (**sender == EVEN) == even);
+            of.map(|(_, rate)| *rate).collect()
+        };
+        let sum = |rates: &[f64]| rates.iter().sum::<f64>();
+        let mean = |rates: &[f64]| (!rates.is_empty()).then(|| sum(rates) / rates.len() as f64);
+        let [even, others] = [part(true), part(false)].map(|rates| mean(&rates));
+        let kept = others.zip(mean(&rates)).map(|(others, all)| others / all).filter(|_| even.is_some());
+        let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+        let jain = sum(&rates).powi(2) / (rates.len() as f64 * squares);
+        [even, others, kept, Some(jain), Some(self.drops)]
+    }
+
+    /// Mbit/s of each flow, but for the first sixth of the time.
+    fn rates(&self, time: Duration) -> Vec<f64> {
+        let Some(from) = self.received.iter().find(|(when, _)| *when >= time / 6) else { return vec![] };
+        let Some(to) = self.received.last() else { return vec![] };
+        let seconds = (to.0 - from.0).as_secs_f64();
+        from.1.iter().zip(&to.1).map(|(from, to)| (to - from) as f64 * 8e-6 / seconds).collect()
+    }
+}
+
+/// The longest time for one transfer.
+const MOST: Duration = Duration::from_secs(60);
