@@ -71,7 +71,7 @@ impl Crossing {
             let _kept = cpu.map(Processor::keep).transpose()?;
             let (up, down) = line.ways()?;
             let interfaces = ["r0".to_owned(), "out".to_owned()];
-            let config = BridgeConfig { interfaces, take: false };
+            let config = BridgeConfig { interfaces, take: false, own: false };
             let mut bridge = Bridge::new(&config, Wan::builder().up(up).down(down))?;
             bridge.watch(&stopped, 1)?;
             let _ = say.send(());
