@@ -15,7 +15,7 @@
 //! 5. **Bounded work.** [`next`](SoftTimers::next) hands out one event; [`step`](SoftTimers::step)
 //!    does at most a few microseconds of work.
 //! 6. **No tick.** [`poll_at`](SoftTimers::poll_at) is the only time at which hardware is wanted, and
-//!    it is `None` when nothing needs it. It is never too late. Up to 128 events it is the earliest deadline,
+//!    it is `None` when nothing needs it. It is never too late. Up to 1,024 events it is the earliest deadline,
 //!    unless there have been more and some of those are left. Else it may be earlier: by one that was
 //!    cancelled or put off, or handed out before anybody asked, or by what one look does not get through.
 //!
@@ -380,7 +380,7 @@ impl<E> SoftTimers<E> {
     /// The earliest deadline: the time at which a backup must look even if no trigger state is met.
     /// `None` when nothing pending needs that.
     ///
-    /// Looking earlier is harmless, looking later is late. Up to 128 events this is the earliest deadline, unless there
+    /// Looking earlier is harmless, looking later is late. Up to 1,024 events this is the earliest deadline, unless there
     /// have been more and some of those are left. Else it may be a time before it: that of an event that was
     /// cancelled or put off, or was handed out before anybody asked, or the time up to which a bounded look came.
     ///

@@ -80,12 +80,15 @@ impl<E> Wheel<E> {
     pub(super) fn refresh_earliest(&mut self) {
         if self.earliest_is_unknown() && *self.earliest.is_asked_for.get_mut() {
             (self.earliest.at, self.earliest.gone) = (self.find_earliest(), false);
+            // Of few the look is exact whenever it is asked for, so nobody needs it at turns between.
+            *self.earliest.is_asked_for.get_mut() = !self.is_small();
         }
     }
 
     #[inline(never)]
     fn find_earliest(&self) -> u64 {
-        let mut best = self.least_at_front(|record| record.deadline(&self.margins));
+        let most = if self.is_small() { small::MOST } else { MOST_SLOTS };
+        let mut best = self.least_at_front(most, |record| record.deadline(&self.margins));
         if !self.is_small() {
             // What nobody has looked at since is as yet nowhere else.
             for &timer in self.inbox.timers() {
@@ -99,13 +102,13 @@ impl<E> Wheel<E> {
     }
 
     /// The least value that `of` gives for a record at the front, which is not before its due time; or a time before
-    /// that, if the look is over before it is found.
-    fn least_at_front(&self, of: impl Fn(&Record<E>) -> u64) -> u64 {
+    /// that, if `most` were asked before it is found.
+    fn least_at_front(&self, most: usize, of: impl Fn(&Record<E>) -> u64) -> u64 {
         let front = &self.front;
         let of = |timer: u32| of(&self.records[timer]);
-        let mut best = front.heap.least(small::MOST, of);
+        let mut best = front.heap.least(most, of);
         for run in [&front.queue, &front.run] {
-            best = run.least(best, small::MOST, of);
+            best = run.least(best, most, of);
         }
         let mut chunk = front.chain.list.head;
         for _ in 0..MOST_CHUNKS {
@@ -123,7 +126,7 @@ impl<E> Wheel<E> {
     pub(super) fn next_due_of_few(&self) -> u64 {
         match self.front.least() {
             Some(least) if self.records[least.timer].due != least.due => {
-                self.least_at_front(|record| record.due)
+                self.least_at_front(MOST_SLOTS, |record| record.due)
             }
             least => least.map_or(u64::MAX, |least| least.due),
         }
@@ -163,7 +166,7 @@ impl<E> Wheel<E> {
     }
 }
 
-/// Slots of a level that one look goes through: about a microsecond.
+/// Slots of a level, or entries at the front, that one look goes through while there are many: about a microsecond.
 const MOST_SLOTS: usize = 128;
 /// Chunks of the chain that one look goes through.
 const MOST_CHUNKS: usize = 4;
