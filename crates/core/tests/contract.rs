@@ -69,9 +69,10 @@ proptest! {
         clock_step in prop_oneof![Just(0u64), Just(1_000)],
         first_generation in prop_oneof![Just(1u32), u32::MAX - 3..=u32::MAX],
         few in prop_oneof![Just(64usize), 0usize..12],
+        unasked in prop_oneof![Just(0usize), 0usize..80],
         program in prop::collection::vec(ops(), 1..80),
     ) {
-        Pair::new(tick, clock_step, first_generation, few).run(&program);
+        Pair::new(tick, clock_step, first_generation, few).asking_after(unasked).run(&program);
     }
 }
 
