@@ -5,9 +5,12 @@
 //!
 //! ```text
 //!   send_to(a, …).await ─┐  copies              ┌──────────────────────── one task
-//!   send_to(b, …).await ─┼─▶ ▢▢▢ DepartureQueue ─▶ due? ─▶ SendBatch ─▶ sendmmsg, UDP_SEGMENT where a flow allows
+//!   send_to(b, …).await ─┼─▶ ▢▢▢ DepartureQueue ─▶ due? ─▶ SendBatch ─▶ sendmmsg, UDP_SEGMENT for neighbours that are alike
 //!   queue(c, …) ─────────┘   one rate a flow    └─ sleeps until the earliest release
 //! ```
+//!
+//! What is due together leaves in the order of its times. Neighbours of one length to one address are segments of one send, also those of
+//! different flows. Where the kernel refuses that, they leave one by one, and segments are tried again some seconds later.
 //!
 //! # What is dropped when
 //!
@@ -65,12 +68,19 @@ use task::Task;
 ///
 /// # Cost
 /// A datagram: a copy of its bytes, a lock, and its part of a `sendmmsg`; if it is awaited, a wake-up of that task. A
-/// flow takes some 400 bytes. With a [`Quantum`] of several a flow's datagrams of one length
-/// leave as segments of one send.
+/// flow takes some 400 bytes. With a [`Quantum`] of several a flow's datagrams are due together; those of one length to one
+/// address leave as segments of one send.
+///
+/// # Memory
+/// What waits is bounded in number, not in bytes: the default of a million datagrams of 1,200 bytes is 1.2 GB. Where strangers
+/// make the datagrams or the flows, set [`QueueConfig`]'s `packets` to what the machine can spare.
 #[derive(Clone, Debug)]
 pub struct PacedSender(Arc<Handle>);
 
 /// A flow of a [`PacedSender`]: where it goes, and its rate's place there.
+///
+/// It is of that sender and its clones. To use it on another sender is a mistake: debug builds panic, release builds may take
+/// it for one of the other's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow {
     id: FlowId,
@@ -94,7 +104,9 @@ pub struct SenderStats {
     pub failed: u64,
     /// Datagrams whose future was dropped before their time.
     pub cancelled: u64,
-    /// System calls that it took.
+    /// Datagrams that were due and had not left when the sender was closed, or its runtime ended.
+    pub unsent: u64,
+    /// System calls that it took, also those that sent nothing.
     pub calls: u64,
     /// Of `sent`, those that left as segments of a longer send.
     pub segments: u64,

@@ -1,15 +1,16 @@
 //! [`Task`]: takes what is due and hands it to the kernel.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use softtimers_core::pace::queue::{DepartureQueue, Popped, QueueConfig};
 use softtimers_core::{Slack, Timestamp};
-use softtimers_net::udp::{self, SendBatch, SendOutcome, Stopped};
+use softtimers_net::udp::{self, Segmentation, SendBatch, SendOutcome, Stopped};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::task::coop;
@@ -27,6 +28,8 @@ pub(super) struct Task {
     /// The same socket, for its batches.
     twin: udp::UdpSocket,
     batch: SendBatch,
+    /// When segments are tried again, if they were refused.
+    segments_again: Option<Timestamp>,
     /// Those of the batch.
     offered: VecDeque<Datagram>,
     timer: Timer,
@@ -44,17 +47,19 @@ impl Task {
         let mut timer = Timer::on(driver, clock::now());
         // The queue has its own.
         timer.set_slack(Slack::EXACT);
-        Task { common, socket, twin, batch, offered: VecDeque::with_capacity(AT_ONCE), timer }
+        let offered = VecDeque::with_capacity(AT_ONCE);
+        Task { common, socket, twin, batch, segments_again: None, offered, timer }
     }
 
     pub(super) async fn run(mut self) {
         while self.wait().await {
-            self.take();
+            let more = self.take();
+            self.allow_segments(clock::timestamp());
             if !self.send().await {
                 break;
             }
             // Others have their turn, too.
-            coop::consume_budget().await;
+            if more { tokio::task::yield_now().await } else { coop::consume_budget().await }
         }
     }
 
@@ -86,13 +91,15 @@ impl Task {
         }
     }
 
-    /// Fills the batch with what is due. The bytes are copied, and everybody is told, without the lock.
-    fn take(&mut self) {
+    /// Fills the batch with what is due; says whether there may be more. The bytes are copied, and everybody is told, without
+    /// the lock.
+    fn take(&mut self) -> bool {
         let (mut expired, mut cancelled) = (Vec::new(), Vec::new());
         let mut state = self.common.lock();
         let turn = state.queue.turn(clock::timestamp());
+        let mut taken = 0;
         // Also of those that do not leave: how long the lock is held has a bound.
-        for _ in 0..AT_ONCE {
+        while taken < AT_ONCE {
             match state.queue.pop_due(&turn) {
                 None => break,
                 Some(Popped::Expired { token, .. }) => expired.push(token),
@@ -101,6 +108,7 @@ impl Task {
                 }
                 Some(Popped::Departure(departure)) => self.offered.push_back(departure.token),
             }
+            taken += 1;
         }
         state.stats.cancelled += cancelled.len() as u64;
         drop(state);
@@ -108,6 +116,22 @@ impl Task {
             self.batch.push(&datagram.bytes, Some(datagram.to)).expect("room for all that is taken at once");
         }
         expired.into_iter().for_each(|datagram| datagram.finish(Err(SendError::Expired)));
+        taken == AT_ONCE
+    }
+
+    /// One path that refuses segments is no reason to do without them for good.
+    fn allow_segments(&mut self, now: Timestamp) {
+        if !matches!(self.batch.segmentation(), Segmentation::Refused(_)) {
+            return;
+        }
+        match self.segments_again {
+            None => self.segments_again = Some(now + SEGMENTS_AGAIN),
+            Some(again) if now >= again => {
+                self.batch.set_segmentation(true);
+                self.segments_again = None;
+            }
+            Some(_) => {}
+        }
     }
 
     /// Hands the batch to the kernel, however long that takes; `false` if the sender was closed meanwhile, or the runtime
@@ -117,14 +141,13 @@ impl Task {
             if self.common.open().is_err() {
                 return false;
             }
-            let outcome = self.twin.send_batch(&mut self.batch);
-            self.count(&outcome);
+            let Some(outcome) = self.offer().await else { return false };
+            self.common.count(&outcome);
             self.offered.drain(..outcome.sent).for_each(|datagram| datagram.finish(Ok(())));
             match outcome.stopped {
                 None => {}
-                Some(Stopped::WouldBlock) if self.writable().await.is_err() => return false,
-                Some(Stopped::WouldBlock) => {}
-                Some(Stopped::NoBuffers) => crate::sleep(FULL_QUEUE).await,
+                Some(Stopped::WouldBlock) if outcome.sent > 0 => {}
+                Some(Stopped::WouldBlock | Stopped::NoBuffers) => crate::sleep(FULL_QUEUE).await,
                 Some(Stopped::Error(error)) => {
                     self.batch.discard_first();
                     if let Some(datagram) = self.offered.pop_front() {
@@ -136,25 +159,46 @@ impl Task {
         true
     }
 
+    /// Offers the batch once the socket has room, which tokio believes until a send finds none. So the send is made
+    /// where tokio sees its result: room that comes between the two is then not taken for what was believed before.
+    /// `None` if the sender was closed meanwhile, or the runtime shuts down.
+    async fn offer(&mut self) -> Option<SendOutcome> {
+        let Task { common, socket, twin, batch, .. } = self;
+        let mut in_vain = 0;
+        let mut sending = pin!(socket.async_io(Interest::WRITABLE, || {
+            let outcome = twin.send_batch(batch);
+            let full = outcome.sent == 0 && matches!(outcome.stopped, Some(Stopped::WouldBlock));
+            in_vain += usize::from(full);
+            // tokio takes an ICMP error for a socket that is closed and therefore writable, for good.
+            if !full || in_vain == MOST_IN_VAIN {
+                return Ok(outcome);
+            }
+            common.count(&outcome);
+            Err(io::ErrorKind::WouldBlock.into())
+        }));
+        poll_fn(|cx| {
+            if let Poll::Ready(outcome) = sending.as_mut().poll(cx) {
+                return Poll::Ready(outcome.ok());
+            }
+            let mut state = common.lock();
+            if state.ending == Ending::Now {
+                return Poll::Ready(None);
+            }
+            // At no time: only its end wakes it, not what is queued.
+            state.sleeps = Some((Timestamp::ZERO, cx.waker().clone()));
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Common {
     fn count(&self, outcome: &SendOutcome) {
-        let stats = &mut self.common.lock().stats;
+        let stats = &mut self.lock().stats;
         stats.sent += outcome.sent as u64;
         stats.calls += outcome.calls as u64;
         stats.segments += outcome.segments as u64;
         stats.failed += u64::from(matches!(outcome.stopped, Some(Stopped::Error(_))));
-    }
-
-    /// Waits until the socket has room, however often it was believed to have some.
-    ///
-    /// # Errors
-    /// If the runtime is shutting down: from then on it would say so at once, again and again.
-    async fn writable(&mut self) -> io::Result<()> {
-        let mut first = true;
-        // tokio believes a socket to be writable until somebody tells it otherwise.
-        let told = self.socket.async_io(Interest::WRITABLE, || {
-            if std::mem::take(&mut first) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
-        });
-        told.await
     }
 }
 
@@ -165,6 +209,7 @@ impl Drop for Task {
         let mut state = self.common.lock();
         let queued = std::mem::replace(&mut state.queue, DepartureQueue::new(QueueConfig::default()));
         state.ended = Some(queued.stats());
+        state.stats.unsent += self.offered.len() as u64;
         drop(state);
         drop(queued);
     }
@@ -172,6 +217,12 @@ impl Drop for Task {
 
 /// The most that leave before others have their turn.
 const AT_ONCE: usize = 64;
+
+/// The sends that a socket may refuse which tokio believes to have room, before time is let pass instead.
+const MOST_IN_VAIN: usize = 3;
+
+/// A path may have changed by then.
+const SEGMENTS_AGAIN: Duration = Duration::from_secs(5);
 
 /// A device's queue that is full has room again soon.
 const FULL_QUEUE: Duration = Duration::from_micros(500);

@@ -3,6 +3,7 @@
 use std::task::Wake;
 
 use softtimers_tokio::{Driver, Instant, interval, sleep, sleep_until};
+use tokio::net::UdpSocket;
 
 use crate::{Count, HOUR, bounded, current_thread, micros, poll};
 
@@ -22,6 +23,37 @@ fn a_task_that_is_always_due_lets_others_run() {
             }
             tokio::time::sleep(micros(1)).await; // the runtime's own drivers have their turn too
             greedy.abort();
+        });
+    });
+}
+
+/// Timers of which a crowd is due at any time: the driver's task wakes portion after portion, and the runtime's I/O and
+/// tokio's own timers have their turn in between.
+#[test]
+fn a_crowd_that_is_always_due_lets_others_run() {
+    bounded(|| {
+        current_thread().block_on(async {
+            let crowd: Vec<_> = (0..500)
+                .map(|_| {
+                    tokio::spawn(async {
+                        loop {
+                            sleep(micros(50)).await;
+                        }
+                    })
+                })
+                .collect();
+            let (near, far) = (
+                UdpSocket::bind("127.0.0.1:0").await.unwrap(),
+                UdpSocket::bind("127.0.0.1:0").await.unwrap(),
+            );
+            for number in 0..100 {
+                near.send_to(&[number], far.local_addr().unwrap()).await.unwrap();
+                let mut packet = [0; 1];
+                far.recv(&mut packet).await.unwrap();
+                assert_eq!(packet, [number]);
+                tokio::time::sleep(micros(1)).await;
+            }
+            crowd.iter().for_each(tokio::task::JoinHandle::abort);
         });
     });
 }

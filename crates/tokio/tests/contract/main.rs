@@ -8,6 +8,7 @@ mod drops;
 mod fairness;
 mod idle;
 mod intervals;
+mod own_network;
 mod pacing;
 mod paused;
 mod sender;
