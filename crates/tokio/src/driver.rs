@@ -226,8 +226,8 @@ impl Driver {
     }
 
     /// Returns the timers that a timer of this runtime is set in.
-    pub(crate) fn timers(&self) -> Option<&Arc<Timers>> {
-        self.timers.as_ref()
+    pub(crate) fn into_timers(self) -> Option<Arc<Timers>> {
+        self.timers
     }
 }
 

@@ -92,7 +92,8 @@ impl Timer {
 
     /// A timer of this driver's runtime.
     pub(crate) fn on(driver: &Driver, deadline: Instant) -> Self {
-        Timer::of(Of::driver(driver, deadline), clock::timestamp_of(deadline))
+        let due = clock::timestamp_of(deadline);
+        Timer::of(Of::driver(driver.clone(), due), due)
     }
 
     fn of(of: Of, due: Timestamp) -> Self {
@@ -159,7 +160,7 @@ impl Timer {
         let mut unlike = None;
         if let Of::Nobody(made) = self.of {
             unlike = made.time;
-            self.of = Of::driver(&Driver::of_timer(made.place), clock::instant_of(self.due));
+            self.of = Of::driver(Driver::of_timer(made.place), self.due);
         }
         match &mut self.of {
             Of::Soft(soft) => {
@@ -191,14 +192,12 @@ impl Timer {
 }
 
 impl Of {
-    fn driver(driver: &Driver, deadline: Instant) -> Self {
-        match driver.timers() {
-            Some(timers) => Of::Soft(Soft {
-                timers: timers.clone(),
-                registration: Registration::new(),
-                wakes: Identity::NOBODY,
-            }),
-            None => Of::Tokio(Box::pin(tokio::time::sleep_until(deadline))),
+    fn driver(driver: Driver, due: Timestamp) -> Self {
+        match driver.into_timers() {
+            Some(timers) => {
+                Of::Soft(Soft { timers, registration: Registration::new(), wakes: Identity::NOBODY })
+            }
+            None => Of::Tokio(Box::pin(tokio::time::sleep_until(clock::instant_of(due)))),
         }
     }
 }

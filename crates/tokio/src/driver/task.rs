@@ -1,8 +1,9 @@
 //! [`Task`]: waits for the one descriptor, and serves what no trigger state has met.
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use softtimers::shared::{Entry, Shared};
 use softtimers_core::{Timestamp, TriggerState, Wait};
@@ -56,7 +57,7 @@ impl Task {
             }
             if self.wake_all().await > 0 {
                 // Who was woken may set its next timer before anything is decided.
-                tokio::task::yield_now().await;
+                behind_the_others().await;
             }
         }
     }
@@ -72,7 +73,7 @@ impl Task {
             if portion < AT_ONCE {
                 break;
             }
-            tokio::task::yield_now().await;
+            behind_the_others().await;
         }
         found
     }
@@ -105,6 +106,20 @@ impl Task {
         }
         Ok(true)
     }
+}
+
+/// Goes to the back of the run queue, from which another worker may take it: until it has slept again nobody else sees to the
+/// descriptor. A task that yields as tokio has it waits for its worker, however long that is busy.
+async fn behind_the_others() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 impl Drop for Task {
