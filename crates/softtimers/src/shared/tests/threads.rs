@@ -429,20 +429,24 @@ fn settings_per_event(apart: u64, slack: fn(u64) -> Slack) -> f64 {
 /// Moving the backup for each event would be a system call for each, under the lock.
 #[test]
 fn a_dense_load_does_not_move_the_backup_for_each_event() {
+    let settings_are = |apart, slack, least: f64, most: f64| {
+        let settings = settings_per_event(apart, slack);
+        assert!((least..=most).contains(&settings), "{settings} for each event, {apart} µs apart");
+    };
     let alike = |_| Slack::micros(50);
-    // The kernel's timer would have gone off, and the owner armed it anew, instead of most of these.
-    assert!(settings_per_event(10, alike) <= 0.11);
-    assert!(settings_per_event(1, alike) <= 0.011);
+    // One in 100 µs: the kernel's timer would have gone off, and the owner armed it anew, instead of most of these. Fewer
+    // would leave it armed for what is long past.
+    settings_are(10, alike, 0.05, 0.11);
+    settings_are(1, alike, 0.005, 0.011);
     // Sparse ones are worth it: a wake-up for nothing is spared each. More than one setting is never.
-    let sparse = settings_per_event(1_000, alike);
-    assert!((0.9..=1.0).contains(&sparse), "{sparse}");
+    settings_are(1_000, alike, 0.9, 1.0);
     // The next deadline may be any one's.
     let mixed = |number: u64| {
         let last = usize::try_from(number % 4).unwrap_or_default();
         [Slack::EXACT, Slack::micros(50), Slack::millis(1), Slack::DEFERRABLE][last]
     };
-    assert!(settings_per_event(10, mixed) <= 0.11);
-    assert!(settings_per_event(1, mixed) <= 0.011);
-    let sparse = settings_per_event(1_000, mixed);
-    assert!(sparse <= 1.0, "{sparse}");
+    settings_are(10, mixed, 0.05, 0.11);
+    settings_are(1, mixed, 0.005, 0.011);
+    // A quarter of them never needs the kernel's timer.
+    settings_are(1_000, mixed, 0.5, 1.0);
 }
