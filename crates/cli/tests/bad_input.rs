@@ -108,7 +108,10 @@ fn sizes_counts_and_words() {
         ("--echo-batch 4", &["--echo-batch 4", "--busy echo only"]),
         (
             "--timer sundial",
-            &["'sundial'", "soft, loop, pwait2, ms, timerfd, signal, tick, thread, spin, kernel, off"],
+            &[
+                "'sundial'",
+                "soft, loop, loop-inside, pwait2, ms, timerfd, signal, tick, thread, spin, kernel, off",
+            ],
         ),
         ("--timer signal --clock tsc", &["--clock tsc", "--timer signal", "the kernel's clock"]),
         ("--timer off --clock tsc", &["--clock tsc", "--timer off", "the kernel's clock"]),

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Receiver, command, pair, stderr, streamed};
+use common::{Receiver, command, pair, refusal, run, stderr, streamed};
 use serde_json::Value;
 use softtimers::TriggerState;
 
@@ -282,4 +282,21 @@ fn a_stream_ends_with_the_object_of_json() {
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let (_, last) = streamed(&run("--json-stream"), "send", "sent");
     assert_eq!(keys(&last), keys(&serde_json::from_slice(&run("--json")).unwrap()));
+}
+
+/// Each datagram has its event, whose file is made once and not overwritten unasked.
+#[test]
+fn a_trace_has_every_datagram() {
+    let sink = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (address, path) = (sink.local_addr().unwrap(), std::env::temp_dir());
+    let path = path.join(format!("softtimers-send-{}.json", std::process::id()));
+    let words = format!("send {address} --no-handshake -i 100us --count 2000 --trace {}", path.display());
+    let sent = run(&words);
+    assert_eq!(sent.status.code(), Some(0), "{sent:?}");
+    let events: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let datagrams = events.as_array().unwrap().iter().filter(|event| event["name"] == "datagram");
+    assert_eq!(datagrams.count(), 2_000);
+    let again = run(&words);
+    std::fs::remove_file(&path).unwrap();
+    assert!(refusal(&again, 2).contains("exists; --force overwrites it"), "{again:?}");
 }

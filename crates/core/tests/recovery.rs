@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use proptest::prelude::*;
 use softtimers_core::pace::Recovery;
-use softtimers_core::{CatchUp, PaceConfig, Rate, RateClock, Timestamp};
+use softtimers_core::{CatchUp, PaceConfig, Random, Rate, RateClock, Timestamp};
 
 const TARGET: u64 = 40_000;
 /// The usual burst interval: nine sixteenths.
@@ -53,7 +53,7 @@ fn a_loop_that_passes_too_seldom_falls_behind_for_good_without_trains() {
     assert_eq!((longest_train(&one), longest_train(&two)), (1, 2));
     assert!(alone.forfeited() > 9_000 && trains.forfeited() == 0, "{}", alone.forfeited());
     let latest = two.iter().map(|left| left.at - left.place).max().unwrap();
-    assert!(latest < 3 * TARGET, "{latest}");
+    assert!(latest < 5 * TARGET, "{latest}");
 }
 
 /// Where one packet at a time is soon done, none leave together.
@@ -66,6 +66,53 @@ fn no_train_leaves_where_trigger_states_are_frequent() {
     assert_eq!((longest_train(&left), clock.forfeited()), (1, 0));
     let over = left.iter().rfind(|left| left.behind > 0).unwrap().at;
     assert!(over < 1_000_000 + 5_000 * 9_000 + 5 * 8_000_000, "{over}");
+}
+
+/// Nor does a gap above the interval in the middle of a catch-up call for one.
+#[test]
+fn one_late_check_makes_no_train() {
+    let mut gaps = vec![5_000; 20_000];
+    // A stall, and a first gap of the catch-up of 35 µs.
+    (gaps[5_000], gaps[5_005]) = (300_000, 15_000);
+    // A stall, and 80 µs on the way.
+    (gaps[10_000], gaps[10_050]) = (3_000_000, 80_000);
+    let left = send(&mut clock(Recovery::trains(3), CatchUp::default()), &gaps);
+    assert_eq!(longest_train(&left), 1);
+}
+
+/// A loop of which every fourth gap is long is slow, however short the others are: its catch-up ends too.
+#[test]
+fn a_catch_up_of_a_loop_with_many_long_gaps_ends() {
+    let mut gaps: Vec<u64> = [23_000, 23_000, 23_000, 95_000].into_iter().cycle().take(20_000).collect();
+    gaps[200] = 9_000_000;
+    let mut clock = clock(Recovery::trains(3), CatchUp::default());
+    let left = send(&mut clock, &gaps);
+    assert_eq!((longest_train(&left) <= 3, clock.forfeited()), (true, 0));
+    let end = left.iter().find(|left| left.at > 20_000_000 && left.behind == 0).map(|left| left.at);
+    assert!(end.is_some_and(|end| end < 60_000_000), "{end:?}");
+}
+
+/// A gap between two checks of a busy loop, in nanoseconds: mostly a few microseconds.
+fn busy(random: &mut Random) -> u64 {
+    let (least, most) = match random.below(2_049) {
+        0 => (120_000, 3_000_000),
+        1..9 => (40_000, 120_000),
+        9..49 => (7_000, 15_000),
+        _ => (3_000, 7_000),
+    };
+    least + random.below(most - least)
+}
+
+/// Where one at a time is fast enough, next to none leave together.
+#[test]
+fn few_trains_leave_in_a_busy_loop() {
+    for seed in 0..if cfg!(miri) { 0 } else { 4 } {
+        let mut random = Random::stream(11, seed);
+        let gaps: Vec<u64> = (0..200_000).map(|_| busy(&mut random)).collect();
+        let left = send(&mut clock(Recovery::trains(3), CatchUp::default()), &gaps);
+        let together = left.windows(2).filter(|two| two[1].at - two[0].at < BURST).count();
+        assert!(together * 1_000 <= left.len(), "{seed}: {together} of {}", left.len());
+    }
 }
 
 proptest! {
@@ -93,7 +140,7 @@ proptest! {
     }
 
     /// After a stall, if there are trigger states often enough for trains of three, the flow is on schedule when four
-    /// times the stall have passed, and an opportunity more.
+    /// times the stall have passed, and 40 intervals more.
     #[test]
     fn a_catch_up_ends_in_time(
         stall in 100_000u64..12_000_000,
@@ -104,7 +151,7 @@ proptest! {
         let resumed = 1_000_000 + gaps[..=200].iter().sum::<u64>();
         let mut clock = clock(Recovery::trains(3), CatchUp::ALL);
         let left = send(&mut clock, &gaps);
-        let bound = resumed + u64::from(Recovery::WITHIN) * (stall + 4 * TARGET) + 2 * 96_000;
+        let bound = resumed + u64::from(Recovery::WITHIN) * stall + 40 * TARGET;
         let mut after = left.iter().filter(|left| left.at >= resumed);
         let end = after.find(|left| left.behind == 0).map(|left| left.at);
         prop_assert!(end.is_some_and(|end| end <= bound), "{end:?}, {bound}");

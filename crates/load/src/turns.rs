@@ -12,7 +12,7 @@ use std::io;
 use std::time::Duration;
 
 use softtimers::Monotonic;
-use softtimers_core::{Clock, PaceConfig, TriggerState};
+use softtimers_core::{Clock, PaceConfig, Recovery, TriggerState};
 use softtimers_linux::signal_timer::SignalTimer;
 use softtimers_measure::distribution::Moments;
 use softtimers_measure::failure::Failure;
@@ -35,7 +35,7 @@ pub enum Contender {
     NobodyAsking,
     /// The same in softtimers' loop, with nothing to send: its trigger states alone.
     NobodySoft,
-    /// The flow, by this timer; not by one that hands datagrams over ahead.
+    /// The flow, by this timer; not by one that hands datagrams over ahead. Only softtimers' catch up with trains.
     Flow(Timer),
     /// The same at another pace.
     Paced(Timer, PaceConfig),
@@ -155,7 +155,11 @@ impl Contender {
     /// The engine of a flow, and the pace that it is to keep.
     fn paced(self, plan: &SendPlan) -> (Timer, PaceConfig) {
         let (timer, pace) = match self {
-            Contender::Flow(timer) | Contender::NullEvents(timer) => (timer, plan.traffic.pace),
+            Contender::Flow(timer) | Contender::NullEvents(timer) => {
+                let recovery =
+                    if timer.has_trigger_states() { plan.traffic.pace.recovery } else { Recovery::NONE };
+                (timer, PaceConfig { recovery, ..plan.traffic.pace })
+            }
             Contender::Paced(timer, pace) | Contender::PacedNullEvents(timer, pace) => (timer, pace),
             _ => (Timer::default(), plan.traffic.pace),
         };

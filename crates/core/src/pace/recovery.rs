@@ -3,8 +3,8 @@
 //! A late flow leaves a burst interval after its last packet **or at the first trigger state after that**. Where the two
 //! together take as long as the target interval, one packet at a time never makes up what a stall has delayed: the flow
 //! stays late for good, at the bound of [`CatchUp`](super::CatchUp). So a catch-up has an end by which it is to be over,
-//! and on the way there a line. A flow that lags behind its line sends a second packet at the same trigger state, or a
-//! third:
+//! and on the way there a line. A flow that lags behind its line, and that one packet at a time would not bring back by the
+//! end, sends a second packet at the same trigger state, or a third:
 //!
 //! ```text
 //!   late by │●                 ● a trigger state
@@ -16,16 +16,19 @@
 //!           stall      end: four times the stall later
 //! ```
 //!
-//! Where one packet at a time is fast enough the flow is always below its line, and no two leave together.
+//! What one packet at a time can do is judged by the usual gap of a flow that is late, learnt from the last sixteen or so.
+//! While that is at most four fifths of the target interval, a longer gap now and then is a stall of its own: it moves the
+//! end on, and is no reason for a train.
 
 use crate::Timestamp;
 
 /// The means to end a catch-up in time: trains of a few packets, where a burst interval and the wait for a trigger state
 /// leave no other. [`Recovery::NONE`] keeps every gap at the burst interval.
 ///
-/// A catch-up ends within [`WITHIN`](Recovery::WITHIN) times what stalls have delayed, at least that many intervals, if
-/// the flow gets a trigger state at least every `train * WITHIN / (WITHIN + 1)` target intervals, less a burst interval.
-/// Where they are rarer it sends whole trains, and what lies too far back is given up as without.
+/// A catch-up is to end within [`WITHIN`](Recovery::WITHIN) times what stalls have delayed, and some 40 intervals in which
+/// the usual gap is learnt. It does if the flow gets a trigger state at least every `train * WITHIN / (WITHIN + 1)` target
+/// intervals, less a burst interval. A stall during the catch-up has an end of its own. Where trigger states are rarer, whole
+/// trains leave, and what lies too far back is given up as without.
 ///
 /// However it is late, at most `train` packets follow each other at less than the burst interval.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -63,6 +66,8 @@ pub(super) struct Spell {
     departures: u32,
     /// When it is to be over.
     ends: Timestamp,
+    /// The mean of the last gaps while late, in nanoseconds; 0 before there was one. Those inside trains do not count.
+    usual: u64,
 }
 
 /// A departure of a flow that is behind.
@@ -86,7 +91,7 @@ pub(super) struct Behind {
 
 impl Spell {
     pub(super) const fn new(recovery: Recovery) -> Self {
-        Spell { recovery, in_train: 0, departures: 0, ends: Timestamp::ZERO }
+        Spell { recovery, in_train: 0, departures: 0, ends: Timestamp::ZERO, usual: 0 }
     }
 
     pub(super) const fn recovery(&self) -> Recovery {
@@ -102,18 +107,33 @@ impl Spell {
         }
         let goes_on = !first && self.departures.wrapping_add(packets) == departures;
         self.departures = departures;
+        let mut usual = self.usual.max(shortest);
+        if goes_on && gap >= shortest {
+            // One stall must not look like a slow loop.
+            usual = (usual - usual / MEMORY).saturating_add(gap.min(interval.saturating_mul(2)) / MEMORY);
+        }
+        self.usual = usual;
         let within = u64::from(Recovery::WITHIN);
         // What began now would end then.
         let latest = now.after(by.max(interval).saturating_mul(within));
+        // At this gap, one at a time ends any catch-up within its time.
+        let is_quick = usual <= interval / (within + 1) * within;
         if !goes_on {
             self.ends = latest;
-        } else if gap > interval.saturating_mul(u64::from(train)) {
-            // Another stall: no train was meant to make up for it on the way.
-            self.ends = self.ends.after(gap.saturating_mul(within)).min(latest);
+        } else if gap > interval.saturating_mul(u64::from(train)) || is_quick && gap > interval {
+            // Another stall: nothing was meant to make up for it on the way.
+            let later = self.ends.after(gap.saturating_mul(within + 1));
+            self.ends = self.ends.max(later.min(latest));
         }
         let packets = u16::try_from(packets).unwrap_or(u16::MAX);
         self.in_train =
             if goes_on && gap < shortest { self.in_train.saturating_add(packets) } else { packets };
-        by > self.ends.nanos_since(now) / within && self.in_train < train
+        let left = self.ends.nanos_since(now);
+        let gain = interval.saturating_sub(usual);
+        let alone = u128::from(by) * u128::from(usual) <= u128::from(left) * u128::from(gain);
+        !alone && by > left / within && self.in_train.saturating_add(packets) <= train
     }
 }
+
+/// The gaps that the usual one is the mean of, about.
+const MEMORY: u64 = 16;

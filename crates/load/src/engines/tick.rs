@@ -2,7 +2,7 @@
 
 use std::io;
 
-use softtimers_core::{CatchUp, PaceConfig, Strategy};
+use softtimers_core::{CatchUp, PaceConfig, Recovery, Strategy};
 use softtimers_linux::signal_timer::Ticks;
 
 use super::engine::{Engine, ReadBy};
@@ -23,7 +23,12 @@ impl Engine for Tick {
 
     /// The ticks are its places, and what they lose is lost.
     fn pace(&self, pace: PaceConfig) -> PaceConfig {
-        PaceConfig { strategy: Strategy::FixedSeries, catch_up: CatchUp::NONE, ..pace }
+        PaceConfig {
+            strategy: Strategy::FixedSeries,
+            catch_up: CatchUp::NONE,
+            recovery: Recovery::NONE,
+            ..pace
+        }
     }
 
     fn needs_even_gaps(&self) -> bool {

@@ -1,7 +1,7 @@
 //! What a run did when: [`SendTrace`], readable by Chrome's and Perfetto's trace viewers.
 //!
 //! A percentile says that some datagrams were late; a trace says why. Three rows, of which the second holds what the first
-//! owes its lateness to:
+//! owes its lateness to. It is empty for engines that check no clock: a thread, and a signal's handler.
 //!
 //! ```text
 //!   datagrams    ▮▮ ▮▮ ▮▮      ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮       each from its scheduled time until it left
@@ -39,6 +39,13 @@ struct Left {
     unchecked: Duration,
 }
 
+impl Left {
+    /// How long it was due without a clock check.
+    fn waited(&self) -> Duration {
+        self.unchecked.min(self.departure.sent.saturating_duration_since(self.departure.due))
+    }
+}
+
 impl SendTrace {
     /// Departures that a trace keeps, the last ones; they take 12 MB.
     pub const ROOM: usize = 250_000;
@@ -58,7 +65,9 @@ impl SendTrace {
             self.left.pop_front();
             self.forgotten += 1;
         }
-        self.left.push_back(Left { departure, flow, source, unchecked: self.unchecked });
+        // What leaves after it, by the same check, has not waited for one.
+        let unchecked = std::mem::take(&mut self.unchecked);
+        self.left.push_back(Left { departure, flow, source, unchecked });
     }
 
     /// Departures for which there was no room.
@@ -82,10 +91,10 @@ impl SendTrace {
         let (mut last_check, mut late) = (None, BTreeMap::new());
         for left in &self.left {
             self.write_datagram(out, left)?;
-            if left.unchecked > self.gap_from
-                && last_check.replace(left.departure.sent) != Some(left.departure.sent)
+            let waited = left.waited();
+            if waited > self.gap_from && last_check.replace(left.departure.sent) != Some(left.departure.sent)
             {
-                write_gap(out, left)?;
+                write_gap(out, waited, left.departure.sent)?;
             }
             self.write_catch_up(out, &mut late, left)?;
         }
@@ -142,11 +151,10 @@ fn write_spell(
 }
 
 /// The time in which no clock check could find what was due.
-fn write_gap(out: &mut impl fmt::Write, left: &Left) -> fmt::Result {
-    let Left { departure, unchecked, .. } = *left;
-    let name = if unchecked >= STALL { "stall" } else { "gap" };
-    let begin = Timestamp::from_nanos(departure.sent.as_nanos().saturating_sub(nanos(unchecked)));
-    write_span(out, name, 1, (begin, departure.sent))?;
+fn write_gap(out: &mut impl fmt::Write, waited: Duration, checked: Timestamp) -> fmt::Result {
+    let name = if waited >= STALL { "stall" } else { "gap" };
+    let begin = Timestamp::from_nanos(checked.as_nanos().saturating_sub(nanos(waited)));
+    write_span(out, name, 1, (begin, checked))?;
     out.write_str(",\"args\":{}}")
 }
 
@@ -183,8 +191,13 @@ mod tests {
         let micros = Duration::from_micros;
         let at = Timestamp::from_micros;
         let mut trace = SendTrace::new(3, micros(40), micros(22));
-        for (sent, place, unchecked) in [(0, 0, 5), (40, 40, 9), (2_000, 80, 1_950), (2_010, 1_990, 6)] {
-            trace.checked(micros(unchecked));
+        // Of a wait of 35 µs for the second datagram it was due for 2; the last leaves by the check of the one before.
+        for (sent, place, unchecked) in
+            [(0, 0, Some(5)), (42, 40, Some(35)), (2_000, 80, Some(1_950)), (2_010, 1_960, None)]
+        {
+            if let Some(unchecked) = unchecked {
+                trace.checked(micros(unchecked));
+            }
             let departure = Departure { sent: at(sent), due: at(place), place: at(place) };
             trace.left(0, departure, TriggerState::SyscallExit);
         }
@@ -198,9 +211,9 @@ mod tests {
         };
         assert_eq!(
             of("datagram"),
-            [(40.0, 0.0), (80.0, 1_920.0), (1_990.0, 20.0)].map(|(at, took)| (Some(at), Some(took)))
+            [(40.0, 2.0), (80.0, 1_920.0), (1_960.0, 50.0)].map(|(at, took)| (Some(at), Some(took)))
         );
-        assert_eq!(of("stall"), [(Some(50.0), Some(1_950.0))]);
+        assert_eq!(of("stall"), [(Some(80.0), Some(1_920.0))]);
         assert_eq!(of("catch-up"), [(Some(2_000.0), Some(10.0))]);
         assert_eq!(of("gap"), []);
     }

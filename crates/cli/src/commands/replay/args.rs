@@ -91,7 +91,7 @@ impl Replay {
     /// # Errors
     /// A usage failure that names the value and what is allowed, or the file and the byte.
     pub(crate) fn new(args: &ReplayArgs) -> Result<Self, Failure> {
-        let timer = args.engine.timer;
+        let timer = args.engine.timer();
         if !timer.sends() {
             return Err(Failure::usage(format_args!(
                 "--timer {timer}: it would send nothing of the recording"
@@ -119,7 +119,6 @@ impl Replay {
             pace: PaceConfig {
                 burst_interval: args.burst_interval,
                 catch_up: args.engine.catch_up,
-                recovery: Traffic::RECOVERY,
                 ..PaceConfig::new(mean)
             },
             size: trace.iter().map(|(_, length)| usize::from(length)).max().unwrap_or(MIN_SIZE),

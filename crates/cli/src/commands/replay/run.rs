@@ -36,7 +36,7 @@ impl Command for Replay {
     }
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<ReplayReport>, Failure> {
-        let sent = send(self, &self.send, run)?;
+        let sent = send(self, &self.send, run, |_| Ok(()))?;
         let fallbacks = [self.notes(), sent.fallbacks].concat();
         let report = ReplayReport::new(sent.report, sent.skew, self.summary);
         Ok(Outcome { fallbacks, broke_off: sent.broke_off, ..Outcome::of(report) })

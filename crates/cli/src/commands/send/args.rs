@@ -79,10 +79,10 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration, help_heading = PACING, hide_short_help = true)]
     pub(crate) burst_interval: Option<Duration>,
 
-    /// Longest train of datagrams when catching up: 1 to 64, or none [default: 3; of several flows 8, none if random]
+    /// Longest train of datagrams when catching up: 1 to 64, or none [default: 3, or 1 without --timer soft; of several flows 8, none if random]
     ///
     /// One flow catches up a datagram at a time, a burst interval apart, unless the loop checks the clock so seldom that
-    /// this would take more than four times the delay: then up to N leave together. 1 keeps every gap.
+    /// this would take more than four times the delay, going by the gaps of late: then up to N leave together. 1 keeps every gap.
     /// After a pause of the loop all of several flows are due. They then leave in trains of at most N, with pauses in which the flows
     /// still catch up as fast as --burst-interval allows, but no faster than at twice the rate. The default is for flows
     /// whose sum is even: spread, and not --pattern poisson.
@@ -103,8 +103,8 @@ pub(crate) struct SendArgs {
 
     /// How datagrams reach the kernel
     ///
-    /// auto takes the cheapest way that keeps them even, and the report says which and why. The others are refused where
-    /// they would not be that way.
+    /// auto takes the way that the other flags imply, and the report says which and why. txtime implies --timer kernel, and
+    /// sendmmsg --no-gso. A way that the traffic does not take is refused.
     #[arg(long, value_enum, value_name = "WAY", default_value_t, help_heading = PACING, hide_short_help = true)]
     pub(crate) send_via: SendWay,
 
@@ -158,12 +158,12 @@ impl SendArgs {
     /// The flags that say the same as `--send-via`.
     fn by_way(&self) -> Self {
         let mut args = self.clone();
-        let kernel = Timer::all().find(|timer| timer.hands_over_ahead());
         match self.send_via {
-            SendWay::Txtime if self.engine.timer == Timer::default() => {
-                args.engine.timer = kernel.unwrap_or_default();
+            SendWay::Txtime if self.engine.timer.is_none() => {
+                args.engine.timer = Timer::all().find(|timer| timer.hands_over_ahead());
             }
-            SendWay::Sendmmsg if self.quantum != SendQuantum::Packets(1) => args.no_gso = true,
+            // A rate that is wrong is refused later.
+            SendWay::Sendmmsg => args.no_gso |= self.rate().is_ok_and(|rate| self.quantum.at(rate) > 1),
             _ => {}
         }
         args
@@ -207,7 +207,7 @@ impl SendArgs {
         let train = match self.train {
             Some(Train::AtMost(most)) => Some(most),
             Some(Train::None) => None,
-            None => traffic.usual_train().filter(|_| !self.engine.timer.hands_over_ahead()),
+            None => traffic.usual_train().filter(|_| !self.engine.timer().hands_over_ahead()),
         };
         Ok(Traffic { train, ..traffic })
     }
@@ -276,7 +276,7 @@ impl SendArgs {
                 "--phase {phase}: one flow has none; allowed with --flows 2 or more"
             )));
         }
-        if let Some(train) = self.train.filter(|_| self.engine.timer.hands_over_ahead()) {
+        if let Some(train) = self.train.filter(|_| self.engine.timer().hands_over_ahead()) {
             return Err(Failure::usage(format_args!(
                 "--train {train}: not with --timer kernel, which hands datagrams over ahead of their times"
             )));
@@ -295,6 +295,8 @@ impl SendArgs {
                 "--train none: the train of one flow has an end; 1 to 64, or none with --flows 2 or more",
             )),
             Some(Train::AtMost(most)) => Ok(Recovery::trains(u16::try_from(most.get()).unwrap_or(u16::MAX))),
+            // The others are what their few lines are.
+            _ if !self.engine.timer().has_trigger_states() => Ok(Recovery::NONE),
             _ => Ok(Traffic::RECOVERY),
         }
     }
@@ -307,7 +309,7 @@ impl SendArgs {
                 self.quantum
             )));
         }
-        let timer = self.engine.timer;
+        let timer = self.engine.timer();
         if quantum > 1 && !timer.drives_several() {
             return Err(Failure::usage(format_args!(
                 "--quantum {}: only --quantum 1 is allowed with --timer {timer}",
@@ -343,7 +345,7 @@ impl fmt::Display for PhaseName {
 /// The ways in which datagrams reach the kernel.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum SendWay {
-    /// The cheapest that keeps them even
+    /// The way that the other flags imply
     #[default]
     Auto,
     /// A call for each datagram, on a connected socket

@@ -39,9 +39,9 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = catch_up, help_heading = PACING)]
     pub(crate) catch_up: CatchUp,
 
-    /// What tells the loop that a datagram is due
-    #[arg(long, value_name = "TIMER", default_value_t, value_parser = timers(), help_heading = LOOP)]
-    pub(crate) timer: Timer,
+    /// What tells the loop that a datagram is due [default: soft]
+    #[arg(long, value_name = "TIMER", value_parser = timers(), help_heading = LOOP)]
+    pub(crate) timer: Option<Timer>,
 
     /// What the loop does when idle (--timer soft) [default: park]
     #[arg(long, value_name = "POLICY", value_parser = policies(), help_heading = LOOP, hide_short_help = true)]
@@ -100,12 +100,17 @@ pub(crate) const PACING: &str = "Pacing";
 const LOOP: &str = "Loop and its other work";
 
 impl EngineArgs {
+    /// The timer that was asked for, or the usual one.
+    pub(crate) fn timer(&self) -> Timer {
+        self.timer.unwrap_or_default()
+    }
+
     /// This traffic by this engine. What the engine would silently ignore is refused: it would be measured, and believed.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
     pub(crate) fn plan(&self, traffic: Traffic, destination: SocketAddr) -> Result<SendPlan, Failure> {
-        let plan = SendPlan::new(destination, traffic, self.timer);
+        let plan = SendPlan::new(destination, traffic, self.timer());
         let slack = self.slack(plan.slack)?;
         self.check_timer(&plan.traffic)?;
         let plan = SendPlan {
@@ -126,7 +131,7 @@ impl EngineArgs {
     /// The flags that only a loop has use for, and whether each was given.
     pub(super) fn of_loops(&self) -> [(&'static str, bool); 10] {
         [
-            ("--timer", self.timer != Timer::default()),
+            ("--timer", self.timer.is_some()),
             ("--clock", self.clock != ClockName::Monotonic),
             ("--slack", self.slack.is_some()),
             ("--idle", self.idle.is_some()),
@@ -141,7 +146,7 @@ impl EngineArgs {
 
     /// Refuses an engine that cannot drive this traffic, and a clock that it cannot read.
     fn check_timer(&self, traffic: &Traffic) -> Result<(), Failure> {
-        let (timer, flows) = (self.timer, traffic.flows);
+        let (timer, flows) = (self.timer(), traffic.flows);
         if timer.needs_even_gaps() && traffic.pattern() != "constant" {
             let given = match &traffic.trace {
                 Some(_) => "a recording".to_owned(),
@@ -180,7 +185,7 @@ impl EngineArgs {
 
     fn slack(&self, usual: Duration) -> Result<Duration, Failure> {
         match self.slack {
-            Some(slack) if slack > Duration::ZERO && !self.timer.has_trigger_states() => {
+            Some(slack) if slack > Duration::ZERO && !self.timer().has_trigger_states() => {
                 Err(Failure::usage(format_args!(
                     "--slack {}: only --timer soft has slack; the other timers aim at the due time",
                     show_duration(slack)
@@ -340,7 +345,7 @@ mod tests {
         {
             Command::Send(args) => args
                 .engine
-                .idle(Some(Idle::default()).filter(|_| args.engine.timer.has_trigger_states()))
+                .idle(Some(Idle::default()).filter(|_| args.engine.timer().has_trigger_states()))
                 .map_err(|failure| failure.to_string()),
             other => panic!("{other:?}"),
         }

@@ -1,10 +1,13 @@
 //! A run of `send`, from the question to the receiver to the goodbye.
 
 use std::fmt;
+use std::path::PathBuf;
+use std::thread;
 
 use softtimers_load::plan::{SendConfig, SendPlan};
 use softtimers_load::send::{self, SendReport, SendTrace};
 use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
 
 use super::args::Send;
 use super::show::header;
@@ -38,35 +41,81 @@ impl Command for Send {
     }
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SendReport>, Failure> {
-        let file = self.trace.as_ref().map(|(path, force)| OutputFile::create(path, "--trace", *force));
-        let file = file.transpose()?;
-        let sent = send(self, &self.plan, run)?;
+        let mut file = None;
+        let sent = send(self, &self.plan, run, |interrupt| {
+            file = self.trace.as_ref().map(|trace| create(trace, interrupt)).transpose()?;
+            Ok(())
+        })?;
         let written = file.zip(sent.trace).map_or(Ok(()), |(file, trace)| write_trace(file, &trace));
+        if let (Some(_), Err(failure)) = (&sent.broke_off, &written) {
+            say(format_args!("softtimers: {failure}"));
+        }
         let broke_off = sent.broke_off.or(written.err());
         Ok(Outcome { fallbacks: sent.fallbacks, broke_off, ..Outcome::of(sent.report) })
     }
 }
 
+/// Makes the file of a trace. A FIFO is waited for until a signal comes.
+fn create((path, force): &(PathBuf, bool), interrupt: &Interrupt) -> Result<OutputFile, Failure> {
+    OutputFile::create_while(path, "--trace", *force, |time| {
+        thread::park_timeout(time);
+        Ok(!interrupt.arrived())
+    })
+}
+
 /// Writes what left when; what there was no room for is said.
 fn write_trace(file: OutputFile, trace: &SendTrace) -> Result<(), Failure> {
-    let mut text = String::new();
-    // Nothing that is written to memory fails.
-    let _ = trace.write_chrome(&mut text);
     if trace.forgotten() > 0 {
         let (kept, all) = (SendTrace::ROOM, SendTrace::ROOM as u64 + trace.forgotten());
         say(format_args!("softtimers: --trace: the last {kept} of {all} departures"));
     }
-    file.write(&text)
+    let mut pieces = Pieces { file, text: String::with_capacity(PIECE), failure: None };
+    // That it failed is kept with the reason.
+    let _ = trace.write_chrome(&mut pieces);
+    let _ = pieces.append();
+    pieces.failure.map_or(Ok(()), Err)
 }
 
-/// Sends as planned, for `send` and `replay`. Until the receiver has agreed, a signal ends the process.
+/// Text on its way to a file, event by event, so that what is in the file of a full disk can be read.
+struct Pieces {
+    file: OutputFile,
+    text: String,
+    failure: Option<Failure>,
+}
+
+impl Pieces {
+    fn append(&mut self) -> fmt::Result {
+        if self.failure.is_none() {
+            self.failure = self.file.append(&self.text).err();
+        }
+        self.text.clear();
+        if self.failure.is_none() { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+impl fmt::Write for Pieces {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.text.len() >= PIECE && text.starts_with(",\n") {
+            self.append()?;
+        }
+        self.text.push_str(text);
+        Ok(())
+    }
+}
+
+/// Large beside a system call's price.
+const PIECE: usize = 1 << 16;
+
+/// Sends as planned, for `send` and `replay`. Until the receiver has agreed, a signal ends the process; `ready` is called then.
 pub(crate) fn send<C: Command>(
     command: &C,
     plan: &SendPlan,
     run: &Run<'_>,
+    ready: impl FnOnce(&Interrupt) -> Result<(), Failure>,
 ) -> Result<send::Outcome, Failure> {
     let prepared = send::prepare(plan)?;
     let interrupt = run.own_interrupt()?;
+    ready(&interrupt)?;
     run.announce(&command.header());
     let counter = run.counter(send::stats(plan))?;
     let _progress = run.begin(command, "sending", plan.traffic.expected());

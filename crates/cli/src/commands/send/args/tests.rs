@@ -95,6 +95,9 @@ fn flows_go_together_as_their_sum_allows() {
     };
     assert_eq!(config("--flows 1"), (r#""spread" 3 0"#.into(), None));
     assert_eq!(config("--flows 1 --train 1").0, r#""spread" 1 0"#);
+    assert_eq!(config("--flows 1 --timer loop").0, r#""spread" 1 0"#);
+    assert_eq!(config("--flows 1 --timer loop --train 3").0, r#""spread" 3 0"#);
+    assert_eq!(config("--flows 1 --timer tick --train 3").0, r#""spread" 1 0"#);
     assert_eq!(config("--flows 1 --quantum 4").0, r#""spread" null 0"#);
     assert_eq!(config("--flows 1 --timer kernel").0, r#""spread" null 0"#);
     assert_eq!(config("--flows 2"), (r#""spread" 8 20000"#.into(), None));
@@ -116,6 +119,14 @@ fn a_quantum_is_one_datagram_unless_more_are_asked_for() {
     };
     assert_eq!((quantum(""), quantum("--quantum 8")), ((1, true), (8, true)));
     assert_eq!((quantum("--quantum 1ms --no-gso"), quantum("--quantum 1us")), ((8, false), (1, true)));
+}
+
+#[test]
+fn a_way_implies_its_flags() {
+    let plan = send("127.0.0.1:9 --rate 8kpps --quantum 1ms --send-via sendmmsg").unwrap();
+    assert_eq!((plan.traffic.quantum, plan.traffic.gso), (8, false));
+    let plan = send("127.0.0.1:9 --rate 8kpps --send-via txtime").unwrap();
+    assert_eq!(plan.timer.name(), "kernel");
 }
 
 #[test]
@@ -147,6 +158,11 @@ fn contradictions_are_refused() {
         ("127.0.0.1:9 --rate 1kpps --send-via sendmmsg", "here it is send: one flow"),
         ("127.0.0.1:9 --rate 1kpps --flows 2 --send-via sendto", "here it is sendmmsg: flows that are due"),
         ("127.0.0.1:9 --rate 1kpps --timer loop --send-via txtime", "allowed with --timer kernel"),
+        ("127.0.0.1:9 --rate 1kpps --timer soft --send-via txtime", "allowed with --timer kernel"),
+        (
+            "127.0.0.1:9 --rate 1kpps --quantum 1us --send-via sendmmsg",
+            "--send-via sendmmsg: allowed with --flows",
+        ),
         ("127.0.0.1:9 --rate 1kpps --force", "--trace <FILE>"),
         ("127.0.0.1:9 --rate 1kpps --flows 2 --seed 3", "or --phase random only"),
         (
