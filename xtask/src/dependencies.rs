@@ -10,7 +10,7 @@
 //! can be used where nothing else can. Dev-dependencies count: a test that needs the crate above it belongs to the crate
 //! above. That nothing goes in circles is cargo's to check.
 
-use cargo_metadata::{DependencyKind, Package};
+use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 
 use crate::report::Outcome;
 use crate::workspace::Workspace;
@@ -47,6 +47,9 @@ const TOP: &[&str] = &["softtimers-cli", "softtimers-lab", "xtask"];
 /// Heavy dependencies: at most one published crate has each, so that nobody else waits for it.
 const HEAVY: &[&str] = &["quinn", "aya", "clap", "pyo3"];
 
+/// The program, whose sources the fuzz targets compile as theirs.
+const PROGRAM: &str = "softtimers-cli";
+
 /// Checks the manifests of all members.
 pub(crate) fn check(workspace: &Workspace) -> Outcome {
     let mut problems: Vec<_> = workspace.members().flat_map(|member| wrong(member, workspace)).collect();
@@ -59,7 +62,28 @@ pub(crate) fn check(workspace: &Workspace) -> Outcome {
             problems.push(format!("{heavy} is in {}; only one crate may have it", owners.join(" and ")));
         }
     }
+    problems.extend(missing_to_fuzz(workspace));
     Outcome::of(problems, format!("{} crates", workspace.members().count()))
+}
+
+/// Dependencies of the program that the package of the fuzz targets has not, or with fewer features: it would build no more.
+fn missing_to_fuzz(workspace: &Workspace) -> Vec<String> {
+    let manifest = workspace.root().join("fuzz/Cargo.toml");
+    let metadata = match MetadataCommand::new().manifest_path(manifest).no_deps().exec() {
+        Ok(metadata) => metadata,
+        Err(error) => return vec![format!("fuzz/Cargo.toml: {error}")],
+    };
+    let has = |needed: &Dependency| {
+        let mut all = metadata.packages.iter().flat_map(|package| &package.dependencies);
+        all.any(|one| {
+            one.name == needed.name && needed.features.iter().all(|feature| one.features.contains(feature))
+        })
+    };
+    let program = workspace.member(PROGRAM).into_iter().flat_map(|program| &program.dependencies);
+    let needed = program.filter(|needed| needed.kind == DependencyKind::Normal && !has(needed));
+    needed
+        .map(|needed| format!("fuzz/Cargo.toml lacks {}, features {:?}", needed.name, needed.features))
+        .collect()
 }
 
 /// Edges of one member that point the wrong way.
