@@ -6,6 +6,8 @@ mod common;
 mod inside;
 #[path = "wan/interfaces.rs"]
 mod interfaces;
+#[path = "wan/peer.rs"]
+mod peer;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -212,6 +212,7 @@ impl<T: Clone> Direction<T> {
         }
         let on_link = self.on_link(bytes);
         let mut marked = false;
+        self.look_at_wait();
         if self.serving.is_some() {
             let ahead = self.ahead();
             if !self.path.queue.limit.admits(on_link, &ahead) {
@@ -238,6 +239,7 @@ impl<T: Clone> Direction<T> {
             self.serve(self.latest, packet);
             self.advance(self.latest);
         }
+        self.expect_wait();
         if marked { Admission::Marked } else { Admission::Accepted }
     }
 
@@ -313,6 +315,7 @@ impl<T: Clone> Direction<T> {
     pub fn set(&mut self, now: Timestamp, path: PathConfig) -> Result<(), PathError> {
         path.check()?;
         self.advance(now);
+        self.look_at_wait();
         let serving = self.serving.as_ref().map(|(done, packet)| (*done, self.on_link(packet.bytes)));
         let through = self.link.change(self.latest, &path.bottleneck, serving);
         if let (Some((done, _)), Some(through)) = (&mut self.serving, through) {
@@ -326,6 +329,7 @@ impl<T: Clone> Direction<T> {
             (self.codel, self.pie) = (Codel::default(), Pie::default());
         }
         self.path = path;
+        self.expect_wait();
         Ok(())
     }
 
@@ -367,8 +371,21 @@ impl<T: Clone> Direction<T> {
     /// What a managed queue says to a packet that comes.
     fn early_verdict(&mut self, ahead: &Ahead, capable: bool) -> Verdict {
         let Aqm::Pie(config) = self.path.aqm else { return Verdict::Enqueue };
-        self.pie.update(&config, self.latest, ahead.wait);
         self.pie.verdict(&config, ahead.packets, capable, &mut self.early)
+    }
+
+    /// Before anything changes what waits.
+    fn look_at_wait(&mut self) {
+        if let Aqm::Pie(config) = self.path.aqm {
+            self.pie.update(&config, self.latest);
+        }
+    }
+
+    /// After it has changed.
+    fn expect_wait(&mut self) {
+        if let Aqm::Pie(_) = self.path.aqm {
+            self.pie.expect(self.link.through(self.latest, self.waiting_bytes));
+        }
     }
 
     fn serve(&mut self, at: Timestamp, packet: Packet<T>) {
@@ -441,7 +458,7 @@ impl<T: Clone> Store for Direction<T> {
     }
 
     fn is_short(&self) -> bool {
-        self.waiting_bytes <= LONGEST
+        self.waiting_bytes <= LONGEST + u64::from(self.path.overhead)
     }
 
     fn mark(&mut self, packet: &mut Packet<T>) -> bool {
@@ -458,8 +475,8 @@ impl<T: Clone> Store for Direction<T> {
     }
 }
 
-/// A packet of the usual length, in bytes of Ethernet: with no more waiting, a drop would leave the link idle.
-const LONGEST: u64 = 1_514;
+/// A packet of the usual length, in bytes of Ethernet with a tag: with no more waiting, a drop would leave the link idle.
+const LONGEST: u64 = 1_518;
 
 impl<T> UnderWay<T> {
     fn key(&self) -> (Timestamp, u64) {

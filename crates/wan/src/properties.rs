@@ -5,8 +5,8 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 
 use crate::{
-    Bottleneck, Delivery, DeliveryTrace, Direction, GilbertElliott, Jitter, Limit, Loss, PathConfig,
-    Probability, Queue, Spread,
+    Aqm, Bottleneck, CodelConfig, Delivery, DeliveryTrace, Direction, GilbertElliott, Jitter, Limit, Loss,
+    PathConfig, PieConfig, Probability, Queue, Spread,
 };
 
 /// Any bytes are a trace or are refused at a line of theirs; and a link that follows it lets everything
@@ -116,6 +116,20 @@ fn path_of(bytes: &[u8]) -> PathConfig {
         ),
         _ => Bottleneck::bits_per_second(u64::from(bytes[1]) * 12_345_678 + 1).unwrap_or_default(),
     };
+    let aqm = match bytes[1] / 4 % 3 {
+        0 => Aqm::DropTail,
+        1 => Aqm::Codel(CodelConfig {
+            target: micros(bytes[3]),
+            interval: micros(bytes[4]),
+            ecn: bytes[5] % 2 == 0,
+        }),
+        _ => Aqm::Pie(PieConfig {
+            target: micros(bytes[3]),
+            update: micros(bytes[4] % 8),
+            burst: micros(bytes[5]),
+            ecn: bytes[5] % 2 == 0,
+        }),
+    };
     let limit = |byte: u8| match byte % 3 {
         0 => Limit::Packets(u32::from(byte) / 16),
         1 => Limit::Bytes(u64::from(byte) * 40),
@@ -131,6 +145,7 @@ fn path_of(bytes: &[u8]) -> PathConfig {
     PathConfig { duplicate: share(bytes[5] / 4), corrupt: share(bytes[5]), ..PathConfig::default() }
         .bottleneck(bottleneck)
         .queue(Queue { limit: limit(bytes[3]), mark: Some(limit(bytes[4])) })
+        .aqm(aqm)
         .overhead(u32::from(bytes[1] % 32))
         .loss(loss)
         // Less than some uniform jitters: that is refused.

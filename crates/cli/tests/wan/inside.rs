@@ -15,13 +15,13 @@ use serde_json::Value;
 
 use crate::common::{command, skipped, stderr};
 
-const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 /// A place that nobody may write to and read from, with a copy of the command.
-struct Place(PathBuf);
+pub(crate) struct Place(pub(crate) PathBuf);
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = env::temp_dir().join(format!("softtimers-inside-{}-{count}", std::process::id()));
@@ -38,7 +38,7 @@ impl Place {
     }
 
     /// `wan` by a user without rights.
-    fn wan(&self, flags: &str, words: &[&str]) -> Command {
+    pub(crate) fn wan(&self, flags: &str, words: &[&str]) -> Command {
         // The watchdog of these tests.
         drop(command(""));
         let mut wan = Command::new(self.0.join("softtimers"));
@@ -53,7 +53,7 @@ impl Place {
     }
 
     /// Its output, unless this machine forbids it or lacks something.
-    fn run(&self, flags: &str, words: &[&str]) -> Option<Output> {
+    pub(crate) fn run(&self, flags: &str, words: &[&str]) -> Option<Output> {
         let output = self.wan(flags, words).output().unwrap();
         if output.status.code() == Some(77) {
             skipped(stderr(&output).trim());
@@ -73,12 +73,12 @@ impl Drop for Place {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Says that a program is not installed.
-fn lacks(program: &str) -> bool {
+pub(crate) fn lacks(program: &str) -> bool {
     let found =
         env::split_paths(&env::var_os("PATH").unwrap_or_default()).any(|path| path.join(program).exists());
     if !found {
@@ -88,7 +88,7 @@ fn lacks(program: &str) -> bool {
 }
 
 /// Somebody who listens at once where there is `nc`, and a little later where not.
-const PEER: &str = "nc -l 7000 || nc -l -p 7000 || sleep 60";
+pub(crate) const PEER: &str = "nc -l 7000 || nc -l -p 7000 || sleep 60";
 const SERVER: &str = "python3 -m http.server 8000 --bind 0.0.0.0";
 
 #[test]
@@ -241,7 +241,7 @@ fn is_there(name: &OsStr) -> bool {
     })
 }
 
-fn started(mut wan: Command, sign: &Path) -> Option<Child> {
+pub(crate) fn started(mut wan: Command, sign: &Path) -> Option<Child> {
     let mut child = wan.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     // The watchdog bounds the wait.
     while !sign.exists() {
@@ -255,7 +255,7 @@ fn started(mut wan: Command, sign: &Path) -> Option<Child> {
     Some(child)
 }
 
-fn signal(child: &Child, signal: Signal) {
+pub(crate) fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 

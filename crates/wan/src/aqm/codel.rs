@@ -48,7 +48,7 @@ pub(crate) trait Store {
     fn discard(&mut self, packet: Self::Packet);
 }
 
-/// The state of one queue, as in appendix A of the RFC; the names are those of its pseudocode.
+/// The state of one queue, as in section 5 of the RFC; the names are those of its pseudocode.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Codel {
     first_above: Option<Timestamp>,

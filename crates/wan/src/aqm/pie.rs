@@ -4,6 +4,9 @@
 //!   every 15 ms   p += scale(p) · (α · (wait − target) + β · (wait − wait before))
 //!   a packet      dropped with probability p, but none in a burst after an idle time
 //! ```
+//!
+//! It has no de-randomization (the RFC's section 5.4), and lets everything into a queue of at most two packets, where Linux
+//! counts bytes.
 
 use std::time::Duration;
 
@@ -46,26 +49,34 @@ pub(crate) struct Pie {
     old_wait: i64,
     allowance: Duration,
     next: Option<Timestamp>,
+    /// When what waits will be through the link; while nothing comes, that does not change.
+    through: Timestamp,
 }
 
 impl Pie {
-    /// Looks at the wait, as often as it was due by `now`. Between two calls nothing has come in, so what waits has only
-    /// become less: `wait` is what there is now, and a look before sees at least as much. The looks that were missed see it.
-    pub(crate) fn update(&mut self, config: &PieConfig, now: Timestamp, wait: Duration) {
+    /// Says when all that waits will be through, after something has come in or the link has become another. The looks that
+    /// were due before have been made by [`update`](Self::update).
+    pub(crate) fn expect(&mut self, through: Timestamp) {
+        self.through = through;
+    }
+
+    /// Looks at the wait, as often as it was due by `now`. Since the last call nothing has come in, so each look that was
+    /// missed sees what it would have seen in its time.
+    pub(crate) fn update(&mut self, config: &PieConfig, now: Timestamp) {
+        let step = config.update.max(Duration::from_nanos(1));
         let mut next = *self.next.get_or_insert_with(|| {
             self.allowance = config.burst;
-            now + config.update
+            now + step
         });
-        // A long silence ends in the state that it tends to.
-        let mut looks = 0;
-        while next <= now {
-            if looks < MOST_LOOKS {
-                self.look(config, wait);
-                looks += 1;
-            }
-            next += config.update.max(Duration::from_nanos(1));
-            if looks == MOST_LOOKS {
-                next = next.max(now + config.update);
+        if next <= now {
+            let each = u64::try_from(step.as_nanos()).unwrap_or(u64::MAX);
+            let missed = (now.as_nanos() - next.as_nanos()) / each;
+            // Of very many only the newest: they forget what was before.
+            let skipped = missed.saturating_sub(MOST_LOOKS);
+            next += Duration::from_nanos(skipped * each);
+            for _ in skipped..=missed {
+                self.look(config, self.through.saturating_duration_since(next));
+                next += step;
             }
         }
         self.next = Some(next);
@@ -90,9 +101,9 @@ impl Pie {
         if wait == 0 && self.old_wait == 0 {
             probability = probability * 98 / 100;
         }
+        let is_calm = wait < target / 2 && self.old_wait < target / 2;
         (self.probability, self.old_wait) = (probability, wait);
         self.allowance = self.allowance.saturating_sub(config.update);
-        let is_calm = wait < target / 2 && self.old_wait < target / 2;
         if probability == 0 && is_calm {
             self.allowance = config.burst;
         }
@@ -127,7 +138,7 @@ fn scale(probability: u64) -> i128 {
 const ONE: u64 = 1 << 40;
 const SECOND: i64 = 1_000_000_000;
 /// After as many looks at an empty queue nothing is left of any probability.
-const MOST_LOOKS: u32 = 2_000;
+const MOST_LOOKS: u64 = 2_000;
 
 #[cfg(test)]
 mod tests {
@@ -166,11 +177,11 @@ mod tests {
             if current_qdelay == 0.0 && self.qdelay_old == 0.0 {
                 self.drop_prob *= 0.98;
             }
-            self.qdelay_old = current_qdelay;
             self.burst_allowance = (self.burst_allowance - t_update).max(0.0);
-            if self.drop_prob == 0.0 && current_qdelay < target / 2.0 {
+            if self.drop_prob == 0.0 && current_qdelay < target / 2.0 && self.qdelay_old < target / 2.0 {
                 self.burst_allowance = 0.150;
             }
+            self.qdelay_old = current_qdelay;
         }
     }
 
@@ -183,12 +194,13 @@ mod tests {
             let mut ours = Pie::default();
             let mut theirs = Pseudocode { drop_prob: 0.0, qdelay_old: 0.0, burst_allowance: 0.15 };
             let (mut now, mut wait) = (Timestamp::ZERO, 0u64);
-            ours.update(&config, now, Duration::ZERO);
+            ours.update(&config, now);
             for step in 0..2_000 {
                 let up = random.below(12 * MILLI);
                 wait = if step / 300 % 2 == 0 { wait + up } else { wait.saturating_sub(up) }.min(500 * MILLI);
                 now += config.update;
-                ours.update(&config, now, Duration::from_nanos(wait));
+                ours.expect(now + Duration::from_nanos(wait));
+                ours.update(&config, now);
                 theirs.calculate(wait as f64 / 1e9);
                 let probability = ours.probability as f64 / ONE as f64;
                 let off = (probability - theirs.drop_prob).abs();
@@ -197,7 +209,52 @@ mod tests {
                     "seed {seed}, step {step}: {probability} {}",
                     theirs.drop_prob
                 );
+                let allowance = ours.allowance.as_secs_f64();
+                assert!(
+                    (allowance - theirs.burst_allowance).abs() < 1e-6,
+                    "seed {seed}, step {step}: {allowance}"
+                );
             }
+        }
+    }
+
+    /// Packets that come now and then, and a queue that empties meanwhile or does not.
+    #[test]
+    fn looks_that_were_missed_see_what_they_would_have_seen() {
+        let config = PieConfig::default();
+        let (mut late, mut punctual) = (Pie::default(), Pie::default());
+        let mut random = Random::stream(3, 0);
+        let (mut now, mut busy) = (Timestamp::ZERO, 0);
+        for round in 0..3_000 {
+            late.update(&config, now);
+            assert_eq!(late, punctual.clone().updated(&config, now));
+            let through = late.through.max(now) + Duration::from_millis(random.below(120));
+            (late.expect(through), punctual.update(&config, now), punctual.expect(through));
+            // Too much comes for a while, and then less.
+            for _ in 0..random.below(if round / 100 % 2 == 0 { 60 } else { 900 }) {
+                now += Duration::from_micros(700);
+                punctual.update(&config, now);
+            }
+            busy += u32::from(punctual.probability > ONE / 100);
+        }
+        assert!((100..2_900).contains(&busy), "{busy}");
+    }
+
+    impl Pie {
+        fn updated(mut self, config: &PieConfig, now: Timestamp) -> Self {
+            self.update(config, now);
+            self
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_probability_after_a_silence() {
+        let config = PieConfig::default();
+        for silence in [10_000, 10_000_000, u64::MAX / 2_000_000] {
+            let mut pie = Pie { probability: ONE, old_wait: 400 * MILLI as i64, ..Pie::default() };
+            pie.update(&config, Timestamp::ZERO);
+            pie.update(&config, Timestamp::ZERO + Duration::from_millis(silence));
+            assert_eq!(pie.probability, 0, "{silence} ms");
         }
     }
 
@@ -206,7 +263,9 @@ mod tests {
         let (config, mut pie, mut random) = (PieConfig::default(), Pie::default(), Random::stream(1, 0));
         let mut dropped = [0; 2];
         for look in 0..200u32 {
-            pie.update(&config, Timestamp::ZERO + config.update * look, Duration::from_millis(60));
+            let now = Timestamp::ZERO + config.update * look;
+            pie.expect(now + Duration::from_millis(60));
+            pie.update(&config, now);
             for _ in 0..10 {
                 let late = usize::from(look >= 10);
                 dropped[late] += u32::from(pie.verdict(&config, 50, false, &mut random) == Verdict::Drop);

@@ -205,7 +205,7 @@ impl Bridge {
             if !all {
                 continue;
             }
-            if *own && frame.bytes.get(12..14) == Some(&ARP) {
+            if *own && is_beside(frame.bytes) {
                 // It is asked again if it does not arrive.
                 let _ = to.sender.send(frame.bytes);
                 continue;
@@ -276,6 +276,11 @@ impl Side {
     }
 }
 
+/// Whether a frame passes beside the path: ARP as the kernel sends it, and not what somebody else calls so.
+fn is_beside(frame: &[u8]) -> bool {
+    frame.len() <= SHORTEST && frame.get(12..14) == Some(&ARP)
+}
+
 /// Frames in one go, so that each side gets its turn.
 const BATCH: usize = 64;
 /// A loop of switches answers within microseconds; of tunnels and of other bridges, it is found later.
@@ -285,5 +290,24 @@ const BETWEEN_PROBES: Duration = Duration::from_secs(1);
 const ETHERNET: usize = 18;
 /// The ethertype of ARP.
 const ARP: [u8; 2] = [8, 6];
+/// The shortest frame on a wire, without its check sequence: ARP needs less.
+const SHORTEST: usize = 60;
 /// `ENOBUFS`, which std has no kind for.
 const NO_BUFFERS: i32 = rustix::io::Errno::NOBUFS.raw_os_error();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_arp_alone_passes_beside_the_path() {
+        let frame = |ethertype: [u8; 2], bytes: usize| {
+            let mut frame = vec![0; bytes];
+            frame[12..14].copy_from_slice(&ethertype);
+            frame
+        };
+        assert!(is_beside(&frame(ARP, 42)) && is_beside(&frame(ARP, 60)));
+        assert!(!is_beside(&frame(ARP, 61)) && !is_beside(&frame(ARP, 1_514)));
+        assert!(!is_beside(&frame([8, 0], 42)) && !is_beside(&[8, 6]));
+    }
+}

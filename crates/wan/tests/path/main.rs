@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod emulator;
+mod managed;
 mod statistics;
 
 use std::time::Duration;

@@ -40,7 +40,7 @@ pub(crate) struct WanArgs {
 
     /// Relay TCP streams instead of UDP datagrams
     ///
-    /// With delay, rate and queue only. What TCP has acknowledged cannot be lost, so loss, reordering, duplicates, corruption and marks are refused. A full
+    /// With delay, rate and queue only. What TCP has acknowledged cannot be lost, so loss, reordering, duplicates, corruption, marks and --aqm are refused. A full
     /// queue stops the reading. For the rest, and for TCP's own answer to the path, see --ifaces.
     #[arg(long, conflicts_with_all = ["self_test", "ifaces", "trust", "answers_per_prefix"])]
     pub(crate) tcp: bool,
@@ -67,7 +67,7 @@ pub(crate) struct WanArgs {
 
     /// Measured network: 3g, 4g or satellite
     ///
-    /// Rates and round trip are published means; settings beside it prevail.
+    /// Rates and round trip are published means or medians, as reported; settings beside it prevail.
     #[arg(long, value_name = "NAME", value_parser = Profile::named, help_heading = BOTH_WAYS)]
     pub(crate) profile: Option<Profile>,
 
@@ -81,7 +81,7 @@ pub(crate) struct WanArgs {
     #[arg(long, value_name = "CMD2", requires = "command", help_heading = BEHIND)]
     pub(crate) peer: Option<OsString>,
 
-    /// Let CMD reach this machine's own servers, on loopback too, as `host`
+    /// Let CMD reach servers on this machine's loopback, as `host`
     #[arg(long, requires = "command", conflicts_with = "peer", help_heading = BEHIND, hide_short_help = true)]
     pub(crate) host_loopback: bool,
 

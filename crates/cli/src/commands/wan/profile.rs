@@ -1,7 +1,7 @@
 //! Networks that somebody has measured, under a name: [`PROFILES`].
 //!
-//! Each is one publication's figures and nothing else: rate both ways and round trip, in the mean. What it did not measure,
-//! such as loss, is not set.
+//! Each is one publication's figures and nothing else: rate both ways and round trip, typical: means or medians. What
+//! it did not measure, such as loss, is not set.
 
 use std::time::Duration;
 
@@ -18,10 +18,11 @@ pub(crate) struct Profile {
 
 /// All of them. Their sources stand in docs/wan.md.
 pub(crate) const PROFILES: [Profile; 3] = [
-    // Ofcom, Measuring mobile broadband performance in the UK, second report, measured in October to December 2014.
+    // Ofcom, research of October and December 2014, as reported by 4g5gworld.com.
     Profile { name: "3g", down_kbit: 5_900, up_kbit: 1_600, rtt_us: 63_500 },
     Profile { name: "4g", down_kbit: 14_700, up_kbit: 13_600, rtt_us: 53_100 },
-    // Ookla, Starlink in the United States, second quarter of 2022.
+    // Ookla, Starlink in the United States, second quarter of 2022, as reported by teslanorth.com and, the round trip, by
+    // marylandcrabbowl.com.
     Profile { name: "satellite", down_kbit: 62_500, up_kbit: 7_200, rtt_us: 48_000 },
 ];
 

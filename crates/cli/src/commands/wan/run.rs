@@ -146,7 +146,7 @@ impl Emulator {
         self.take_control()?;
         let session = self.session.insert(session);
         // The command inherits nothing of what this process gives up afterwards.
-        session.start()?;
+        session.start(&interrupt)?;
         if let Some(ended) = session.descriptor() {
             self.carrier.watch(&ended, COMMAND).map_err(not_watched)?;
         }
@@ -161,16 +161,12 @@ impl Emulator {
 
     /// Carries until the command has ended. Signals are its own.
     fn carry_command(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
-        loop {
+        while self.ended().is_none() {
             let ended = self.carrier.run(self.deaf_until)?;
             let now = self.carrier.now();
-            let Some(session) = &mut self.session else { return Ok(()) };
+            let Some(session) = &self.session else { return Ok(()) };
             match ended {
-                Ended::Watched(COMMAND) => {
-                    if session.ended().is_some() {
-                        return Ok(());
-                    }
-                }
+                Ended::Watched(COMMAND) => {}
                 Ended::Watched(SIGNAL) => {
                     // It can be read, so this does not wait.
                     if interrupt.wait(interrupt).is_ok_and(|signal| signal) {
@@ -180,6 +176,7 @@ impl Emulator {
                 ended => self.tend(ended, now),
             }
         }
+        Ok(())
     }
 
     /// How the command has ended, if there was one and it has.

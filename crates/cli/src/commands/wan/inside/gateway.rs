@@ -56,7 +56,7 @@ fn pasta(process: u32, loopback: bool) -> Vec<String> {
 
 fn slirp4netns(process: u32, loopback: bool) -> Vec<String> {
     let words = format!(
-        "slirp4netns --mtu=1500 {} --netns-type=path --userns-path=/proc/{process}/ns/user /proc/{process}/ns/net {}",
+        "slirp4netns --exit-fd=0 --mtu=1500 {} --netns-type=path --userns-path=/proc/{process}/ns/user /proc/{process}/ns/net {}",
         if loopback { "" } else { "--disable-host-loopback" },
         ENDS[1],
     );
@@ -169,7 +169,8 @@ pub(super) fn serve() -> io::Result<()> {
         }
         let mut words = line.split_ascii_whitespace();
         let mut command = Command::new(words.next().unwrap_or_default());
-        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // slirp4netns ends with its stdin, should this helper be killed; pasta cannot.
+        command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         match command.spawn() {
             Ok(child) => running = Some(child),
             Err(error) if error.kind() == io::ErrorKind::NotFound => tell(MISSING)?,

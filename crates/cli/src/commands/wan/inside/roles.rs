@@ -121,8 +121,8 @@ pub(super) fn last_words(child: &mut Child, said: &[u8]) -> String {
 /// Becomes the command, as the user and with no right of this helper's; else the exit code that a shell gives.
 fn become_command(names: &[(String, Ipv4Addr)], dns: Option<Ipv4Addr>, words: &[OsString]) -> ExitCode {
     if let Err(error) = mount_names(names, dns) {
-        let lost: Vec<String> = names.iter().map(|(name, address)| format!("{name} ({address})")).collect();
-        say(format_args!("softtimers: names inside: {error}; unknown are {}", lost.join(", ")));
+        let known: String = names.iter().map(|(name, address)| format!("; {name} is {address}")).collect();
+        say(format_args!("softtimers: names inside: {error}{known}"));
     }
     if let Err(error) = give_up() {
         say(format_args!("softtimers: giving up privileges: {error}"));
@@ -140,7 +140,8 @@ fn mount_names(names: &[(String, Ipv4Addr)], dns: Option<Ipv4Addr>) -> io::Resul
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     let hosts = (!names.is_empty()).then(|| {
         let lines: String = names.iter().map(|(name, address)| format!("{address} {name}\n")).collect();
-        fs::read_to_string("/etc/hosts").unwrap_or_default() + "\n" + &lines
+        // The first line of a name counts.
+        lines + &fs::read_to_string("/etc/hosts").unwrap_or_default()
     });
     let options = |line: &&str| line.starts_with("search") || line.starts_with("options");
     let resolver = dns.map(|server| {
@@ -151,8 +152,9 @@ fn mount_names(names: &[(String, Ipv4Addr)], dns: Option<Ipv4Addr>) -> io::Resul
     // Files in memory, which nobody else sees, and which end with these mounts.
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", SPARE, "tmpfs", flags, c"mode=0755")?;
-    let bound = bind(hosts, "/etc/hosts").and_then(|()| bind(resolver, "/etc/resolv.conf"));
-    if dns.is_some() {
+    let bound = [bind(hosts, "/etc/hosts"), bind(resolver, "/etc/resolv.conf")];
+    let failed: Vec<String> = bound.into_iter().filter_map(|bound| Some(bound.err()?.to_string())).collect();
+    if dns.is_some() || !names.is_empty() {
         // Who asks a service of this machine would go beside the path.
         for service in ["/run/systemd/resolve", "/run/nscd"].iter().filter(|path| Path::new(path).is_dir()) {
             let _ = hide(service);
@@ -161,7 +163,7 @@ fn mount_names(names: &[(String, Ipv4Addr)], dns: Option<Ipv4Addr>) -> io::Resul
     unmount(SPARE, UnmountFlags::DETACH)?;
     // Where a container hides parts of it, the old one stays, which knows these processes by other numbers.
     let _ = mount("proc", "/proc", "proc", flags | MountFlags::NOEXEC, None);
-    bound
+    if failed.is_empty() { Ok(()) } else { Err(io::Error::other(failed.join("; "))) }
 }
 
 /// A directory that is everywhere, for a moment, before it gets what belongs there.

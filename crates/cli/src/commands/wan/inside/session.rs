@@ -4,16 +4,17 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, kill_process, kill_process_group, pidfd_open};
 use rustix::termios::tcgetpgrp;
 use rustix::thread::{CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities};
 use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
 use softtimers_wan::inside::{NAME_SERVER, Networks, enter_user_namespace};
 
 use super::gateway::Gateway;
@@ -85,11 +86,12 @@ impl Session {
         words.join(" ")
     }
 
-    /// Starts the peer, waits until it listens, and starts the command.
+    /// Starts the peer, waits until it listens, and starts the command. A signal before that ends the run as it would have
+    /// ended the command.
     ///
     /// # Errors
-    /// If the system refuses, or the peer has ended.
-    pub(crate) fn start(&mut self) -> Result<(), Failure> {
+    /// If the system refuses, or the peer has failed.
+    pub(crate) fn start(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
         let Some(networks) = self.networks.take() else { return Ok(()) };
         let broke_off = |what: &'static str| move |error: io::Error| Failure::broke_off(what, &error);
         let processes = Some(self.keeper.processes.as_fd());
@@ -98,9 +100,14 @@ impl Session {
             let mut peer = self.helper(&words);
             // stdin and stdout are the command's.
             let out = io::stderr().as_fd().try_clone_to_owned();
-            peer.stdin(Stdio::null()).stdout(out.map_err(broke_off("starting the peer"))?);
+            // Keys of the terminal are the command's.
+            peer.process_group(0).stdin(Stdio::null()).stdout(out.map_err(broke_off("starting the peer"))?);
             let peer = networks.far(processes, || peer.spawn()).map_err(broke_off("starting the peer"))?;
-            await_listener(&networks, self.peer.insert(peer))?;
+            await_listener(&networks, self.peer.insert(peer), interrupt)?;
+        }
+        if interrupt.arrived() {
+            self.status = Some(ExitStatus::from_raw(interrupt.exit_code() - 128));
+            return Ok(());
         }
         // A key for it, too; what a handler does not do, it does not pass on to the command.
         let ignored = signal_hook::flag::register(signal_hook::consts::SIGQUIT, Arc::default());
@@ -151,23 +158,27 @@ impl Session {
 
     /// Asks the peer to end, and makes everything inside end.
     pub(crate) fn end(&mut self) {
+        // One that has to be ended now has no exit code of its own.
+        self.ended();
+        let mut children: Vec<Child> = self.command.take().map(|(child, _)| child).into_iter().collect();
         if let Some(mut peer) = self.peer.take() {
-            let _ = id(&peer).map(|id| kill_process(id, Signal::TERM));
+            if matches!(peer.try_wait(), Ok(None)) {
+                let _ = id(&peer).map(|id| kill_process_group(id, Signal::TERM));
+            }
             for _ in 0..FAREWELLS {
                 if !matches!(peer.try_wait(), Ok(None)) {
                     break;
                 }
                 thread::park_timeout(BETWEEN_LOOKS);
             }
-            self.keeper.end();
-            let _ = peer.wait();
+            children.push(peer);
         }
-        // One that has to be ended now has no exit code of its own.
-        self.ended();
-        self.keeper.end();
-        if let Some((child, _)) = &mut self.command {
+        // The init is there until all inside are, and those until they are waited for.
+        drop(self.keeper.stdin.take());
+        for mut child in children {
             let _ = child.wait();
         }
+        self.keeper.end();
         self.gateway = None;
     }
 }
@@ -214,14 +225,14 @@ fn pass_right_to_mount() -> io::Result<()> {
 }
 
 /// A server takes a moment to listen, and a client that comes before it is refused. There is nobody else in its network,
-/// so any socket that waits is its.
-fn await_listener(networks: &Networks, peer: &mut Child) -> Result<(), Failure> {
+/// so any socket that waits is its. One that has put itself into the background ends and listens.
+fn await_listener(networks: &Networks, peer: &mut Child, interrupt: &Interrupt) -> Result<(), Failure> {
     let asked = |error: io::Error| Failure::broke_off("waiting for the peer to listen", &error);
     for _ in 0..LOOKS {
-        if let Some(status) = peer.try_wait().map_err(asked)? {
+        if let Some(status) = peer.try_wait().map_err(asked)?.filter(|status| !status.success()) {
             return Err(Failure::check(format_args!("--peer: the command ended before CMD began: {status}")));
         }
-        if networks.far(None, listens).map_err(asked)? {
+        if interrupt.arrived() || networks.far(None, listens).map_err(asked)? {
             return Ok(());
         }
         thread::park_timeout(BETWEEN_LOOKS);
