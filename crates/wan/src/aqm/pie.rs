@@ -229,7 +229,9 @@ mod tests {
             late.update(&config, now);
             assert_eq!(late, punctual.clone().updated(&config, now));
             let through = late.through.max(now) + Duration::from_millis(random.below(120));
-            (late.expect(through), punctual.update(&config, now), punctual.expect(through));
+            late.expect(through);
+            punctual.update(&config, now);
+            punctual.expect(through);
             // Too much comes for a while, and then less.
             for _ in 0..random.below(if round / 100 % 2 == 0 { 60 } else { 900 }) {
                 now += Duration::from_micros(700);
