@@ -65,10 +65,11 @@ pub(crate) fn meet(
             current_thread()?.block_on(receive(senders, server, counts, say, over))
         });
         let addresses = senders.iter().map(|_| hear.recv_timeout(Duration::from_secs(5)));
-        let mut addresses: Vec<(usize, SocketAddr)> = addresses.collect::<Result<_, _>>().inspect_err(|_| {
-            // The receiver is waited for at the end of this scope.
-            over.store(true, Ordering::Relaxed);
-        })?;
+        let mut addresses: Vec<(usize, SocketAddr)> =
+            addresses.collect::<Result<_, _>>().inspect_err(|_| {
+                // The receiver is waited for at the end of this scope.
+                over.store(true, Ordering::Relaxed);
+            })?;
         addresses.sort_unstable();
         let addresses: Vec<SocketAddr> = addresses.into_iter().map(|(_, address)| address).collect();
         let sender = scope.spawn(move || {

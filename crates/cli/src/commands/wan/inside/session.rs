@@ -21,7 +21,7 @@ use super::gateway::Gateway;
 use super::roles::READY;
 use super::{InsidePlan, myself, names};
 use crate::run::output::say;
-use crate::run::privileges::user::stay_caller;
+use crate::run::privileges::user::{as_caller, stay_caller};
 
 /// Networks, and the processes in them. Dropped, it ends them all.
 #[derive(Debug)]
@@ -58,6 +58,7 @@ impl Session {
     pub(crate) fn enter(plan: InsidePlan) -> Result<Self, Failure> {
         // A command runs as who asked for it, under `sudo`, too; and so its user namespace is theirs.
         stay_caller().map_err(|error| Failure::broke_off("giving up privileges", &error))?;
+        let terminal = Terminal(as_caller(|| File::open("/dev/tty")).ok(), getpgrp());
         let mut gateway = plan.peer.is_none().then(Gateway::helper).transpose()?;
         enter_user_namespace().map_err(|why| Failure::not_possible(format_args!("-- CMD: {why}")))?;
         let refused = |error: io::Error| Failure::not_possible(format_args!("-- CMD: {error}"));
@@ -68,7 +69,6 @@ impl Session {
         let keeper = pass_right_to_mount().and_then(|()| Keeper::start());
         let keeper = keeper
             .map_err(|error| Failure::broke_off("starting the init of the processes inside", &error))?;
-        let terminal = Terminal(File::open("/dev/tty").ok(), getpgrp());
         let networks = Some(networks);
         let other_end = gateway.as_ref().map_or("peer", |gateway| gateway.name);
         let (peer, command, status) = (None, None, None);
