@@ -68,6 +68,11 @@ pub(crate) fn check(workspace: &Workspace) -> Outcome {
 
 /// Dependencies of the program that the package of the fuzz targets has not, or with fewer features: it would build no more.
 fn missing_to_fuzz(workspace: &Workspace) -> Vec<String> {
+    let program = workspace.member(PROGRAM).into_iter().flat_map(|program| &program.dependencies);
+    let needed: Vec<_> = program.filter(|needed| needed.kind == DependencyKind::Normal).collect();
+    if needed.is_empty() {
+        return vec![];
+    }
     let manifest = workspace.root().join("fuzz/Cargo.toml");
     let metadata = match MetadataCommand::new().manifest_path(manifest).no_deps().exec() {
         Ok(metadata) => metadata,
@@ -79,11 +84,8 @@ fn missing_to_fuzz(workspace: &Workspace) -> Vec<String> {
             one.name == needed.name && needed.features.iter().all(|feature| one.features.contains(feature))
         })
     };
-    let program = workspace.member(PROGRAM).into_iter().flat_map(|program| &program.dependencies);
-    let needed = program.filter(|needed| needed.kind == DependencyKind::Normal && !has(needed));
-    needed
-        .map(|needed| format!("fuzz/Cargo.toml lacks {}, features {:?}", needed.name, needed.features))
-        .collect()
+    let missing = needed.into_iter().filter(|needed| !has(needed));
+    missing.map(|one| format!("fuzz/Cargo.toml lacks {}, features {:?}", one.name, one.features)).collect()
 }
 
 /// Edges of one member that point the wrong way.
@@ -163,6 +165,16 @@ mod tests {
         assert_eq!(problems.len(), 2, "{problems:?}");
         assert!(problems[0].contains("softtimers-core depends on clap"), "{problems:?}");
         assert!(problems[1].contains("clap is in softtimers-core and softtimers-wan"), "{problems:?}");
+    }
+
+    #[test]
+    fn what_the_program_depends_on_is_there_to_be_fuzzed() {
+        let crates = [
+            ("softtimers-cli", "[dependencies]\nsofttimers-new.path = \"../softtimers-new\""),
+            ("softtimers-new", ""),
+        ];
+        let problems = found("fuzzed", &crates);
+        assert!(matches!(&problems[..], [one] if one.starts_with("fuzz/Cargo.toml")), "{problems:?}");
     }
 
     #[test]
