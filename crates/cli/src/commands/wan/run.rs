@@ -38,6 +38,8 @@ pub(crate) struct Emulator {
     /// When who wants to connect is listened to again, after that has failed.
     deaf_until: Option<Timestamp>,
     start: Timestamp,
+    /// CPU time that had been used by then.
+    used: Duration,
 }
 
 impl Command for Emulator {
@@ -151,7 +153,7 @@ impl Emulator {
             self.carrier.watch(&ended, COMMAND).map_err(not_watched)?;
         }
         run.drop_privileges(Needs::confined(Confined { opens: self.opens(), uses_bpf: false }))?;
-        self.start = self.carrier.now();
+        (self.start, self.used) = (self.carrier.now(), cpu_time());
         let broke_off = self.carry_command(&interrupt).err();
         if let Some(session) = &mut self.session {
             session.end();
@@ -219,7 +221,16 @@ impl Emulator {
         let path = Wan::builder().up(plan.up.clone()).down(plan.down.clone()).seed(plan.seed);
         let carrier = Carrier::start(&plan.ends, path)?;
         let start = carrier.now();
-        Ok(Emulator { plan, carrier, session, summary, control: None, deaf_until: None, start })
+        Ok(Emulator {
+            plan,
+            carrier,
+            session,
+            summary,
+            control: None,
+            deaf_until: None,
+            start,
+            used: cpu_time(),
+        })
     }
 
     /// Runs until the end, a signal, or until `each_second` says that nobody reads any more.
@@ -314,7 +325,7 @@ impl Emulator {
             clients: self.carrier.clients(),
             interfaces: self.carrier.interfaces(),
             span_s: span,
-            cpu_share: (span > 0.0).then(|| cpu_time().as_secs_f64() / span),
+            cpu_share: (span > 0.0).then(|| cpu_time().saturating_sub(self.used).as_secs_f64() / span),
             wakeups: self.carrier.loop_stats().waits,
         }
     }
