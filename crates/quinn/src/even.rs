@@ -8,7 +8,7 @@
 //!          trains leave in lumps                        evenly
 //!   Start ────── window ≥ rate of trains · round trip ────▶ Probe ── a queue shows ──▶ Avoid: CUBIC
 //!     ▲ ×2 a round trip        or the round trip rises       │ +⅛     or loss            ▲
-//!     └──────────── no queue with a third more ──────────────┘                           │
+//!     └──────────── no queue with ⅗ more ────────────────┘                           │
 //!   loss: to what was delivered ─────────────────────────────────────────────────────────┘
 //! ```
 //!

@@ -44,7 +44,7 @@
 //!
 //! # How many at once
 //!
-//! While the path has lost nothing, as many packets as belong into 300 µs leave together, for then there is room for them in
+//! While the path has lost nothing, as many packets as belong into 500 µs leave together, for then there is room for them in
 //! its queue. For ten seconds after a loss they leave in pairs.
 //!
 //! # The rate

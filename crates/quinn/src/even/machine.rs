@@ -15,6 +15,8 @@ pub(super) struct Machine {
     mtu: f64,
     window: f64,
     phase: Phase,
+    /// With which this round trip began, and the one before: what waits now, that one has let leave.
+    round_windows: [f64; 2],
     /// Where slow start ends after a time-out.
     threshold: f64,
     path: PathView,
@@ -49,10 +51,12 @@ struct Slow {
 
 impl Machine {
     pub(super) fn new(now: Timestamp, initial_window: u64, mtu: u16) -> Self {
+        // With less, quinn never sends.
+        let window = (initial_window as f64).max(2.0 * f64::from(mtu));
         Machine {
             mtu: mtu.into(),
-            // With less, quinn never sends.
-            window: (initial_window as f64).max(2.0 * f64::from(mtu)),
+            window,
+            round_windows: [window; 2],
             phase: Phase::Start,
             threshold: f64::INFINITY,
             path: PathView::new(now),
@@ -78,6 +82,9 @@ impl Machine {
             return; // over the path before this one
         }
         let ended = self.path.acked(now, sent, bytes);
+        if ended {
+            self.round_windows = [self.window, self.round_windows[0]];
+        }
         let quiet = now.saturating_duration_since(self.last_ack);
         if app_limited {
             self.curve.pause(now, quiet);
@@ -129,10 +136,18 @@ impl Machine {
             return;
         };
         self.window += bytes * growth;
-        if let Some(standing) = self.path.standing().filter(|&standing| standing >= self.shows()) {
-            // What waits drains: the window begins where the path is full and its queue is empty.
-            let least = self.path.least().as_secs_f64();
-            self.window *= least / (least + standing.as_secs_f64());
+        let shows = self.shows();
+        let most_of_a_round = (self.window / self.mtu * 0.75) as u32;
+        // A part of the first round has left in slow start.
+        let standing =
+            self.path.standing(most_of_a_round).filter(|&standing| rounds > 0 && standing >= shows);
+        if let Some(standing) = standing {
+            // What waits is of the window of a round trip before. What has come since drains, but for as much as shows: with
+            // less, the queue would run empty whenever somebody wakes up late.
+            let least = self.path.least();
+            let kept = (least + shows).as_secs_f64() / (least + standing).as_secs_f64();
+            let of = if rounds > 1 { self.round_windows[1] } else { self.window };
+            self.window = (of * kept).max(self.least_window());
             self.avoid();
         } else if ended {
             self.phase = Phase::Probe(rounds + 1);
@@ -257,10 +272,11 @@ const GROWTH: [f64; 12] = [
 const SLOW_ROUNDS: u32 = 5;
 /// Trains are right to a few percent.
 const SURE: f64 = 0.97;
-/// How much faster than a window in each round trip packets leave once the window decides. quinn's pacer has 1.25: then half of
-/// what it allows leaves in the first part of a round trip and overflows a short queue that would have held it.
-const GAIN: f64 = 1.05;
-/// Packets in the queue that show, and by how much wake-ups vary.
+/// How much faster than a window in each round trip packets leave once the window decides: no faster. quinn's pacer has 1.25: then
+/// half of what it allows leaves in the first part of a round trip and overflows a short queue that would have held it. With more
+/// than one, the window stops the sender now and then, and each transmit is only what an ACK has made room for.
+const GAIN: f64 = 1.0;
+/// Packets in the queue that show, and that it then keeps; and by how much wake-ups vary.
 const SHOWS: f64 = 4.0;
 const JITTER: Duration = Duration::from_micros(250);
 

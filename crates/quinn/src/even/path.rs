@@ -65,10 +65,10 @@ impl PathView {
         self.delivery.most(self.least())
     }
 
-    /// By how much even the shortest round trip of this round is longer than the shortest of all: the queue that never
-    /// empties. `None` before there are enough.
-    pub(super) fn standing(&self) -> Option<Duration> {
-        (self.samples >= ENOUGH).then(|| self.shortest.saturating_sub(self.least()))
+    /// By how much even the shortest round trip of this round is longer than the shortest of all: the queue that never empties.
+    /// `None` before there are so many: of a few in a row even the first may have woken somebody late.
+    pub(super) fn standing(&self, samples: u32) -> Option<Duration> {
+        (self.samples >= samples.max(ENOUGH)).then(|| self.shortest.saturating_sub(self.least()))
     }
 
     /// HyStart++'s sign that a queue builds (RFC 9406): this round is slower than the one before.
@@ -121,7 +121,7 @@ mod tests {
         feed(&mut path, 0, 8, 20);
         let delivered = path.delivered();
         assert!((22_000.0..26_000.0).contains(&delivered), "{delivered}");
-        assert_eq!(path.standing(), Some(Duration::ZERO));
+        assert_eq!(path.standing(0), Some(Duration::ZERO));
     }
 
     #[test]
@@ -153,6 +153,6 @@ mod tests {
             path.acked(sent + Duration::from_millis(25), sent, 1_200);
             rose |= path.rises();
         }
-        assert!(rose && path.standing() >= Some(Duration::from_millis(5)));
+        assert!(rose && path.standing(0) >= Some(Duration::from_millis(5)));
     }
 }

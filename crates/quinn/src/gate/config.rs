@@ -14,7 +14,7 @@ pub struct GateConfig {
     /// How far releases should be apart after a loss: 100 µs. A faster connection sends more packets at once, and so
     /// needs no more wake-ups.
     pub release_interval: Duration,
-    /// The same while the path has lost nothing for ten seconds: 300 µs.
+    /// The same while the path has lost nothing for ten seconds: 500 µs.
     pub lossless_interval: Duration,
     /// The fewest packets that leave together: 2, which the kernel takes in one call for half the cost. Where
     /// two would be more than a millisecond apart, one leaves at a time.
@@ -31,7 +31,7 @@ impl Default for GateConfig {
             enabled: true,
             max_extra_delay: Duration::from_millis(5),
             release_interval: Duration::from_micros(100),
-            lossless_interval: Duration::from_micros(300),
+            lossless_interval: Duration::from_micros(500),
             least_segments: 2,
             share: SHARE,
             pass_below: 300,

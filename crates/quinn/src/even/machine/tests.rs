@@ -24,6 +24,9 @@ struct Path {
     lost: u64,
     /// ACKs come together each so many microseconds.
     held: u64,
+    /// By how many microseconds an ACK is late in the mean, for whoever wakes up for it; none overtakes another.
+    late: u64,
+    last_ack: u64,
     /// One in so many is lost on the way.
     radio: u64,
     random: Random,
@@ -37,8 +40,25 @@ impl Path {
         let machine = Machine::new(now, 12_000, PACKET as u16);
         let (random, under_way) = (Random::stream(28, 0), VecDeque::new());
         let (each, delay, lost, held, radio, most) = (96_000, 20_000, 0, 1, u64::MAX, 0.0);
+        let (late, last_ack) = (0, 0);
         let (free, next) = (now, now);
-        Path { machine, now, each, delay, queue, free, next, under_way, lost, held, radio, random, most }
+        Path {
+            machine,
+            now,
+            each,
+            delay,
+            queue,
+            free,
+            next,
+            under_way,
+            lost,
+            held,
+            late,
+            last_ack,
+            radio,
+            random,
+            most,
+        }
     }
 
     /// What it holds without a queue, in packets.
@@ -68,6 +88,9 @@ impl Path {
             }
             let arrives = self.free.max(self.now) + Duration::from_micros(self.delay);
             let acked = arrives.as_nanos().div_ceil(self.held * 1_000) * self.held * 1_000;
+            let late = self.random.exponential() as f64 / Random::ONE as f64 * (self.late * 1_000) as f64;
+            let acked = (acked + late as u64).max(self.last_ack);
+            self.last_ack = acked;
             self.under_way.push_back((self.now, Timestamp::from_nanos(acked), dropped));
         }
         let by_window = self.machine.window() as f64 * 1.25 / (self.delay as f64 * 1e-6);
@@ -109,6 +132,31 @@ fn slow_start_ends_where_the_path_is_full() {
         assert!((0.9..1.15).contains(&share), "{queue} packets: {share:.2}");
         assert!(path.lost <= 10, "{queue} packets: {} lost", path.lost);
     }
+}
+
+/// Who wakes up late has a longer round trip than the shortest one: some of the queue is kept for that. But a few late ACKs in a
+/// row are no queue.
+#[test]
+fn late_wake_ups_neither_end_the_search_early_nor_leave_the_link_idle() {
+    for late in [100, 200] {
+        let mut path = Path::new(1_000);
+        path.late = late;
+        path.run(seconds(2));
+        let share = path.window() / path.holds();
+        assert!((1.02..1.25).contains(&share), "{late} µs: {share:.2}");
+        assert_eq!(path.lost, 0, "{late} µs");
+    }
+}
+
+/// The queue that has shown was made by the window of a round trip before, and only as much of it stays as had to show.
+#[test]
+fn a_queue_that_has_shown_drains_to_what_shows() {
+    let mut path = Path::new(1_000);
+    while path.machine.phase != Phase::Avoid {
+        path.run(Duration::from_millis(1));
+    }
+    let above = path.window() - path.holds();
+    assert!((2.0..3.0 * SHOWS).contains(&above), "{above:.1} packets");
 }
 
 /// The overshoot is bounded, the window after it is what the path holds, and losses of the same flight cut no further.
