@@ -89,6 +89,8 @@ pub struct Direction<T> {
     /// Packets accepted and copies made so far: the order among arrivals at the same time.
     sequence: u64,
     held_bytes: u64,
+    /// What was dropped or lost, and when, for a caller that asked for it.
+    lost: Option<VecDeque<(Timestamp, T)>>,
     counters: Counters,
     measured: Box<Measured>,
 }
@@ -185,6 +187,7 @@ impl<T: Clone> Direction<T> {
             under_way: BinaryHeap::new(),
             sequence: 0,
             held_bytes: 0,
+            lost: None,
             counters: Counters::default(),
             measured: Box::default(),
             path,
@@ -208,6 +211,7 @@ impl<T: Clone> Direction<T> {
         self.counters.offered_bytes += u64::from(bytes);
         if !self.has_room(bytes) {
             self.counters.overflowed += 1;
+            self.keep(self.latest, packet);
             return Admission::Overflow;
         }
         let on_link = self.on_link(bytes);
@@ -217,12 +221,14 @@ impl<T: Clone> Direction<T> {
             let ahead = self.ahead();
             if !self.path.queue.limit.admits(on_link, &ahead) {
                 self.counters.queue_drops += 1;
+                self.keep(self.latest, packet);
                 return Admission::QueueFull;
             }
             let verdict = self.early_verdict(&ahead, capable);
             if verdict == Verdict::Drop {
                 self.counters.queue_drops += 1;
                 self.counters.aqm_drops += 1;
+                self.keep(self.latest, packet);
                 return Admission::QueueFull;
             }
             marked = verdict == Verdict::Mark
@@ -290,6 +296,16 @@ impl<T: Clone> Direction<T> {
         let taken = Taken { now: self.looked, offered, due, bytes, number, copy };
         self.counters.reordered += u64::from(self.measured.note(&taken));
         Some(Delivery { packet, bytes, offered, due, marked, copy, flipped })
+    }
+
+    /// Keeps from now on what is dropped or lost, for [`pop_lost`](Self::pop_lost): for a transport that repairs it.
+    pub fn keep_lost(&mut self) {
+        self.lost.get_or_insert_default();
+    }
+
+    /// Returns the next packet that was dropped or lost, and when; copies of packets are not among them.
+    pub fn pop_lost(&mut self) -> Option<(Timestamp, T)> {
+        self.lost.as_mut()?.pop_front()
     }
 
     /// Returns the time of the first packet that has arrived by `now`.
@@ -400,7 +416,7 @@ impl<T: Clone> Direction<T> {
             self.held_bytes -= u64::from(bytes);
             self.counters.held -= 1;
             self.counters.lost += 1;
-            return;
+            return self.keep(done, packet.packet);
         }
         let copy = self.path.duplicate.happens(&mut self.duplicate).then(|| packet.clone());
         self.send(done, packet, false);
@@ -423,6 +439,12 @@ impl<T: Clone> Direction<T> {
         self.counters.corrupted += u64::from(hit);
         self.under_way.push(Reverse(UnderWay { due, sequence: self.sequence, copy, flipped, packet }));
         self.sequence += 1;
+    }
+
+    fn keep(&mut self, at: Timestamp, packet: T) {
+        if let Some(lost) = &mut self.lost {
+            lost.push_back((at, packet));
+        }
     }
 
     fn ahead(&self) -> Ahead {
@@ -472,6 +494,7 @@ impl<T: Clone> Store for Direction<T> {
         self.counters.held -= 1;
         self.counters.queue_drops += 1;
         self.counters.aqm_drops += 1;
+        self.keep(self.latest, packet.packet);
     }
 }
 

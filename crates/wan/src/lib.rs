@@ -19,6 +19,8 @@
 //!   `interfaces::Bridge` is, with privileges, between two interfaces, for whatever crosses them; and `inside` makes
 //!   networks in which nobody needs any.
 //!
+//! - `tokio` (feature of the same name) puts streams and datagrams of tokio behind a path, on a clock that can be paused.
+//!
 //! In the repository, `examples/wan` has QUIC of quinn-proto and TCP of smoltcp over such a path.
 //!
 //! # What holds
@@ -49,6 +51,10 @@ pub mod aqm;
 pub mod bottleneck;
 pub mod delay;
 pub mod direction;
+#[cfg(feature = "tokio")]
+mod endpoints;
+#[cfg(any(target_os = "linux", feature = "tokio"))]
+mod flow;
 #[cfg(target_os = "linux")]
 pub mod inside;
 #[cfg(target_os = "linux")]
@@ -63,6 +69,8 @@ pub mod properties;
 pub mod queue;
 #[cfg(target_os = "linux")]
 pub mod tcp;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 pub mod trace;
 #[cfg(target_os = "linux")]
 pub mod udp;

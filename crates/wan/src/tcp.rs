@@ -32,7 +32,6 @@
 
 mod config;
 mod connection;
-mod flow;
 mod relay;
 
 pub use config::{StreamConfig, StreamLimits, StreamStats};

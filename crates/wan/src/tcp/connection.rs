@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 use softtimers::{EventLoop, Interest, TimerId, Timestamp, Token};
 
-use super::flow::{End, Flow, Load};
 use crate::Way;
+use crate::flow::{End, Flow, Load};
 
 /// A client's connection and the one to the upstream.
 #[derive(Debug)]

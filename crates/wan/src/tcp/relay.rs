@@ -10,7 +10,7 @@ use softtimers_net::relay::is_same_socket;
 
 use super::config::{StreamConfig, StreamStats};
 use super::connection::{Connection, Standing, flow, reset};
-use super::flow::Load;
+use crate::flow::Load;
 use crate::live::{Carried, Ended, Live, Next, controls};
 use crate::{Bottleneck, PathConfig, PathError, WanBuilder, Way};
 

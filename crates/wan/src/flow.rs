@@ -12,7 +12,7 @@ use std::io::IoSlice;
 
 /// One direction of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Flow {
+pub(crate) struct Flow {
     /// It is to be told that there is a connection, first of all.
     opens: bool,
     /// Read, and not on the path yet: from `begun` on.
@@ -29,12 +29,12 @@ pub(super) struct Flow {
     written: usize,
     arrived_end: bool,
     /// Its end has been written.
-    pub(super) is_over: bool,
+    pub(crate) is_over: bool,
 }
 
 /// The ways in which a direction ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum End {
+pub(crate) enum End {
     /// After its last byte.
     Finished,
     /// Whatever is not on the path yet is lost.
@@ -43,7 +43,7 @@ pub(super) enum End {
 
 /// The content of the path for a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Load {
+pub(crate) enum Load {
     /// The connection begins.
     Open,
     /// Bytes of its stream.
@@ -54,33 +54,47 @@ pub(super) enum Load {
 
 impl Load {
     /// The bytes that the path takes it for.
-    pub(super) fn bytes(&self) -> u32 {
+    pub(crate) fn bytes(&self) -> u32 {
         if let Load::Bytes(bytes) = self { bytes.len() as u32 } else { 0 }
     }
 }
 
 impl Flow {
     /// The direction of who has connected.
-    pub(super) fn opening() -> Self {
+    pub(crate) fn opening() -> Self {
         Flow { opens: true, ..Flow::default() }
     }
 
     /// The number of bytes that may be read now; none while earlier ones wait for room, or their reader.
-    pub(super) fn appetite(&self, window: usize) -> usize {
+    pub(crate) fn appetite(&self, window: usize) -> usize {
         if self.end.is_some() || self.waits() || self.backlog_bytes > window / BACKLOG_SHARE {
             return 0;
         }
         window.saturating_sub(self.held).min(MOST_TAKEN)
     }
 
+    /// The number of bytes that a writer may add now, who may be asleep for a while.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn room(&self, window: usize) -> usize {
+        if self.end.is_some() || self.backlog_bytes > window / BACKLOG_SHARE {
+            return 0;
+        }
+        let unsent = self.taken.len() - self.begun;
+        window.saturating_sub(self.held).min(MOST_UNSENT.saturating_sub(unsent))
+    }
+
     /// Takes bytes in that were read.
-    pub(super) fn take(&mut self, bytes: &[u8]) {
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
+        if self.begun >= MOST_UNSENT {
+            self.taken.drain(..self.begun);
+            self.begun = 0;
+        }
         self.taken.extend_from_slice(bytes);
         self.held += bytes.len();
     }
 
     /// Nothing more is read. A reset prevails.
-    pub(super) fn end(&mut self, end: End) {
+    pub(crate) fn end(&mut self, end: End) {
         if end == End::Reset {
             self.held -= self.taken.len() - self.begun;
             self.taken.clear();
@@ -93,17 +107,17 @@ impl Flow {
     }
 
     /// Says whether something waits for room on the path.
-    pub(super) fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         self.opens || self.begun < self.taken.len() || (self.end.is_some() && !self.end_is_sent)
     }
 
     /// The length of the next piece, of at most `most` bytes.
-    pub(super) fn next_length(&self, most: usize) -> u32 {
+    pub(crate) fn next_length(&self, most: usize) -> u32 {
         if self.opens { 0 } else { (self.taken.len() - self.begun).min(most) as u32 }
     }
 
     /// The next piece for the path.
-    pub(super) fn next_load(&mut self, most: usize) -> Option<Load> {
+    pub(crate) fn next_load(&mut self, most: usize) -> Option<Load> {
         if std::mem::take(&mut self.opens) {
             return Some(Load::Open);
         }
@@ -123,7 +137,7 @@ impl Flow {
     }
 
     /// A piece has arrived, for its reader.
-    pub(super) fn arrive(&mut self, bytes: Box<[u8]>) {
+    pub(crate) fn arrive(&mut self, bytes: Box<[u8]>) {
         if self.is_over {
             return;
         }
@@ -132,28 +146,40 @@ impl Flow {
     }
 
     /// The end has arrived.
-    pub(super) fn arrive_end(&mut self) {
+    pub(crate) fn arrive_end(&mut self) {
         self.arrived_end = true;
     }
 
     /// Says whether something waits to be written: bytes, or the end.
-    pub(super) fn wants_to_write(&self) -> bool {
+    pub(crate) fn wants_to_write(&self) -> bool {
         !self.backlog.is_empty() || self.end_is_due()
     }
 
     /// Says whether only the end is left to write.
-    pub(super) fn end_is_due(&self) -> bool {
+    pub(crate) fn end_is_due(&self) -> bool {
         self.backlog.is_empty() && self.arrived_end && !self.is_over
     }
 
+    /// Says whether nothing more is taken.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Says whether all that came has been handed out, and the end is here.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.backlog.is_empty() && self.arrived_end
+    }
+
     /// Nobody is left to read what arrives.
-    pub(super) fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         self.backlog.clear();
         (self.backlog_bytes, self.written, self.is_over) = (0, 0, true);
     }
 
     /// The first bytes of the backlog.
-    pub(super) fn slices(&self) -> Vec<IoSlice<'_>> {
+    pub(crate) fn slices(&self) -> Vec<IoSlice<'_>> {
         let mut skip = self.written;
         let slices = self.backlog.iter().take(MOST_SLICES).map(|piece| {
             let slice = IoSlice::new(&piece[skip..]);
@@ -164,7 +190,7 @@ impl Flow {
     }
 
     /// So many of them have been written.
-    pub(super) fn wrote(&mut self, bytes: usize) {
+    pub(crate) fn wrote(&mut self, bytes: usize) {
         self.held -= bytes;
         self.backlog_bytes -= bytes;
         self.written += bytes;
@@ -177,6 +203,8 @@ impl Flow {
 
 /// Read in one go. What finds no room on the path waits here, out of the kernel's sight.
 const MOST_TAKEN: usize = 64 << 10;
+/// Written and not on the path yet: more than a link of 2 Gbit/s takes in a millisecond.
+const MOST_UNSENT: usize = 256 << 10;
 /// The share of the window that may wait for a reader that is slower than the path.
 const BACKLOG_SHARE: usize = 16;
 /// Written in one go.

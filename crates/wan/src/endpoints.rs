@@ -1,0 +1,324 @@
+//! The ends of streams and datagrams that share a path, as a state machine: [`Endpoints`]. No sockets, no tasks, no clock.
+//!
+//! ```text
+//!   write ─▶ Flow ─▶ segments ──▶ Wan ──▶ in order ─▶ Flow ─▶ read
+//!                       ▲          │ dropped, lost or damaged
+//!                       ╰──────────╯ one round trip later, then two, four, …
+//! ```
+//!
+//! [`advance`](Endpoints::advance) works events off one after another, each at its own time. So a caller that looks once a
+//! millisecond changes neither a rate nor an order.
+
+mod connection;
+mod inbox;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::task::Waker;
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+use crate::flow::Load;
+use crate::{
+    Admission, Bottleneck, Counters, Delivery, Measured, PathConfig, PathError, Wan, WanBuilder, Way,
+};
+pub(crate) use connection::{Broken, Connection};
+pub(crate) use inbox::Inbox;
+
+/// Everything on either side of a path, and the path.
+#[derive(Debug)]
+pub(crate) struct Endpoints {
+    wan: Wan<Piece>,
+    connections: BTreeMap<u64, Connection>,
+    inboxes: BTreeMap<u64, [Inbox; 2]>,
+    outgoing: [Outgoing; 2],
+    serial: u64,
+    woken: Vec<Waker>,
+}
+
+/// What is on the path.
+#[derive(Clone, Debug)]
+enum Piece {
+    Segment(Segment),
+    Datagram { pair: u64, bytes: Box<[u8]> },
+}
+
+/// A part of a stream, or its end.
+#[derive(Clone, Debug)]
+struct Segment {
+    stream: u64,
+    number: u64,
+    /// How often it did not arrive.
+    losses: u32,
+    load: Load,
+}
+
+/// What waits to go one way.
+#[derive(Debug, Default)]
+struct Outgoing {
+    /// Streams with something to send: they take turns.
+    line: VecDeque<u64>,
+    /// Segments that did not arrive, by the time at which they are sent again.
+    lost: BTreeMap<(Timestamp, u64), Segment>,
+    /// Those whose time has come.
+    again: VecDeque<Segment>,
+    /// How many there have been.
+    resent: u64,
+}
+
+impl Endpoints {
+    pub(crate) fn new(path: WanBuilder) -> Result<Self, PathError> {
+        let mut wan = path.build()?;
+        WAYS.iter().for_each(|&way| wan.direction_mut(way).keep_lost());
+        Ok(Endpoints {
+            wan,
+            connections: BTreeMap::new(),
+            inboxes: BTreeMap::new(),
+            outgoing: Default::default(),
+            serial: 0,
+            woken: Vec::new(),
+        })
+    }
+
+    /// A stream between the two sides.
+    pub(crate) fn connect(&mut self) -> u64 {
+        self.serial += 1;
+        self.connections.insert(self.serial, Connection::default());
+        self.serial
+    }
+
+    /// A pair of datagram sockets, one on each side.
+    pub(crate) fn pair(&mut self) -> u64 {
+        self.serial += 1;
+        self.inboxes.insert(self.serial, Default::default());
+        self.serial
+    }
+
+    /// When something happens next.
+    pub(crate) fn poll_at(&self) -> Option<Timestamp> {
+        let sends = WAYS.iter().flat_map(|&way| {
+            let Outgoing { line, lost, again, .. } = &self.outgoing[index(way)];
+            let waits = !line.is_empty() || !again.is_empty();
+            let room = self.wan.direction(way).next_departure().filter(|_| waits);
+            room.into_iter().chain(lost.first_key_value().map(|((at, _), _)| *at))
+        });
+        sends.chain(self.wan.poll_at()).min()
+    }
+
+    /// Does what happens until `now`, each at its time.
+    pub(crate) fn advance(&mut self, now: Timestamp) {
+        while let Some(at) = self.poll_at().filter(|&at| at <= now) {
+            while let Some((way, delivery)) = self.wan.pop_due(at) {
+                self.arrive(way, delivery);
+            }
+            WAYS.iter().for_each(|&way| self.pump(way, at));
+        }
+    }
+
+    /// Changes the path one way.
+    pub(crate) fn set(&mut self, now: Timestamp, way: Way, path: PathConfig) -> Result<(), PathError> {
+        self.advance(now);
+        self.wan.set(now, way, path)?;
+        self.pump(way, now);
+        self.advance(now);
+        Ok(())
+    }
+
+    /// What was set one way, what became of it, and what was measured.
+    pub(crate) fn seen(&self, way: Way) -> (PathConfig, Counters, Measured) {
+        let direction = self.wan.direction(way);
+        (direction.path().clone(), direction.counters(), direction.measured().clone())
+    }
+
+    /// Segments that were sent again.
+    pub(crate) fn resent(&self, way: Way) -> u64 {
+        self.outgoing[index(way)].resent
+    }
+
+    /// Those who are to be woken.
+    pub(crate) fn woken(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// Takes bytes for the other side; how many, or none while there is no room.
+    pub(crate) fn write(&mut self, now: Timestamp, id: u64, way: Way, bytes: &[u8]) -> Result<usize, Broken> {
+        self.advance(now);
+        let connection = self.connections.get_mut(&id).ok_or(Broken::Closed)?;
+        let taken = connection.take(index(way), bytes)?;
+        self.send(now, id, way);
+        Ok(taken)
+    }
+
+    /// Hands out bytes that have come this way; how many, none of them at the end, and nothing while there are none.
+    pub(crate) fn read(
+        &mut self,
+        now: Timestamp,
+        id: u64,
+        way: Way,
+        into: &mut [u8],
+    ) -> Result<Option<usize>, Broken> {
+        self.advance(now);
+        let connection = self.connections.get_mut(&id).ok_or(Broken::Closed)?;
+        let read = connection.read(index(way), into);
+        self.woken.extend(connection.wake_writer(index(way)));
+        read
+    }
+
+    /// Ends a direction of a stream.
+    pub(crate) fn finish(&mut self, now: Timestamp, id: u64, way: Way) -> Result<(), Broken> {
+        self.advance(now);
+        self.connections.get_mut(&id).ok_or(Broken::Closed)?.finish(index(way))?;
+        self.send(now, id, way);
+        Ok(())
+    }
+
+    /// The end of a stream that writes `way` is gone.
+    pub(crate) fn leave(&mut self, now: Timestamp, id: u64, way: Way) {
+        self.advance(now);
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.leave(index(way)) {
+            self.connections.remove(&id);
+        } else {
+            self.send(now, id, way);
+        }
+    }
+
+    pub(crate) fn connection(&mut self, id: u64) -> Option<&mut Connection> {
+        self.connections.get_mut(&id)
+    }
+
+    /// Sends a datagram. Nobody waits for room: what finds none is dropped, as on a network.
+    pub(crate) fn send_datagram(&mut self, now: Timestamp, pair: u64, way: Way, bytes: &[u8]) -> Admission {
+        self.advance(now);
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let admission = self.wan.offer(now, way, length, Piece::Datagram { pair, bytes: bytes.into() });
+        self.resend_lost(way);
+        self.advance(now);
+        admission
+    }
+
+    /// Where the datagrams that come this way arrive.
+    pub(crate) fn inbox(&mut self, now: Timestamp, pair: u64, way: Way) -> Option<&mut Inbox> {
+        self.advance(now);
+        self.inboxes.get_mut(&pair).map(|pair| &mut pair[index(way)])
+    }
+
+    /// The end of a pair that sends `way` is gone.
+    pub(crate) fn leave_pair(&mut self, pair: u64, way: Way) {
+        let Some(inboxes) = self.inboxes.get_mut(&pair) else { return };
+        inboxes[index(way.back())].close();
+        if inboxes.iter().all(Inbox::is_closed) {
+            self.inboxes.remove(&pair);
+        }
+    }
+
+    /// A stream has something to send, or nothing.
+    fn send(&mut self, now: Timestamp, id: u64, way: Way) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.joins(index(way)) {
+            self.outgoing[index(way)].line.push_back(id);
+        }
+        self.pump(way, now);
+        self.advance(now);
+    }
+
+    /// Puts on the path what finds room there: what is sent again, then a segment of each stream in turn.
+    fn pump(&mut self, way: Way, now: Timestamp) {
+        let Endpoints { wan, connections, outgoing, woken, .. } = self;
+        let Outgoing { line, lost, again, resent } = &mut outgoing[index(way)];
+        while let Some(first) = lost.first_entry().filter(|first| first.key().0 <= now) {
+            again.push_back(first.remove());
+        }
+        let direction = wan.direction_mut(way);
+        let most = longest(direction.path());
+        while again.front().is_some_and(|first| direction.has_room_for(now, first.load.bytes())) {
+            let Some(segment) = again.pop_front() else { break };
+            *resent += 1;
+            direction.offer(now, segment.load.bytes(), Piece::Segment(segment));
+        }
+        while let Some(&id) = line.front().filter(|_| again.is_empty()) {
+            let Some(connection) = connections.get_mut(&id) else {
+                line.pop_front();
+                continue;
+            };
+            if !direction.has_room_for(now, connection.next_length(index(way), most)) {
+                break;
+            }
+            line.pop_front();
+            if let Some((number, load)) = connection.next_load(index(way), most) {
+                let segment = Segment { stream: id, number, losses: 0, load };
+                direction.offer(now, segment.load.bytes(), Piece::Segment(segment));
+            }
+            if connection.joins(index(way)) {
+                line.push_back(id);
+            }
+            woken.extend(connection.wake_writer(index(way)));
+        }
+        self.resend_lost(way);
+    }
+
+    /// What the path has dropped of streams is sent again; datagrams are gone.
+    fn resend_lost(&mut self, way: Way) {
+        while let Some((at, piece)) = self.wan.direction_mut(way).pop_lost() {
+            if let Piece::Segment(segment) = piece {
+                self.resend(way, at, segment);
+            }
+        }
+    }
+
+    /// Sends a segment again that left the link at `left` and did not arrive, when its sender knows: after a round trip, and
+    /// twice as long each further time.
+    fn resend(&mut self, way: Way, left: Timestamp, mut segment: Segment) {
+        let trip = WAYS.iter().map(|&way| self.wan.direction(way).path().delay).sum::<Duration>();
+        let wait = trip.max(SHORTEST).saturating_mul(1 << segment.losses.min(20)).min(LONGEST.max(trip));
+        segment.losses += 1;
+        self.serial += 1;
+        self.outgoing[index(way)].lost.insert((left + wait, self.serial), segment);
+    }
+
+    fn arrive(&mut self, way: Way, delivery: Delivery<Piece>) {
+        let Delivery { packet, due, copy, flipped, bytes, offered, marked } = delivery;
+        let segment = match packet {
+            Piece::Segment(segment) => segment,
+            Piece::Datagram { pair, bytes: packet } => {
+                let delivery = Delivery { packet, due, copy, flipped, bytes, offered, marked };
+                let inbox = self.inboxes.get_mut(&pair).map(|pair| &mut pair[index(way)]);
+                self.woken.extend(inbox.map(|inbox| inbox.take(delivery.damaged())).unwrap_or_default());
+                return;
+            }
+        };
+        // Its checksum is wrong.
+        if flipped.is_some() {
+            if !copy {
+                let left = due.saturating_sub(self.wan.direction(way).path().delay);
+                self.resend(way, left, segment);
+            }
+            return;
+        }
+        let id = segment.stream;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let answers = connection.arrive(index(way), segment.number, segment.load);
+        self.woken.extend(connection.wake_reader(index(way)));
+        self.woken.extend(connection.wake_writer(index(way.back())));
+        if answers && connection.joins(index(way.back())) {
+            self.outgoing[index(way.back())].line.push_back(id);
+        }
+    }
+}
+
+/// The longest segment. Where a packet may be lost, or takes its time, it is one.
+fn longest(path: &PathConfig) -> usize {
+    let whole = path.bottleneck == Bottleneck::NONE && path.check_stream().is_ok();
+    let most = if whole { 64 << 10 } else { 1_448 };
+    most.min(usize::try_from(path.most_bytes).unwrap_or(most)).max(1)
+}
+
+pub(crate) fn index(way: Way) -> usize {
+    if way == Way::Up { 0 } else { 1 }
+}
+
+const WAYS: [Way; 2] = [Way::Up, Way::Down];
+/// Nobody notices a loss sooner.
+const SHORTEST: Duration = Duration::from_millis(1);
+/// Nobody waits longer to try again (RFC 6298, section 2.5).
+const LONGEST: Duration = Duration::from_secs(60);
