@@ -2,19 +2,22 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use softtimers_core::Timestamp;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
 use softtimers_sim::csv::{Merge, MergeError};
 use softtimers_sim::{Kind, Part, experiments};
-use softtimers_wan::PathConfig;
+use softtimers_wan::{PathConfig, Wan, Way};
 
 use crate::commands::capture::{filter, pcapng};
 use crate::commands::forward::metrics::{Metrics, Text};
 use crate::commands::sim::setting;
 use crate::commands::wan::control::{self, Request};
+use crate::commands::wan::scenario::ScenarioFile;
 
 /// Runs the body of this name with any input.
 ///
@@ -37,12 +40,13 @@ fn text(input: &[u8], body: fn(&str)) {
 type Body = fn(&[u8]);
 
 /// By the corpora that they read.
-const BODIES: [(&str, Body); 7] = [
+const BODIES: [(&str, Body); 8] = [
     ("captured", captured),
     ("control", |input| text(input, control)),
     ("filter_code", |input| text(input, filter_code)),
     ("metrics", metrics),
     ("saved_run", saved_run),
+    ("scenario", |input| text(input, scenario)),
     ("sim_parts", |input| text(input, sim_parts)),
     ("units", |input| text(input, typed)),
 ];
@@ -83,6 +87,27 @@ pub fn control(line: &str) {
             }
         }
         Err(problem) => assert!(!problem.contains('\n'), "{problem}"),
+    }
+}
+
+/// Any text is a scenario or is refused in one line that names one of its lines, and a path goes through whatever is
+/// accepted. Names of files lead nowhere.
+pub fn scenario(text: &str) {
+    let lines = text.lines().count().max(1);
+    match ScenarioFile::parse(text, Path::new("/proc/self/nowhere")) {
+        Ok(file) => {
+            let mut wan = Wan::builder().build::<()>().expect("a perfect wire");
+            let checked = file.check(Way::Up, &PathConfig::default(), PathConfig::check);
+            let played = wan.play(Timestamp::ZERO, &file.scenario);
+            assert!(played.is_err() || checked.is_ok());
+            let later = wan.direction(Way::Up).path_at(Timestamp::from_micros(1 << 40));
+            assert!(played.is_err() || later.check().is_ok());
+        }
+        Err(problem) => {
+            assert!(!problem.contains('\n'), "{problem}");
+            let named = problem.strip_prefix("line ").and_then(|rest| rest.split(':').next()?.parse().ok());
+            assert!(named.is_some_and(|line| (1..=lines).contains(&line)), "{problem}");
+        }
     }
 }
 

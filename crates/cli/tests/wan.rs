@@ -80,6 +80,27 @@ fn carried(packets: u16, flags: &str) -> (Vec<u16>, Value, u64) {
     (came, emulator.finish(), last - 1)
 }
 
+/// The file's time goes by itself; what is an hour away does not happen.
+#[test]
+fn a_scenario_changes_the_path() {
+    let file = std::env::temp_dir().join(format!("softtimers-scenario-{}.toml", std::process::id()));
+    let text = "[[step]]\nat = \"0ms\"\ndelay = \"7ms\"\n[[step]]\nat = \"3600s\"\nloss = \"100%\"\n";
+    std::fs::write(&file, text).unwrap();
+    let (came, report, _) = carried(20, &format!("--scenario {}", file.display()));
+    assert_eq!(came.len(), 20);
+    assert_eq!(
+        (&report["up"]["set"]["delay_ns"], &report["up"]["set"]["loss"]),
+        (&7_000_000.into(), &0.0.into())
+    );
+    assert!(report["up"]["measured"]["delay_ns"]["min"].as_u64().unwrap() >= 7_000_000);
+    assert_eq!(report["config"]["scenario"], file.display().to_string());
+    std::fs::write(&file, "[[step]]\nat = \"1s\"\nloss = \"5\"\n").unwrap();
+    let line = format!("wan --listen 127.0.0.1:0 --to 127.0.0.1:9 --scenario {}", file.display());
+    let refused = refusal(&run(&line), 2);
+    assert!(refused.contains("line 3: loss 5: ") && refused.contains("5%"), "{refused}");
+    std::fs::remove_file(file).unwrap();
+}
+
 /// Streams come whole, both ways and no sooner than set, and the control socket knows what they cannot have.
 #[test]
 fn streams_are_delayed_and_whole() {

@@ -45,8 +45,13 @@ impl Jitter {
         self
     }
 
+    /// The shortest that it makes of a delay.
+    pub(crate) fn least(&self, delay: Duration) -> Duration {
+        delay.saturating_sub(Duration::from_nanos(self.earliest()))
+    }
+
     /// The most by which a delay is shorter.
-    pub(crate) fn earliest(&self) -> u64 {
+    fn earliest(&self) -> u64 {
         let size = nanos(self.size);
         match self.spread {
             Spread::Uniform => size,

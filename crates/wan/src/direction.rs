@@ -32,7 +32,8 @@ use crate::bottleneck::Link;
 use crate::delay::Propagation;
 use crate::loss::LossProcess;
 use crate::queue::Ahead;
-use crate::{Aqm, Counters, Measured, PathConfig, PathError};
+use crate::scenario::Timeline;
+use crate::{Aqm, Counters, Measured, PathConfig, PathError, Scenario, Way};
 
 /// One direction of a path. Packets are values of yours; the model only knows how long they are.
 ///
@@ -67,6 +68,8 @@ use crate::{Aqm, Counters, Measured, PathConfig, PathError};
 #[derive(Debug)]
 pub struct Direction<T> {
     path: PathConfig,
+    /// What becomes of it by itself.
+    timeline: Timeline,
     /// Up to where the link has been worked off. Packets and changes from before count from here.
     latest: Timestamp,
     /// When somebody looked last.
@@ -190,6 +193,7 @@ impl<T: Clone> Direction<T> {
             lost: None,
             counters: Counters::default(),
             measured: Box::default(),
+            timeline: Timeline::default(),
             path,
         })
     }
@@ -266,9 +270,11 @@ impl<T: Clone> Direction<T> {
         self.waiting.len()
     }
 
-    /// When the packet on the link is through it; `None` if it is idle.
+    /// When the packet on the link is through it; `None` if it is idle. If a [scenario](Self::play) changes the path before,
+    /// that is to be looked at first.
     pub fn next_departure(&self) -> Option<Timestamp> {
-        self.serving.as_ref().map(|(done, _)| *done)
+        let done = self.serving.as_ref().map(|(done, _)| *done)?;
+        Some(self.timeline.next_at().map_or(done, |change| done.min(change)))
     }
 
     /// When to look next: `None` if nothing is held. Sooner is harmless, later is late.
@@ -279,8 +285,20 @@ impl<T: Clone> Direction<T> {
     /// O(1).
     pub fn poll_at(&self) -> Option<Timestamp> {
         let arrival = self.under_way.peek().map(|Reverse(next)| next.due);
-        let through = self.serving.as_ref().map(|(done, _)| *done + self.path.least_delay());
+        let through = self.serving.as_ref().map(|(done, _)| self.earliest(*done));
         arrival.into_iter().chain(through).min()
+    }
+
+    /// When to look for a packet that would be through the link at `done`.
+    fn earliest(&self, done: Timestamp) -> Timestamp {
+        let Some(change) = self.timeline.next_at() else { return done + self.path.least_delay() };
+        // From then on everything may be otherwise.
+        if change > self.looked {
+            return (done + self.path.least_delay()).min(change);
+        }
+        let least = self.timeline.least_delay(&self.path, self.looked);
+        let next = self.timeline.next_after(self.looked);
+        next.into_iter().fold(done.min(change) + least, Timestamp::min)
     }
 
     /// The next packet that has arrived by `now`: in order of arrival, and among equal ones in the order in
@@ -312,7 +330,10 @@ impl<T: Clone> Direction<T> {
     pub(crate) fn next_due(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.looked = self.looked.max(now);
         // What leaves the link later arrives later. Beyond the end of time nothing does.
-        let least = if self.looked == Timestamp::MAX { Duration::ZERO } else { self.path.least_delay() };
+        let least = match self.looked {
+            Timestamp::MAX => Duration::ZERO,
+            looked => self.timeline.least_delay(&self.path, looked),
+        };
         self.advance(self.looked.saturating_sub(least));
         let Reverse(next) = self.under_way.peek()?;
         (next.due <= self.looked).then_some(next.due)
@@ -331,6 +352,37 @@ impl<T: Clone> Direction<T> {
     pub fn set(&mut self, now: Timestamp, path: PathConfig) -> Result<(), PathError> {
         path.check()?;
         self.advance(now);
+        self.become_path(path);
+        Ok(())
+    }
+
+    /// Changes the path by a scenario that begins at `now`, as its direction `way`; one that was played before ends. Each
+    /// round begins with the path of now.
+    ///
+    /// # Errors
+    /// [`PathError`], as [`PathConfig::check`], of any path that it would come to; then nothing changes.
+    pub fn play(&mut self, now: Timestamp, scenario: &Scenario, way: Way) -> Result<(), PathError> {
+        let timeline = self.timeline(now, scenario, way)?;
+        self.follow(timeline);
+        Ok(())
+    }
+
+    pub(crate) fn timeline(
+        &mut self,
+        now: Timestamp,
+        scenario: &Scenario,
+        way: Way,
+    ) -> Result<Timeline, PathError> {
+        self.advance(now);
+        Timeline::new(self.latest, scenario, way, &self.path)
+    }
+
+    pub(crate) fn follow(&mut self, timeline: Timeline) {
+        self.timeline = timeline;
+    }
+
+    /// Another path from `latest` on, up to which the link has been worked off.
+    fn become_path(&mut self, path: PathConfig) {
         self.look_at_wait();
         let serving = self.serving.as_ref().map(|(done, packet)| (*done, self.on_link(packet.bytes)));
         let through = self.link.change(self.latest, &path.bottleneck, serving);
@@ -346,12 +398,16 @@ impl<T: Clone> Direction<T> {
         }
         self.path = path;
         self.expect_wait();
-        Ok(())
     }
 
-    /// The parameters that hold now.
+    /// The parameters that hold now, up to where the link has been worked off: see [`path_at`](Self::path_at).
     pub fn path(&self) -> &PathConfig {
         &self.path
+    }
+
+    /// The parameters at `now`, if a [scenario](Self::play) has changed or will change them by then.
+    pub fn path_at(&self, now: Timestamp) -> PathConfig {
+        self.timeline.path_at(now, &self.path)
     }
 
     /// Returns the counters of the packets so far.
@@ -366,8 +422,24 @@ impl<T: Clone> Direction<T> {
 
     /// Works off what the link has finished by `now`.
     fn advance(&mut self, now: Timestamp) {
-        self.latest = self.latest.max(now);
-        while let Some((done, packet)) = self.serving.take_if(|(done, _)| *done <= self.latest) {
+        let now = self.latest.max(now);
+        while let Some(change) = self.timeline.next_at().filter(|&change| change <= now) {
+            // What is through when it changes was through before.
+            self.work_off(change);
+            self.latest = self.latest.max(change);
+            let path = self.timeline.pass(&self.path);
+            self.become_path(path);
+            if self.serving.is_none() {
+                self.timeline.skip_to(now);
+            }
+        }
+        self.work_off(now);
+        self.latest = now;
+    }
+
+    /// What the link has finished by then leaves it.
+    fn work_off(&mut self, now: Timestamp) {
+        while let Some((done, packet)) = self.serving.take_if(|(done, _)| *done <= now) {
             self.leave(done, packet);
             if let Some(next) = self.dequeue(done) {
                 self.serve(done, next);
@@ -412,7 +484,7 @@ impl<T: Clone> Direction<T> {
     /// A packet is through the bottleneck.
     fn leave(&mut self, done: Timestamp, packet: Packet<T>) {
         let bytes = packet.bytes;
-        if self.loss.next(&self.path.loss) {
+        if self.path.outage || self.loss.next(&self.path.loss) {
             self.held_bytes -= u64::from(bytes);
             self.counters.held -= 1;
             self.counters.lost += 1;

@@ -32,7 +32,8 @@
 //! 3. **Nothing unaccounted.** What was offered has come out, was dropped by the queue, lost, refused for want of
 //!    room, or is held, and is counted as such.
 //! 4. **Bounded.** What is held has a limit in packets and in bytes.
-//! 5. **Changeable.** [`Direction::set`] neither loses nor reorders what is held.
+//! 5. **Changeable.** [`Direction::set`] neither loses nor reorders what is held, and a [`Scenario`] changes a path at
+//!    exact times.
 //!
 //! # When not to use this
 //!
@@ -49,6 +50,7 @@
 pub mod account;
 pub mod aqm;
 pub mod bottleneck;
+pub mod change;
 pub mod delay;
 pub mod direction;
 #[cfg(feature = "tokio")]
@@ -67,6 +69,7 @@ pub mod probability;
 #[doc(hidden)]
 pub mod properties;
 pub mod queue;
+pub mod scenario;
 #[cfg(target_os = "linux")]
 pub mod tcp;
 #[cfg(feature = "tokio")]
@@ -83,6 +86,8 @@ pub use aqm::{Aqm, CodelConfig, PieConfig};
 #[doc(inline)]
 pub use bottleneck::Bottleneck;
 #[doc(inline)]
+pub use change::Change;
+#[doc(inline)]
 pub use delay::{Jitter, Late, Spread};
 #[doc(inline)]
 pub use direction::{Admission, Delivery, Direction};
@@ -94,6 +99,8 @@ pub use path::{PathConfig, PathError};
 pub use probability::{Probability, ProbabilityError};
 #[doc(inline)]
 pub use queue::{Limit, Queue};
+#[doc(inline)]
+pub use scenario::Scenario;
 #[doc(inline)]
 pub use trace::{DeliveryTrace, TraceError};
 #[doc(inline)]

@@ -75,9 +75,9 @@ macro_rules! controls {
                 self.live.now()
             }
 
-            /// Returns what was set in one direction.
-            pub fn path(&self, way: crate::Way) -> &crate::PathConfig {
-                self.live.wan.direction(way).path()
+            /// Returns what holds in one direction now: what was set, or a scenario has made of it.
+            pub fn path(&self, way: crate::Way) -> crate::PathConfig {
+                self.live.wan.direction(way).path_at(self.live.now())
             }
 
             /// Returns what became of what was put on the path in one direction. The opening and the end of a stream count

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{Aqm, Bottleneck, Jitter, Late, Loss, Probability, Queue, Spread};
+use crate::{Aqm, Bottleneck, Jitter, Late, Loss, Probability, Queue, Scenario, Spread};
 
 /// The parameters of one direction. By default it is a perfect wire: no delay, no bottleneck, no loss.
 ///
@@ -32,6 +32,8 @@ pub struct PathConfig {
     /// The bytes that a packet takes on the link beyond those it is offered with: 28 where those are the payload of UDP
     /// over IPv4 and the rate is to be that of the network. At most 65,535.
     pub overhead: u32,
+    /// Nothing gets through: whatever would leave the bottleneck is lost, and draws no numbers at random.
+    pub outage: bool,
     /// The losses behind the bottleneck, of packets that have taken their time there.
     pub loss: Loss,
     /// The chance that a packet comes twice. The second has a delay of its own, and no time on the link.
@@ -58,6 +60,7 @@ impl Default for PathConfig {
             queue: Queue::default(),
             aqm: Aqm::DropTail,
             overhead: 0,
+            outage: false,
             loss: Loss::None,
             duplicate: Probability::NEVER,
             corrupt: Probability::NEVER,
@@ -96,6 +99,13 @@ impl PathConfig {
     #[must_use]
     pub fn overhead(mut self, bytes: u32) -> Self {
         self.overhead = bytes;
+        self
+    }
+
+    /// With nothing that gets through.
+    #[must_use]
+    pub fn outage(mut self, outage: bool) -> Self {
+        self.outage = outage;
         self
     }
 
@@ -170,6 +180,7 @@ impl PathConfig {
     /// [`PathError::Stream`], which names what it cannot have; else as [`check`](Self::check).
     pub fn check_stream(&self) -> Result<(), PathError> {
         let unfit = [
+            (self.outage, "an outage"),
             (self.loss != Loss::None, "loss"),
             (self.jitter.reorders, "jitter that reorders"),
             (self.late.is_some(), "reordering"),
@@ -186,7 +197,7 @@ impl PathConfig {
 
     /// The shortest time under way.
     pub(crate) fn least_delay(&self) -> Duration {
-        self.delay.saturating_sub(Duration::from_nanos(self.jitter.earliest()))
+        self.jitter.least(self.delay)
     }
 }
 
@@ -206,6 +217,13 @@ pub enum PathError {
         /// The impairment that was asked for.
         what: &'static str,
     },
+    /// A round of a [`Scenario`](crate::Scenario) that is too short for what happens in it.
+    Round {
+        /// The length of the round.
+        period: Duration,
+        /// The time of the last change.
+        last: Duration,
+    },
     /// More than any header.
     Overhead {
         /// The number that was asked for.
@@ -223,6 +241,13 @@ impl fmt::Display for PathError {
                 write!(
                     f,
                     "a TCP stream cannot have {what}: delay, jitter in order, rate and queue are what it can have"
+                )
+            }
+            PathError::Round { period, last } => {
+                let shortest = Scenario::SHORTEST_ROUND;
+                write!(
+                    f,
+                    "a round of {period:?}, in which something changes at {last:?}; a round is longer than that, and at least {shortest:?}"
                 )
             }
             PathError::Overhead { bytes } => {

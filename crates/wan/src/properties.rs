@@ -5,8 +5,8 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 
 use crate::{
-    Aqm, Bottleneck, CodelConfig, Delivery, DeliveryTrace, Direction, GilbertElliott, Jitter, Limit, Loss,
-    PathConfig, PieConfig, Probability, Queue, Spread,
+    Aqm, Bottleneck, Change, CodelConfig, Delivery, DeliveryTrace, Direction, GilbertElliott, Jitter, Limit,
+    Loss, PathConfig, PieConfig, Probability, Queue, Scenario, Spread, Way,
 };
 
 /// Any bytes are a trace or are refused at a line of theirs; and a link that follows it lets everything
@@ -58,6 +58,12 @@ pub fn direction(seed: u64, script: &[u8]) {
                 assert!(set[0] == set[1] && set[1] == set[2]);
             }
             1 => from_lazy.extend(drain(&mut lazy, now)),
+            3 if step[3] % 8 == 0 => {
+                let scenario = scenario_of(&step[2..]);
+                let played = [&mut busy, &mut lazy, &mut small]
+                    .map(|direction| direction.play(now, &scenario, Way::Up));
+                assert!(played[0] == played[1] && played[1] == played[2]);
+            }
             2 => drop(drain(&mut small, now)),
             _ => {
                 let bytes = u32::from(step[3]) * 8;
@@ -103,6 +109,23 @@ fn adds_up(direction: &Direction<u32>) {
     let gone = counters.delivered + counters.queue_drops + counters.overflowed + counters.lost;
     assert_eq!(counters.offered + counters.duplicated, gone + counters.held, "{counters:?}");
     assert_eq!(direction.poll_at().is_none(), counters.held == 0);
+}
+
+/// Its rate lets everything through within rounds.
+fn scenario_of(bytes: &[u8]) -> Scenario {
+    let micros = |byte: u8| Duration::from_micros(u64::from(byte) * 50);
+    let rate = Bottleneck::bits_per_second(u64::from(bytes[2]) * 1_234_567 + 10_000_000).unwrap_or_default();
+    let scenario = Scenario::default()
+        .at(micros(bytes[1]) / 16, None, Change::Bottleneck(rate))
+        .at(micros(bytes[2]), Some(Way::Up), Change::Delay(micros(bytes[3])))
+        .at(micros(bytes[3]), Some(Way::Down), Change::Delay(micros(bytes[4])))
+        .at(micros(bytes[4]), None, Change::Overhead(u32::from(bytes[5])))
+        .outage(micros(bytes[4]), Some(Way::Up), micros(bytes[5]))
+        .outage(micros(bytes[5]), None, micros(bytes[1]));
+    match bytes[0] % 3 {
+        0 => scenario,
+        _ => scenario.repeat(Scenario::SHORTEST_ROUND + micros(bytes[0])).unwrap_or_default(),
+    }
 }
 
 fn path_of(bytes: &[u8]) -> PathConfig {

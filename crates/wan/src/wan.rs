@@ -4,7 +4,7 @@ use std::fmt;
 
 use softtimers_core::{Random, Timestamp};
 
-use crate::{Admission, Delivery, Direction, PathConfig, PathError};
+use crate::{Admission, Delivery, Direction, PathConfig, PathError, Scenario};
 
 /// A direction of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -114,6 +114,20 @@ impl<T: Clone> Wan<T> {
     /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
     pub fn set(&mut self, now: Timestamp, way: Way, path: PathConfig) -> Result<(), PathError> {
         self.direction_mut(way).set(now, path)
+    }
+
+    /// Changes both directions by a scenario that begins at `now`; one that was played before ends. Its rounds begin with the
+    /// paths of now.
+    ///
+    /// # Errors
+    /// [`PathError`], as [`PathConfig::check`], of any path that it would come to; then nothing changes.
+    pub fn play(&mut self, now: Timestamp, scenario: &Scenario) -> Result<(), PathError> {
+        let up = self.up.timeline(now, scenario, Way::Up);
+        let down = self.down.timeline(now, scenario, Way::Down);
+        let (up, down) = (up?, down?);
+        self.up.follow(up);
+        self.down.follow(down);
+        Ok(())
     }
 
     /// One direction: what was set, counted and measured.

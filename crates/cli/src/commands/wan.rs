@@ -16,6 +16,7 @@ pub(crate) mod inside;
 mod lines;
 mod profile;
 pub(crate) mod run;
+pub(crate) mod scenario;
 mod seconds;
 pub(crate) mod self_test;
 mod setting;

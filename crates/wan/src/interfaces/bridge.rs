@@ -11,7 +11,7 @@ use softtimers_net::packet::{
 use super::mark::{is_capable, mark};
 use super::problem::Problem;
 use crate::live::{Ended, Live, Next, controls};
-use crate::{PathConfig, PathError, WanBuilder, Way};
+use crate::{PathConfig, PathError, Scenario, WanBuilder, Way};
 
 /// The settings of a bridge.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -149,6 +149,14 @@ impl Bridge {
     /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
     pub fn set(&mut self, way: Way, path: PathConfig) -> Result<(), PathError> {
         self.live.wan.set(self.live.now(), way, path)
+    }
+
+    /// Changes the path by a scenario that begins now: see [`Wan::play`](crate::Wan::play).
+    ///
+    /// # Errors
+    /// [`PathError`], as [`PathConfig::check`], of any path that it would come to; then nothing changes.
+    pub fn play(&mut self, scenario: &Scenario) -> Result<(), PathError> {
+        self.live.wan.play(self.live.now(), scenario)
     }
 
     /// Returns the counters beside those of the path.

@@ -12,7 +12,7 @@ use super::config::{StreamConfig, StreamStats};
 use super::connection::{Connection, Standing, flow, reset};
 use crate::flow::Load;
 use crate::live::{Carried, Ended, Live, Next, controls};
-use crate::{Bottleneck, PathConfig, PathError, WanBuilder, Way};
+use crate::{Bottleneck, PathConfig, PathError, Scenario, WanBuilder, Way};
 
 /// A TCP relay whose two sides are a [`Wan`](crate::Wan) apart. See the [module documentation](super).
 ///
@@ -149,6 +149,18 @@ impl Relay {
     pub fn set(&mut self, way: Way, path: PathConfig) -> Result<(), PathError> {
         path.check_stream()?;
         self.live.wan.set(self.live.now(), way, path)
+    }
+
+    /// Changes the path by a scenario that begins now: see [`Wan::play`](crate::Wan::play).
+    ///
+    /// # Errors
+    /// [`PathError`], as [`PathConfig::check_stream`], of any path that it would come to; then nothing changes.
+    pub fn play(&mut self, scenario: &Scenario) -> Result<(), PathError> {
+        for way in [Way::Up, Way::Down] {
+            let mut paths = scenario.paths(way, self.path(way));
+            paths.try_for_each(|(_, path)| path.check_stream())?;
+        }
+        self.live.wan.play(self.live.now(), scenario)
     }
 
     /// Returns the address that clients connect to.

@@ -11,7 +11,7 @@ use softtimers_net::relay::{
 use softtimers_net::udp::{Datagram, RecvBatch, UdpSocket, is_about_an_earlier_datagram};
 
 use crate::live::{Carried, Ended, Live, Next, controls};
-use crate::{Delivery, PathConfig, PathError, Wan, WanBuilder, Way};
+use crate::{Delivery, PathConfig, PathError, Scenario, Wan, WanBuilder, Way};
 
 /// A UDP relay whose two sides are a [`Wan`] apart. See the [module documentation](super).
 ///
@@ -131,6 +131,14 @@ impl Relay {
     /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
     pub fn set(&mut self, way: Way, path: PathConfig) -> Result<(), PathError> {
         self.live.wan.set(self.live.now(), way, path)
+    }
+
+    /// Changes the path by a scenario that begins now: see [`Wan::play`](crate::Wan::play).
+    ///
+    /// # Errors
+    /// [`PathError`], as [`PathConfig::check`], of any path that it would come to; then nothing changes.
+    pub fn play(&mut self, scenario: &Scenario) -> Result<(), PathError> {
+        self.live.wan.play(self.live.now(), scenario)
     }
 
     /// Returns the address that clients send to.

@@ -3,6 +3,7 @@
 
 mod emulator;
 mod managed;
+mod scenarios;
 mod statistics;
 
 use std::time::Duration;

@@ -12,12 +12,13 @@ use softtimers_wan::inside;
 use softtimers_wan::interfaces::BridgeConfig;
 use softtimers_wan::tcp::{StreamConfig, StreamLimits};
 use softtimers_wan::udp::RelayConfig;
-use softtimers_wan::{Aqm, Bottleneck, PathConfig, Queue, Way};
+use softtimers_wan::{Aqm, Bottleneck, Change, PathConfig, Queue, Way};
 
 use super::carrier::Ends;
 use super::inside::InsidePlan;
 use super::profile::Profile;
-use super::setting::{Change, SETTINGS};
+use super::scenario::ScenarioFile;
+use super::setting::SETTINGS;
 use crate::address;
 use crate::args::any_seed;
 use crate::args::{ClientArgs, OutputArgs};
@@ -100,6 +101,12 @@ pub(crate) struct WanArgs {
     /// Seed: the same seed and packets, the same losses
     #[arg(long, value_name = "N", help_heading = RUN)]
     pub(crate) seed: Option<u64>,
+
+    /// Change the path at given times, by a TOML file
+    ///
+    /// Steps of settings, as '[[step]]', 'at = \"10s\"', 'loss = \"5%\"'; outages; rounds. See docs/wan.md.
+    #[arg(long, value_name = "FILE", value_parser = ScenarioFile::read, conflicts_with = "self_test", help_heading = RUN)]
+    pub(crate) scenario: Option<ScenarioFile>,
 
     /// Take changes at this Unix socket while it runs
     ///
@@ -197,6 +204,8 @@ pub(crate) struct WanPlan {
     pub(crate) up: PathConfig,
     /// The settings of the way back.
     pub(crate) down: PathConfig,
+    /// What changes by itself.
+    pub(crate) scenario: Option<ScenarioFile>,
     /// Decides what is random.
     pub(crate) seed: u64,
     /// The socket that changes are taken from.
@@ -218,10 +227,17 @@ impl WanPlan {
     pub(crate) fn new(args: &WanArgs) -> Result<Self, Failure> {
         let (ends, overhead) = ends(args)?;
         let [up, down] = [Way::Up, Way::Down].map(|way| path(args, way, &ends, overhead));
+        let (up, down) = (up?, down?);
+        if let Some(file) = &args.scenario {
+            for (way, path) in [(Way::Up, &up), (Way::Down, &down)] {
+                file.check(way, path, |path| ends.check(path)).map_err(Failure::usage)?;
+            }
+        }
         Ok(WanPlan {
-            up: up?,
-            down: down?,
+            up,
+            down,
             ends,
+            scenario: args.scenario.clone(),
             seed: args.seed.unwrap_or_else(any_seed),
             control: args.control.clone(),
             duration: args.duration,
@@ -300,6 +316,7 @@ fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConf
     ends.check(&path).map_err(|error| Failure::usage(format_args!("the path {way}: {error}")))?;
     // It may get a rate while it runs.
     if args.control.is_none()
+        && args.scenario.is_none()
         && path.bottleneck == Bottleneck::NONE
         && (path.queue != Queue::default() || path.aqm != Aqm::DropTail)
     {
@@ -321,6 +338,7 @@ Examples:
   softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --up-rate 10Mbit --down-trace LTE.down
   softtimers wan --listen 0.0.0.0:5000 --public --trust 192.0.2.0/24 --to 127.0.0.1:4433 --rtt 100ms
   softtimers wan --tcp --listen 127.0.0.1:8080 --to example.org:80 --rtt 80ms -b 20Mbit
+  softtimers wan --rtt 40ms --scenario train.toml --peer 'iperf3 -s' -- iperf3 -c peer -t 60
   sudo softtimers wan --ifaces veth-a,veth-b --rtt 20ms -b 100Mbit --queue 50ms --loss 0.1%
 
 Values:

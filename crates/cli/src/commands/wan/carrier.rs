@@ -10,7 +10,7 @@ use softtimers_wan::interfaces::{Bridge, BridgeConfig, Problem};
 use softtimers_wan::live::Ended;
 use softtimers_wan::tcp::{self, StreamConfig};
 use softtimers_wan::udp::{self, RelayConfig};
-use softtimers_wan::{Counters, Measured, PathConfig, PathError, WanBuilder, Way};
+use softtimers_wan::{Counters, Measured, PathConfig, PathError, Scenario, WanBuilder, Way};
 
 use super::show::{ClientsReport, InterfacesReport, WanConfig};
 use crate::address::bind_failure;
@@ -115,12 +115,20 @@ impl Carrier {
         each!(self, it => it.set(way, path))
     }
 
+    /// A scenario that begins now.
+    ///
+    /// # Errors
+    /// [`PathError`]; then nothing changes.
+    pub(crate) fn play(&mut self, scenario: &Scenario) -> Result<(), PathError> {
+        each!(self, it => it.play(scenario))
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         each!(self, it => it.now())
     }
 
-    /// The settings of a direction.
-    pub(crate) fn path(&self, way: Way) -> &PathConfig {
+    /// The settings of a direction as they hold now.
+    pub(crate) fn path(&self, way: Way) -> PathConfig {
         each!(self, it => it.path(way))
     }
 
@@ -179,6 +187,7 @@ impl Carrier {
             client_timeout_s: timeout.map(|timeout| timeout.as_secs_f64()),
             trust: believed.iter().flat_map(|limits| &limits.trust).map(ToString::to_string).collect(),
             answers_per_prefix_pps: believed.map(|limits| limits.answers_per_prefix.packets_per_second()),
+            scenario: None,
             duration_s: None,
         }
     }

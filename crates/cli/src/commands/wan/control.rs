@@ -23,9 +23,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-use softtimers_wan::Way;
+use softtimers_wan::{Change, Way};
 
-use super::setting::{Change, Setting};
+use super::setting::Setting;
 use crate::run::privileges::user::as_caller;
 
 /// A Unix socket that takes commands.
@@ -240,7 +240,7 @@ pub(crate) fn request(line: &str) -> Result<Request, String> {
 }
 
 /// A new value of the setting `name`. `rtt` is one of two directions: half of it is the delay of each.
-fn change(name: &str, value: Option<&str>) -> Result<Change, String> {
+pub(super) fn change(name: &str, value: Option<&str>) -> Result<Change, String> {
     let is_rtt = name == "rtt";
     let setting = Setting::named(if is_rtt { "delay" } else { name }).ok_or_else(|| {
         let names: Vec<_> = super::setting::SETTINGS.iter().map(|setting| setting.flags[0]).collect();

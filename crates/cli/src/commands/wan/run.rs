@@ -54,7 +54,8 @@ impl Command for Emulator {
 
     fn config(&self) -> WanConfig {
         let duration_s = self.plan.duration.map(|duration| duration.as_secs_f64());
-        let config = WanConfig { duration_s, ..self.carrier.config(&self.plan.ends) };
+        let scenario = self.plan.scenario.as_ref().map(|file| file.name.clone());
+        let config = WanConfig { duration_s, scenario, ..self.carrier.config(&self.plan.ends) };
         match &self.session {
             None => config,
             Some(session) => WanConfig {
@@ -97,6 +98,7 @@ impl Command for Emulator {
             )),
             _ => say(format_args!("listening on {}, relaying to {}", config.listen, config.to)),
         }
+        self.play()?;
         run.announce(&self.header());
         let progress = Progress::start("relaying", self.plan.duration.filter(|_| lines.is_none()));
         let mut seconds = Seconds::default();
@@ -138,6 +140,12 @@ impl Emulator {
         Ok(())
     }
 
+    /// Begins the scenario, if there is one.
+    fn play(&mut self) -> Result<(), Failure> {
+        let Some(file) = &self.plan.scenario else { return Ok(()) };
+        self.carrier.play(&file.scenario).map_err(|error| Failure::usage(format_args!("--scenario: {error}")))
+    }
+
     /// Runs the command, and carries what it sends and receives.
     fn run_command(&mut self, session: Session, run: &Run<'_>) -> Result<Outcome<WanReport>, Failure> {
         // The other program on this machine is the one that is asked about.
@@ -154,6 +162,7 @@ impl Emulator {
         }
         run.drop_privileges(Needs::confined(Confined { opens: self.opens(), uses_bpf: false }))?;
         (self.start, self.used) = (self.carrier.now(), cpu_time());
+        self.play()?;
         let broke_off = self.carry_command(&interrupt).err();
         if let Some(session) = &mut self.session {
             session.end();
@@ -292,7 +301,7 @@ impl Emulator {
                 let ways = [Way::Up, Way::Down].into_iter().filter(|&each| way.is_none_or(|way| way == each));
                 let paths: Vec<(Way, PathConfig)> = ways
                     .map(|way| {
-                        let mut path = self.carrier.path(way).clone();
+                        let mut path = self.carrier.path(way);
                         changes.iter().for_each(|change| change.apply(&mut path));
                         (way, path)
                     })
@@ -313,7 +322,7 @@ impl Emulator {
     fn report(&self) -> WanReport {
         let direction = |way| {
             DirectionReport::of(
-                self.carrier.path(way),
+                &self.carrier.path(way),
                 &self.carrier.counters(way),
                 self.carrier.measured(way),
             )

@@ -3,11 +3,10 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::time::Duration;
 
 use softtimers_measure::units::{self, SendRate};
 use softtimers_wan::{
-    Aqm, Bottleneck, CodelConfig, DeliveryTrace, GilbertElliott, Jitter, Late, Limit, Loss, PathConfig,
+    Aqm, Bottleneck, Change, CodelConfig, DeliveryTrace, GilbertElliott, Jitter, Late, Limit, Loss,
     PieConfig, Probability, Spread,
 };
 
@@ -26,48 +25,32 @@ pub(crate) struct Setting {
     parse: fn(&str) -> Result<Change, String>,
 }
 
-/// A row: its name as a change, the type of its values; its flag, value and help; who understands a value, and what of a path
-/// it becomes.
+/// A row: the change that it makes, its flag, value and help, and who understands a value.
 macro_rules! settings {
-    ($($name:ident($type:ty), $flag:literal, $value:literal, $help:literal, $parse:path, $($field:ident).+;)*) => {
+    ($($change:ident, $flag:literal, $value:literal, $help:literal, $parse:path;)*) => {
         /// All of them, in the order of the help.
         pub(crate) const SETTINGS: &[Setting] = &[$(Setting {
             flags: [$flag, concat!("up-", $flag), concat!("down-", $flag)],
             value: $value,
             help: $help,
-            parse: |text| $parse(text).map(Change::$name).map_err(|error| error.to_string()),
+            parse: |text| $parse(text).map(|value| Change::$change(value.into())).map_err(|error| error.to_string()),
         },)*];
-
-        /// A new value of a setting.
-        #[derive(Clone, PartialEq, Eq, Debug)]
-        pub(crate) enum Change {
-            $(#[doc = $help] $name($type),)*
-        }
-
-        impl Change {
-            /// Changes a path by this value.
-            pub(crate) fn apply(&self, path: &mut PathConfig) {
-                match self {
-                    $(Change::$name(value) => path.$($field).+ = value.clone().into(),)*
-                }
-            }
-        }
     };
 }
 
 settings! {
-    Delay(Duration), "delay", "TIME", "Delay each way", units::duration, delay;
-    Jitter(Jitter), "jitter", "TIME[:OPTION]", "Vary the delay by up to TIME; :normal, :exponential, :reordering", jitter, jitter;
-    Rate(Bottleneck), "rate", "RATE", "Bottleneck in bits a second: 10Mbit; or none", rate, bottleneck;
-    Trace(Bottleneck), "trace", "FILE", "Recorded bottleneck instead of --rate, in mahimahi's format", trace, bottleneck;
-    Queue(Limit), "queue", "LIMIT", "Queue at the bottleneck: 20packets, 64KiB or 50ms", limit, queue.limit;
-    Mark(Limit), "mark", "LIMIT", "Mark packets that wait beyond this (ECN); only counted without --ifaces", limit, queue.mark;
-    Aqm(Aqm), "aqm", "NAME[:TARGET][:ecn]", "Managed queue: codel, pie, with ecn to mark; or droptail", aqm, aqm;
-    Loss(Loss), "loss", "LOSS", "Loss each way: 1%, or bursts gilbert:0.2%,30%", loss, loss;
-    Late(Option<Late>), "reorder", "SHARE:TIME", "Delay a share of packets by TIME more: 1%:5ms", reorder, late;
-    Duplicate(Probability), "duplicate", "SHARE", "Deliver a share of packets twice: 0.1%", share, duplicate;
-    Corrupt(Probability), "corrupt", "SHARE", "Flip a bit in a share of packets: 0.1%", share, corrupt;
-    Overhead(u32), "overhead", "SIZE", "Bytes of headers that each packet adds on the bottleneck [default: IP and UDP or TCP; none with --ifaces]", overhead, overhead;
+    Delay, "delay", "TIME", "Delay each way", units::duration;
+    Jitter, "jitter", "TIME[:OPTION]", "Vary the delay by up to TIME; :normal, :exponential, :reordering", jitter;
+    Bottleneck, "rate", "RATE", "Bottleneck in bits a second: 10Mbit; or none", rate;
+    Bottleneck, "trace", "FILE", "Recorded bottleneck instead of --rate, in mahimahi's format", trace;
+    Queue, "queue", "LIMIT", "Queue at the bottleneck: 20packets, 64KiB or 50ms", limit;
+    Mark, "mark", "LIMIT", "Mark packets that wait beyond this (ECN); only counted without --ifaces", limit;
+    Aqm, "aqm", "NAME[:TARGET][:ecn]", "Managed queue: codel, pie, with ecn to mark; or droptail", aqm;
+    Loss, "loss", "LOSS", "Loss each way: 1%, or bursts gilbert:0.2%,30%", loss;
+    Late, "reorder", "SHARE:TIME", "Delay a share of packets by TIME more: 1%:5ms", reorder;
+    Duplicate, "duplicate", "SHARE", "Deliver a share of packets twice: 0.1%", share;
+    Corrupt, "corrupt", "SHARE", "Flip a bit in a share of packets: 0.1%", share;
+    Overhead, "overhead", "SIZE", "Bytes of headers that each packet adds on the bottleneck [default: IP and UDP or TCP; none with --ifaces]", overhead;
 }
 
 impl Setting {
@@ -117,17 +100,20 @@ fn rate(text: &str) -> Result<Bottleneck, String> {
 }
 
 fn trace(path: &str) -> Result<Bottleneck, String> {
-    let mut text = Vec::new();
-    let file = file::open(Path::new(path)).map_err(|error| error.to_string())?;
-    let read = file.take(MOST_OF_A_TRACE + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
-    if read as u64 > MOST_OF_A_TRACE {
-        return Err(format!("longer than {MOST_OF_A_TRACE} bytes"));
-    }
+    let text = read(Path::new(path), MOST_OF_A_TRACE)?;
     let trace = DeliveryTrace::parse(&text).map_err(|error| {
         // It may quote the line.
         if exceeds_caller() { format!("line {}: {TRACE_LINES}", error.line()) } else { error.to_string() }
     })?;
     Ok(Bottleneck::trace(trace))
+}
+
+/// The content of a file that has at most so many bytes.
+pub(super) fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let mut text = Vec::new();
+    let file = file::open(path).map_err(|error| error.to_string())?;
+    let read = file.take(most + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
+    if read as u64 > most { Err(format!("longer than {most} bytes")) } else { Ok(text) }
 }
 
 fn limit(text: &str) -> Result<Limit, String> {
@@ -202,6 +188,10 @@ const MOST_OF_A_TRACE: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use softtimers_wan::PathConfig;
+
     use super::*;
 
     fn change(name: &str, value: &str) -> Result<Change, String> {
@@ -213,8 +203,8 @@ mod tests {
         assert_eq!(change("delay", "50ms"), Ok(Change::Delay(Duration::from_millis(50))));
         assert_eq!(change("queue", "20packets"), Ok(Change::Queue(Limit::Packets(20))));
         assert_eq!(change("queue", "64KiB"), Ok(Change::Queue(Limit::Bytes(65_536))));
-        assert_eq!(change("mark", "5ms"), Ok(Change::Mark(Limit::Time(Duration::from_millis(5)))));
-        assert_eq!(change("rate", "none"), Ok(Change::Rate(Bottleneck::NONE)));
+        assert_eq!(change("mark", "5ms"), Ok(Change::Mark(Some(Limit::Time(Duration::from_millis(5))))));
+        assert_eq!(change("rate", "none"), Ok(Change::Bottleneck(Bottleneck::NONE)));
         let slow = PieConfig { target: Duration::from_millis(20), ecn: true, ..PieConfig::default() };
         assert_eq!(change("aqm", "pie:20ms:ecn"), Ok(Change::Aqm(Aqm::Pie(slow))));
         assert_eq!(change("aqm", "codel"), Ok(Change::Aqm(Aqm::Codel(CodelConfig::default()))));

@@ -28,6 +28,8 @@ pub(crate) struct WanConfig {
     pub(crate) trust: Vec<String>,
     /// Answers a second to all others of a prefix; `null` unless it is of datagrams.
     pub(crate) answers_per_prefix_pps: Option<f64>,
+    /// The file of the changes at given times; `null` for none.
+    pub(crate) scenario: Option<String>,
     /// The longest run; `null` for no bound.
     pub(crate) duration_s: Option<f64>,
 }
