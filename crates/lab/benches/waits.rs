@@ -1,7 +1,7 @@
 //! What a wait of 100 µs comes to, by each way to wait: `cargo bench -p softtimers-lab --bench waits [-- --rounds 15
 //! --quick --json FILE]`.
 //!
-//! The table of docs/which-wait.md for this machine. The program does nothing else; each way has 200 waits in each
+//! The table of docs/choose.md for this machine. The program does nothing else; each way has 200 waits in each
 //! round, another one first each time, and each figure is the median over the quiet rounds. CPU is that of the whole process.
 #![forbid(unsafe_code)]
 

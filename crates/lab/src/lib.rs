@@ -31,4 +31,5 @@ pub mod render;
 pub mod rig;
 pub mod server;
 pub mod start;
+mod strip;
 pub mod turns;

@@ -18,10 +18,10 @@ macro_rules! pages {
 pages! {
     Readme "README.md"
     Contributing "CONTRIBUTING.md"
+    Choose "docs/choose.md"
     Quinn "docs/quinn.md"
     Start "docs/start.md"
     Using "docs/using.md"
-    WhichWait "docs/which-wait.md"
 }
 
 #[cfg(test)]

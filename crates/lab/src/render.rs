@@ -1,4 +1,4 @@
-//! `cargo lab render`: the tables of README.md and docs/*.md, from the files of docs/data.
+//! `cargo lab render`: the tables of README.md and docs/*.md, and the README's picture, from the files of docs/data.
 //!
 //! A mark of a page names a file and a table of it; what stands between the mark and its end is rendered:
 //!
@@ -19,6 +19,7 @@ use anyhow::{Context, Result, bail};
 use softtimers_measure::result::Results;
 
 use crate::command::root;
+use crate::strip;
 
 /// The pages of measurements.
 const FIGURES: [&str; 2] = ["docs/benchmarks.md", "docs/measurements.md"];
@@ -79,6 +80,12 @@ fn stale(root: &Path) -> Result<BTreeMap<String, String>> {
         if rendered != text {
             stale.insert(page, rendered);
         }
+    }
+    let strip = files.get(strip::DATA).and_then(|file| file.table(strip::DATA));
+    let picture =
+        strip::draw(strip.context("no docs/data/micro-bursts.json")?).map_err(anyhow::Error::msg)?;
+    if fs::read_to_string(root.join(strip::PICTURE)).ok().as_ref() != Some(&picture) {
+        stale.insert(strip::PICTURE.to_owned(), picture);
     }
     Ok(stale)
 }

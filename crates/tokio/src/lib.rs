@@ -43,7 +43,7 @@
 //! # When not to use this
 //!
 //! For time-outs of seconds: tokio's are as good. For one timer in a program that does nothing else: an `AsyncFd` on a
-//! timerfd does the same. `docs/which-wait.md` in the repository has the table, and the command that makes it for
+//! timerfd does the same. `docs/choose.md` in the repository has the table, and the command that makes it for
 //! your machine.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
