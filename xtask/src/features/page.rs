@@ -8,24 +8,19 @@ const HEAD: &str = "\
 <!-- Written by `cargo xtask features` from features.toml. -->
 # Features, row by row
 
-Every mechanism, parameter, figure, experiment and limitation of five papers on timers and polling, and
-what became of it here. The state of a row says how it is shown:
+Every mechanism, parameter, figure, experiment and limitation of five papers on timers and polling, and how it is shown here:
 
-- **mechanism**: it emerges from running the code, on time and input that a test gives it.
+- **mechanism**: by running the code, on time and input that a test gives it.
 - **live**: a test saw it on the kernel that ran the test. CI fails if no test of a row at one of these two levels ran and passed.
-- **command**: a command printed it. `cargo xtask full` runs the command and keeps what it printed, with its
-  date; CI checks that it is kept, and that the command exists with its flags and sections.
-- quoted: the linked page has figures of the command, as measured then, or says how to read them. What the command printed is
-  not kept yet, so the row is not counted as shown.
-- calibrated: it agrees because a constant was fitted to it, and the row says which. That shows nothing, so it is not counted as shown.
-- documented: there is nothing to build, and the link leads to what we say about it.
+- **command**: a command printed it, and the dated output is kept.
+- quoted: the linked page has figures of the command; its output is not kept yet. Not counted as shown.
+- calibrated: it agrees because a constant was fitted to it. Not counted as shown.
+- documented: there is nothing to build; the link leads to the text.
 - refused: not claimed, for the reason given. Planned: not yet.
 
-A row that was to be built and became documented or refused says so. Below the tests stands what they do not assert of the row's figures, and why not.
-
-The papers' absolute times are of their day; a row that claims a figure (Q) is shown by its shape
-(order, ratio, trend). P is a parameter, X an experiment, L a limitation; *sim* is shown in the simulator
-only; *derived* follows from a paper and is not stated in it.
+A row that was to be built and became documented or refused says so. A note below the tests says which figures of the row they do not assert, and
+why. A row that claims a figure (Q) is shown by its shape (order, ratio, trend), for the papers' absolute times are of their day. P is a
+parameter, X an experiment, L a limitation; *sim* is shown in the simulator only; *derived* follows from a paper and is not stated in it.
 ";
 
 /// The page for `features`; links lead to files that exist under `root`.
