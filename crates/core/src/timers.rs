@@ -462,7 +462,8 @@ impl<E> SoftTimers<E> {
     }
 
     /// Gives back the memory that the pending events do not need, as after a peak. What is given back has to be
-    /// allocated again when it is needed again.
+    /// allocated again when it is needed again. Records stay where they are: one of an event that was set at the peak and is still
+    /// pending keeps those before it.
     ///
     /// # Cost
     /// O(n), with n the most events there ever were: not for a busy moment.

@@ -343,6 +343,13 @@ impl<E> Remote<E> {
         if now < self.0.gate() { None } else { Some(self.0.begin_turn(source, now)) }
     }
 
+    /// As [`trigger`](Self::trigger), but nothing while another thread is at the timers: for trigger states that are so many that
+    /// one more or less does not matter, and that are not to wait for a lock.
+    #[inline]
+    pub fn trigger_if_free(&self, source: TriggerState, now: Timestamp) -> Option<Turn> {
+        if now < self.0.gate() { None } else { self.0.begin_turn_if_free(source, now) }
+    }
+
     /// The next event of the turn, as [`Shared::next`].
     pub fn next(&self, turn: &Turn) -> Option<Fired<E>> {
         self.0.next(turn)

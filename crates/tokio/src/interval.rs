@@ -77,10 +77,9 @@ impl Interval {
 
     /// As [`tick`](Self::tick). While pending, the task of the latest `cx` is woken for it.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
-        ready!(self.timer.poll(cx));
+        let now = ready!(self.timer.poll(cx)).map_or_else(clock::now, clock::instant_of);
         let tick = self.scheduled;
-        let behavior = self.missed_tick_behavior;
-        let next = next_tick(behavior, tick, clock::now(), self.period, self.tolerance);
+        let next = next_tick(self.missed_tick_behavior, tick, now, self.period, self.tolerance);
         self.reset_at(next.unwrap_or_else(clock::far_future));
         Poll::Ready(tick)
     }

@@ -107,20 +107,24 @@ impl Pacer {
     /// # }).unwrap();
     /// ```
     pub async fn tick(&mut self) -> Instant {
-        self.ready().await;
-        let now = clock::now();
-        self.departed();
-        now
+        let now = poll_fn(|cx| self.poll_ready_at(cx)).await.unwrap_or_else(clock::timestamp);
+        self.departed_at(now, 1, 1);
+        clock::instant_of(now)
     }
 
     /// As [`ready`](Self::ready).
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        ready!(self.timer.poll(cx));
+        self.poll_ready_at(cx).map(drop)
+    }
+
+    /// The same, with the time if the clock was read.
+    fn poll_ready_at(&mut self, cx: &mut Context<'_>) -> Poll<Option<Timestamp>> {
+        let now = ready!(self.timer.poll(cx));
         if !self.started {
             self.started = true;
-            self.clock.start(clock::timestamp());
+            self.clock.start(now.unwrap_or_else(clock::timestamp));
         }
-        Poll::Ready(())
+        Poll::Ready(now)
     }
 
     /// One packet has left.
@@ -131,7 +135,10 @@ impl Pacer {
     /// So many packets have left together, of so many bytes in all; the bytes matter where the rate
     /// [counts](PaceConfig::counts) them.
     pub fn departed_together(&mut self, packets: u32, bytes: u32) {
-        let now = clock::timestamp();
+        self.departed_at(clock::timestamp(), packets, bytes);
+    }
+
+    fn departed_at(&mut self, now: Timestamp, packets: u32, bytes: u32) {
         if !self.started {
             self.started = true;
             self.clock.start(now);

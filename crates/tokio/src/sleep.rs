@@ -105,6 +105,6 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.timer.poll(cx)
+        self.timer.poll(cx).map(drop)
     }
 }

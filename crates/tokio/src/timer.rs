@@ -9,14 +9,15 @@
 //!
 //! Whether it has elapsed is the clock's to say, not the waker's: a poll at or after the deadline is ready whoever
 //! caused it, and takes the waker back. So a timer needs a runtime no sooner than its first poll that has to wait. The runtime
-//! of that poll is its runtime from then on.
+//! of that poll is its runtime from then on. Only the first poll of a long timer leaves the clock alone, and takes the time when
+//! the timer was made: one whose time is over by then waits until the driver has woken it.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::Location;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::ptr;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use softtimers_core::{Slack, Timestamp, TriggerState};
@@ -28,6 +29,7 @@ use crate::driver::{Driver, Registration, Timers};
 
 #[derive(Debug)]
 pub(crate) struct Timer {
+    /// Of one that is [new](Of::New), not known yet.
     due: Timestamp,
     slack: Slack,
     of: Of,
@@ -37,18 +39,23 @@ pub(crate) struct Timer {
 /// The owner of the timer.
 #[derive(Debug)]
 enum Of {
-    /// It is nobody's yet.
-    Nobody(Made),
+    /// Nobody's: what its maker said, and nothing made of it. Most time-outs never get further.
+    New(New),
+    /// Nobody's, with a due time, made in this place.
+    Nobody(Place),
     Soft(Soft),
     Tokio(Pin<Box<tokio::time::Sleep>>),
 }
 
-/// When, if the clock was read, and where.
 #[derive(Clone, Copy, Debug)]
-struct Made {
-    time: Option<Timestamp>,
-    place: &'static Location<'static>,
+struct New {
+    made: Instant,
+    /// In nanoseconds, which takes less room than a [`Duration`].
+    delay: u64,
+    place: Place,
 }
+
+type Place = &'static Location<'static>;
 
 #[derive(Debug)]
 struct Soft {
@@ -78,16 +85,16 @@ impl Timer {
     /// For the runtime that it is first polled in before its deadline.
     #[track_caller]
     pub(crate) fn new(deadline: Instant) -> Self {
-        let made = Made { time: None, place: Location::caller() };
-        Timer::of(Of::Nobody(made), clock::timestamp_of(deadline))
+        Timer::of(Of::Nobody(Location::caller()), clock::timestamp_of(deadline))
     }
 
-    /// `duration` from now, or far ahead.
+    /// `delay` from now, or far ahead.
+    #[inline]
     #[track_caller]
-    pub(crate) fn after(duration: Duration) -> Self {
-        let now = clock::timestamp();
-        let made = Made { time: Some(now), place: Location::caller() };
-        Timer::of(Of::Nobody(made), now + duration.min(clock::FAR))
+    pub(crate) fn after(delay: Duration) -> Self {
+        let delay = delay.min(clock::FAR).as_nanos() as u64;
+        let new = New { made: clock::now(), delay, place: Location::caller() };
+        Timer::of(Of::New(new), Timestamp::ZERO)
     }
 
     /// A timer of this driver's runtime.
@@ -96,6 +103,7 @@ impl Timer {
         Timer::of(Of::driver(driver.clone(), due), due)
     }
 
+    #[inline]
     fn of(of: Of, due: Timestamp) -> Self {
         Timer { due, slack: Slack::DEFAULT, of, elapsed: false }
     }
@@ -103,8 +111,9 @@ impl Timer {
     /// The deadline that it was set to; the epoch, if that lies before it.
     pub(crate) fn deadline(&self) -> Instant {
         match &self.of {
+            Of::New(new) => new.made + Duration::from_nanos(new.delay),
             Of::Tokio(sleep) => sleep.deadline(),
-            _ => clock::instant_of(self.due),
+            Of::Nobody(_) | Of::Soft(_) => clock::instant_of(self.due),
         }
     }
 
@@ -121,55 +130,73 @@ impl Timer {
         }
     }
 
-    /// Ready once the deadline has come. Also a trigger state for all other timers of the runtime.
+    /// Ready once the deadline has come, with the time if the clock was read. Also a trigger state for all other timers of the
+    /// runtime.
     ///
     /// Takes part in tokio's cooperative scheduling: a task that finds timer after timer elapsed is made to yield.
     ///
     /// # Panics
     /// If it has to wait and belongs to nobody, outside of a runtime.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.of {
-            Of::Tokio(sleep) => sleep.as_mut().poll(cx),
-            _ => pin!(coop::cooperative(poll_fn(|cx| self.poll_soft(cx)))).poll(cx),
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Timestamp>> {
+        if let Of::Tokio(sleep) = &mut self.of {
+            return sleep.as_mut().poll(cx).map(|()| None);
         }
+        let progress = ready!(coop::poll_proceed(cx));
+        let polled = self.poll_soft(cx, clock::PAUSABLE);
+        if polled.is_ready() {
+            progress.made_progress();
+        }
+        polled
     }
 
-    fn poll_soft(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_soft(&mut self, cx: &mut Context<'_>, pausable: bool) -> Poll<Option<Timestamp>> {
         if self.elapsed {
-            return Poll::Ready(());
+            return Poll::Ready(None);
         }
-        let now = clock::timestamp();
+        let (now, before) = self.look(pausable);
         if now >= self.due {
             self.elapsed = true;
             // Before the trigger state, which would wake this very task.
             match &mut self.of {
                 Of::Soft(soft) => {
                     soft.take_back();
-                    soft.timers.trigger(TriggerState::ProtocolTimer, now);
+                    soft.timers.trigger_in_passing(now);
                 }
                 _ => {
                     crate::driver::trigger_at(TriggerState::ProtocolTimer, now);
                 }
             }
-            return Poll::Ready(());
+            return Poll::Ready(Some(now));
         }
-        self.wait(cx, now)
+        self.wait(cx, now, before).map(|()| None)
     }
 
-    fn wait(&mut self, cx: &mut Context<'_>, now: Timestamp) -> Poll<()> {
-        let mut unlike = None;
-        if let Of::Nobody(made) = self.of {
-            unlike = made.time;
-            self.of = Of::driver(Driver::of_timer(made.place), self.due);
+    /// The time, and the time when it was made if this is its first poll. A clock costs as much as the rest of a first poll,
+    /// so for a long timer it is still the time when it was made.
+    fn look(&mut self, pausable: bool) -> (Timestamp, Option<Timestamp>) {
+        let Of::New(New { made, delay, place }) = self.of else { return (clock::timestamp(), None) };
+        let made = clock::timestamp_of(made);
+        let delay = Duration::from_nanos(delay);
+        self.due = made + delay;
+        self.of = Of::Nobody(place);
+        // A clock that may stand still has to be looked at twice.
+        let now = if delay >= LONG && !pausable { made } else { clock::timestamp() };
+        (now, Some(made))
+    }
+
+    /// `before` is an earlier reading of the clock, if there is one.
+    fn wait(&mut self, cx: &mut Context<'_>, now: Timestamp, before: Option<Timestamp>) -> Poll<()> {
+        if let Of::Nobody(place) = self.of {
+            self.of = Of::driver(Driver::of_timer(place), self.due);
         }
         match &mut self.of {
             Of::Soft(soft) => {
-                soft.register(cx.waker(), now, self.due, self.slack, unlike);
-                soft.timers.trigger(TriggerState::ProtocolTimer, now);
+                soft.register(cx.waker(), now, self.due, self.slack, before);
+                soft.timers.trigger_in_passing(now);
                 Poll::Pending
             }
             Of::Tokio(sleep) => sleep.as_mut().poll(cx),
-            Of::Nobody(_) => unreachable!("it has got somebody"),
+            Of::New(_) | Of::Nobody(_) => unreachable!("it has got somebody"),
         }
     }
 
@@ -180,7 +207,9 @@ impl Timer {
             of => {
                 self.due = clock::timestamp_of(deadline);
                 self.elapsed = false;
-                if let Of::Soft(soft) = of {
+                if let Of::New(new) = of {
+                    *of = Of::Nobody(new.place);
+                } else if let Of::Soft(soft) = of {
                     // If it is not pending it has fired, and the task is awake and will poll; or it has elapsed.
                     if soft.timers.reset(&mut soft.registration, self.slack, self.due).is_err() {
                         soft.wakes = Identity::NOBODY;
@@ -203,22 +232,22 @@ impl Of {
 }
 
 impl Soft {
-    /// `unlike` is a time that the clock has shown: if it still does, it stands still.
+    /// `before` is a time that the clock has shown: if it still does, it stands still.
     fn register(
         &mut self,
         waker: &Waker,
         now: Timestamp,
         due: Timestamp,
         slack: Slack,
-        unlike: Option<Timestamp>,
+        before: Option<Timestamp>,
     ) {
         let identity = Identity::of(waker);
         if self.wakes != identity {
             drop(self.timers.set(&mut self.registration, now, due, slack, waker.clone()));
             self.wakes = identity;
             // One that is near wakes the driver's task, which looks for itself.
-            if due.saturating_duration_since(now) > NEAR {
-                self.timers.check_clock(now, unlike);
+            if clock::PAUSABLE && due.saturating_duration_since(now) > NEAR {
+                self.timers.check_clock(now, before);
             }
         }
         // Also of one that is registered: what was woken by an end that came too early has to hear of it.
@@ -241,9 +270,43 @@ impl Drop for Soft {
 /// The time that a task may wait before it is told that the clock stands still.
 const NEAR: Duration = Duration::from_millis(1);
 
-#[cfg(all(test, target_pointer_width = "64"))]
+/// A delay from which on the first poll need not look at the clock. If it comes only when the delay is over, the task is woken
+/// for the timer at once rather than not put to sleep.
+const LONG: Duration = Duration::from_millis(10);
+
+#[cfg(all(test, target_os = "linux", target_pointer_width = "64"))]
 mod tests {
+    use std::future::poll_fn;
+
     use super::*;
+
+    /// The first poll of a long timer need not look at the clock; one that comes when all is over waits for no other event.
+    #[tokio::test]
+    async fn a_long_timer_that_is_polled_late_is_woken_at_once() {
+        let mut timer = Timer::after(LONG);
+        let due = timer.deadline();
+        while Instant::now() <= due {
+            std::thread::yield_now();
+        }
+        // As where tokio's clock cannot be paused.
+        let mut first = true;
+        let mut polls = 0;
+        poll_fn(|cx| {
+            polls += 1;
+            timer.poll_soft(cx, !std::mem::take(&mut first))
+        })
+        .await;
+        assert_eq!((polls, timer.deadline()), (2, due));
+        const { assert!(clock::PAUSABLE, "these tests have tokio's `test-util`") };
+    }
+
+    /// A short one does, and is over.
+    #[test]
+    fn a_short_timer_that_is_polled_late_is_over() {
+        let mut timer = Timer::after(Duration::from_nanos(1));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(timer.poll_soft(&mut cx, false).is_ready());
+    }
 
     /// A program may have a hundred thousand of them in its futures.
     #[test]

@@ -16,7 +16,7 @@
 //! No order between the two atomics is needed for that: the lock gives all there is.
 
 use std::io;
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
 use softtimers_core::{Fired, SoftTimers, Stats, Step, TimerId, Timestamp, TriggerState, Turn};
@@ -183,6 +183,16 @@ impl<E> Common<E> {
 
     pub(super) fn begin_turn(&self, source: TriggerState, now: Timestamp) -> Turn {
         self.lock().timers.trigger(source, now)
+    }
+
+    /// The same, unless another thread is at the timers.
+    pub(super) fn begin_turn_if_free(&self, source: TriggerState, now: Timestamp) -> Option<Turn> {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(state.timers.trigger(source, now))
     }
 
     pub(super) fn next(&self, turn: &Turn) -> Option<Fired<E>> {

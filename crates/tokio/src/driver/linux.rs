@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
+use std::time::Duration;
 
 use softtimers::idle::{Governor, HeldBack};
 use softtimers::shared::{self, Entry, Found, Remote};
@@ -25,6 +26,15 @@ pub(crate) struct Timers {
     pub(super) runtime: runtime::Id,
     /// The governor of the driver's task while it waits. Only that task changes it.
     governor: Mutex<Governor>,
+    counts: Counts,
+}
+
+/// What each turn writes, in cache lines apart from what each poll of a timer reads.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Counts {
+    /// The time of the latest turn that was a poll of a timer and left nothing, in nanoseconds.
+    looked: AtomicU64,
     fired: AtomicU64,
     fired_by_backup: AtomicU64,
     waker_panics: AtomicU64,
@@ -48,9 +58,7 @@ impl Timers {
             end: OnceLock::new(),
             runtime,
             governor: Mutex::new(Governor::new(idle)),
-            fired: AtomicU64::new(0),
-            fired_by_backup: AtomicU64::new(0),
-            waker_panics: AtomicU64::new(0),
+            counts: Counts::default(),
         }
     }
 
@@ -103,6 +111,20 @@ impl Timers {
         }
     }
 
+    /// The same at a poll of a timer, unless another one has looked within [`NOT_AGAIN`] or is at the timers now: among many
+    /// dense timers each poll would find the one or two that have just come due, for three locks each time, and wait for those.
+    #[inline]
+    pub(crate) fn trigger_in_passing(&self, now: Timestamp) {
+        let looked = &self.counts.looked;
+        if now < Timestamp::from_nanos(looked.load(Ordering::Relaxed)) + NOT_AGAIN {
+            return;
+        }
+        let Some(turn) = self.remote.trigger_if_free(TriggerState::ProtocolTimer, now) else { return };
+        if self.wake_some(&turn, now) < AT_ONCE {
+            looked.store(now.as_nanos(), Ordering::Relaxed);
+        }
+    }
+
     /// Wakes what the turn hands out, at most [`AT_ONCE`]; returns how many were found, those that had been put off
     /// among them.
     pub(super) fn wake_some(&self, turn: &Turn, now: Timestamp) -> usize {
@@ -115,15 +137,19 @@ impl Timers {
                 self.wake(fired.event);
             }
         }
-        self.fired.fetch_add(woken, Ordering::Relaxed);
-        self.fired_by_backup.fetch_add(by_backup, Ordering::Relaxed);
+        if woken > 0 {
+            self.counts.fired.fetch_add(woken, Ordering::Relaxed);
+        }
+        if by_backup > 0 {
+            self.counts.fired_by_backup.fetch_add(by_backup, Ordering::Relaxed);
+        }
         found
     }
 
     /// A waker is somebody else's code.
     fn wake(&self, waker: Waker) {
         if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
-            self.waker_panics.fetch_add(1, Ordering::Relaxed);
+            self.counts.waker_panics.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -184,13 +210,13 @@ impl Timers {
         let (stats, backup) = (self.remote.stats(), self.remote.backup_stats());
         DriverStats {
             pending: stats.pending,
-            fired: self.fired.load(Ordering::Relaxed),
-            fired_by_backup: self.fired_by_backup.load(Ordering::Relaxed),
+            fired: self.counts.fired.load(Ordering::Relaxed),
+            fired_by_backup: self.counts.fired_by_backup.load(Ordering::Relaxed),
             cancelled: stats.cancelled,
             set: backup.set,
             wake_ups: backup.expirations,
             polled: self.governor().polling().time,
-            waker_panics: self.waker_panics.load(Ordering::Relaxed),
+            waker_panics: self.counts.waker_panics.load(Ordering::Relaxed),
         }
     }
 }
@@ -198,3 +224,49 @@ impl Timers {
 /// The number of tasks that are woken at one trigger state: the task whose poll it follows, and the tasks behind it,
 /// wait meanwhile, some microseconds. What is left is due at the next one, or wakes the driver's task.
 pub(super) const AT_ONCE: usize = 32;
+
+/// Less than any wake-up takes.
+const NOT_AGAIN: Duration = Duration::from_micros(5);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    use softtimers::shared::Shared;
+    use softtimers_core::Config;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// In passing nobody looks again and again, but what one look has left is not left by the next.
+    #[tokio::test]
+    async fn a_look_in_passing_is_not_made_again_at_once() {
+        let shared = Shared::new(Config::default()).unwrap();
+        let timers = Timers::new(shared.remote(), runtime::Handle::current().id(), Idle::park());
+        let count = Arc::new(Count::default());
+        let start = Timestamp::from_micros(1_000);
+        let after = |micros: u64| start + Duration::from_micros(micros);
+        let woken_at = |now: Timestamp| {
+            timers.trigger_in_passing(now);
+            count.0.swap(0, Ordering::Relaxed)
+        };
+        let set = |due: Timestamp| {
+            let mut timer = Registration::new();
+            assert!(timers.set(&mut timer, start, due, Slack::EXACT, count.clone().into()).is_none());
+        };
+        (10..13).for_each(|micros| set(after(micros)));
+        assert_eq!([9, 10, 11, 14, 15].map(|micros| woken_at(after(micros))), [0, 1, 0, 0, 2]);
+        (0..AT_ONCE + 8).for_each(|_| set(after(30)));
+        assert_eq!([30, 30, 30].map(|micros| woken_at(after(micros))), [AT_ONCE, 8, 0]);
+    }
+}

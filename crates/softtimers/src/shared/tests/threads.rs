@@ -278,6 +278,22 @@ fn a_timer_that_was_set_once_can_be_moved() {
     }
 }
 
+/// A trigger state that is not to wait leaves what is due to whoever has the timers.
+#[test]
+fn a_trigger_state_may_give_way() {
+    let timers = timers();
+    let remote = timers.remote();
+    let now = Monotonic.now();
+    timers.schedule(now, Duration::ZERO, Slack::EXACT, 1);
+    let later = now + Duration::from_millis(1);
+    let taken = timers.common.lock();
+    assert!(remote.trigger_if_free(TriggerState::HandlerExit, later).is_none());
+    drop(taken);
+    let turn = remote.trigger_if_free(TriggerState::HandlerExit, later).unwrap();
+    assert_eq!(remote.next(&turn).map(|fired| fired.event), Some(1));
+    assert!(remote.trigger_if_free(TriggerState::HandlerExit, later).is_none());
+}
+
 /// After a peak the memory that it took is given back when the owner goes to sleep.
 #[test]
 fn what_a_peak_took_is_given_back() {
