@@ -30,6 +30,7 @@ pub mod receivers;
 pub mod render;
 pub mod rig;
 pub mod server;
+mod slack;
 pub mod start;
 mod strip;
 pub mod turns;

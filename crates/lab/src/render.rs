@@ -1,4 +1,4 @@
-//! `cargo lab render`: the tables of README.md and docs/*.md, and the README's picture, from the files of docs/data.
+//! `cargo lab render`: the tables of README.md and docs/*.md, and their pictures, from the files of docs/data.
 //!
 //! A mark of a page names a file and a table of it; what stands between the mark and its end is rendered:
 //!
@@ -16,10 +16,18 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use softtimers_measure::result::Results;
+use softtimers_measure::result::{Results, Table};
 
 use crate::command::root;
-use crate::strip;
+use crate::{slack, strip};
+
+type Draw = fn(&Table) -> Result<String, String>;
+
+/// The pictures, what they show, and who draws them.
+const PICTURES: [(&str, (&str, &str), Draw); 2] = [
+    (strip::PICTURE, (strip::DATA, strip::DATA), strip::draw),
+    (slack::PICTURE, (slack::DATA, slack::TABLE), slack::draw),
+];
 
 /// The pages of measurements.
 const FIGURES: [&str; 2] = ["docs/benchmarks.md", "docs/measurements.md"];
@@ -54,7 +62,7 @@ pub fn publish(file: &Path, name: &str) -> Result<()> {
     fs::write(&path, results.summary().to_text()?).with_context(|| path.display().to_string())
 }
 
-/// The pages whose tables are not those of the files, and what they should be.
+/// The pages and pictures that are not those of the files, and what they should be.
 fn stale(root: &Path) -> Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(root.join("docs/data")).context("docs/data")? {
@@ -81,11 +89,13 @@ fn stale(root: &Path) -> Result<BTreeMap<String, String>> {
             stale.insert(page, rendered);
         }
     }
-    let strip = files.get(strip::DATA).and_then(|file| file.table(strip::DATA));
-    let picture =
-        strip::draw(strip.context("no docs/data/micro-bursts.json")?).map_err(anyhow::Error::msg)?;
-    if fs::read_to_string(root.join(strip::PICTURE)).ok().as_ref() != Some(&picture) {
-        stale.insert(strip::PICTURE.to_owned(), picture);
+    for (picture, (file, key), draw) in PICTURES {
+        let table = files.get(file).and_then(|results| results.table(key));
+        let table = table.with_context(|| format!("{picture}: no table `{key}` in docs/data/{file}.json"))?;
+        let drawn = draw(table).map_err(|error| anyhow::anyhow!("{picture}: {error}"))?;
+        if fs::read_to_string(root.join(picture)).ok().as_ref() != Some(&drawn) {
+            stale.insert(picture.to_owned(), drawn);
+        }
     }
     Ok(stale)
 }
@@ -160,7 +170,6 @@ fn own_table(page: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use softtimers_measure::result::Table;
 
     #[test]
     fn the_pages_show_what_the_files_have() {

@@ -3,7 +3,7 @@
 //! ```text
 //!   {100, 1,000, 10,000 tasks} × {100 µs, 1 ms, 10 ms, 1 s}   at most a million ticks a second
 //!     × {current_thread, 2 workers} × {idle, busy, wrapped}     beside two tasks a worker of 5 µs a poll
-//!     × {tokio, default slack, slack 1 ms, timerfd a task; floor, sleeping thread}
+//!     × {tokio, default slack, slack 1 ms, tokio-timerfd; floor, sleeping thread}
 //! ```
 //!
 //! The tasks' first ticks are spread evenly over the period. A tick is late by the time from its place to its task's next line.
@@ -21,14 +21,12 @@ use softtimers_lab::cpu::of_process;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::{Measured, Paired, Round};
 use softtimers_measure::result::Table;
-use softtimers_tokio::{Driver, Slack, timestamp_of, wrap};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use softtimers_tokio::{Driver, Slack, wrap};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
 /// How long each cell runs. Of a period of a second it sees the ticks of that part of the tasks.
-const TIME: Duration = Duration::from_millis(300);
+pub(crate) const TIME: Duration = Duration::from_millis(300);
 const MOST: f64 = 1_000_000.0;
 const TASKS: [u32; 3] = [100, 1_000, 10_000];
 const PERIODS: [(&str, Duration); 4] = [
@@ -39,31 +37,31 @@ const PERIODS: [(&str, Duration); 4] = [
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Beside {
+pub(crate) enum Beside {
     Idle,
     Busy,
     Wrapped,
 }
 
 /// One cell of the grid.
-struct Cell {
+pub(crate) struct Cell {
     name: String,
     tasks: u32,
     period: Duration,
-    workers: usize,
-    beside: Beside,
+    pub(crate) workers: usize,
+    pub(crate) beside: Beside,
 }
 
 impl Cell {
-    fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         f64::from(self.tasks) / self.period.as_secs_f64()
     }
 
-    fn row(&self, contender: &str) -> String {
+    pub(crate) fn row(&self, contender: &str) -> String {
         format!("{}: {contender}", self.name)
     }
 
-    fn runtime(&self) -> Done<Runtime> {
+    pub(crate) fn runtime(&self) -> Done<Runtime> {
         let mut builder =
             if self.workers == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
         if self.workers > 1 {
@@ -73,7 +71,7 @@ impl Cell {
     }
 }
 
-fn cells() -> Vec<Cell> {
+pub(crate) fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for (workers, runtime) in [(1, "current_thread"), (2, "2 workers")] {
         for (beside, load) in [(Beside::Idle, "idle"), (Beside::Busy, "busy"), (Beside::Wrapped, "wrapped")] {
@@ -91,10 +89,10 @@ fn cells() -> Vec<Cell> {
 
 /// Whose timers.
 #[derive(Clone, Copy)]
-enum Whose {
+pub(crate) enum Whose {
     Tokio,
     Soft(Slack),
-    /// One descriptor a task, as with the crates that wrap it.
+    /// tokio-timerfd's: one descriptor a task.
     TimerFd,
     Floor,
     Thread,
@@ -109,12 +107,16 @@ impl Whose {
             Whose::Floor | Whose::Thread => cell.beside == Beside::Idle && cell.workers == 2,
         }
     }
+
+    pub(crate) fn has_tasks(self) -> bool {
+        !matches!(self, Whose::Floor | Whose::Thread)
+    }
 }
 
 const DEFAULT: &str = "default slack";
 const TOKIO: &str = "tokio";
 const MILLI: &str = "slack 1 ms";
-const TIMERFD: &str = "timerfd a task";
+const TIMERFD: &str = "tokio-timerfd";
 const FLOOR: &str = "floor";
 const THREAD: &str = "sleeping thread";
 
@@ -129,22 +131,24 @@ const SLEEPS: &str = "sleeps a tick";
 const FIGURES: [(&str, usize); 8] =
     [(RATE, 3), (P50, 0), (P99, 0), (P999, 0), (CPU, 2), (SETTIMES, 3), (WAKE_UPS, 3), (SLEEPS, 3)];
 
+pub(crate) const CONTENDERS: [(&str, Whose); 6] = [
+    (TOKIO, Whose::Tokio),
+    (DEFAULT, Whose::Soft(Slack::DEFAULT)),
+    (MILLI, Whose::Soft(Slack::millis(1))),
+    (TIMERFD, Whose::TimerFd),
+    (FLOOR, Whose::Floor),
+    (THREAD, Whose::Thread),
+];
+
 pub(crate) fn grid(rounds: &usize) -> Done<Vec<Table>> {
-    let contenders = [
-        (TOKIO, Whose::Tokio),
-        (DEFAULT, Whose::Soft(Slack::DEFAULT)),
-        (MILLI, Whose::Soft(Slack::millis(1))),
-        (TIMERFD, Whose::TimerFd),
-        (FLOOR, Whose::Floor),
-        (THREAD, Whose::Thread),
-    ];
     let cells = cells();
+    let mut contenders = CONTENDERS;
     let measured = Paired::new(*rounds).as_a_whole().contest(
         &cells,
-        &mut contenders.clone(),
+        &mut contenders,
         |cell, (name, whose), round| measure(cell, name, *whose, round),
     )?;
-    let rows = cells.iter().flat_map(|cell| contenders.map(|(name, whose)| (cell, name, whose)));
+    let rows = cells.iter().flat_map(|cell| CONTENDERS.map(|(name, whose)| (cell, name, whose)));
     let rows = rows.filter(|(cell, _, whose)| whose.is_of(cell)).map(|(cell, name, _)| cell.row(name));
     let mut table = Table::of("grid", &measured, rows, &FIGURES);
     "cell".clone_into(&mut table.columns[0]);
@@ -197,10 +201,10 @@ pub(crate) fn slack(rounds: &usize) -> Done<Vec<Table>> {
 
 /// What ticked in a cell.
 #[derive(Default)]
-struct Ticked {
+pub(crate) struct Ticked {
     /// In nanoseconds.
-    late: Vec<u32>,
-    took: Duration,
+    pub(crate) late: Vec<u32>,
+    pub(crate) took: Duration,
     cpu: Duration,
     sleeps: u64,
     settimes: Option<u64>,
@@ -235,7 +239,7 @@ fn measure(cell: &Cell, name: &str, whose: Whose, round: &mut Round) -> Done {
     Ok(())
 }
 
-async fn tasks(cell: &Cell, whose: Whose) -> Ticked {
+pub(crate) async fn tasks(cell: &Cell, whose: Whose) -> Ticked {
     let stop = Arc::new(AtomicBool::new(false));
     if cell.beside != Beside::Idle {
         for _ in 0..2 * cell.workers {
@@ -293,9 +297,10 @@ async fn ticks(whose: Whose, first: Instant, period: Duration, end: Instant) -> 
             while places.next().is_some() && note(ticks.tick().await) {}
         }
         Whose::TimerFd => {
-            let mut timer = own_timer().expect("a descriptor for each task");
+            let mut timer = tokio_timerfd::Delay::new(first.into_std()).expect("a descriptor for each task");
             for place in places {
-                wait_for(&mut timer, place).await.expect("a timerfd");
+                timer.reset(place.into_std());
+                (&mut timer).await.expect("a timerfd");
                 if !note(place) {
                     break;
                 }
@@ -307,23 +312,6 @@ async fn ticks(whose: Whose, first: Instant, period: Duration, end: Instant) -> 
         }
     }
     late
-}
-
-#[expect(
-    deprecated,
-    reason = "its successor is unsafe, for descriptors that may be closed; a `Backup` owns this one"
-)]
-fn own_timer() -> std::io::Result<AsyncFd<Backup>> {
-    AsyncFd::with_interest(Backup::deadline()?, Interest::READABLE)
-}
-
-async fn wait_for(timer: &mut AsyncFd<Backup>, place: Instant) -> std::io::Result<()> {
-    while Instant::now() < place {
-        timer.get_mut().arm(timestamp_of(Instant::now()), Some(timestamp_of(place)))?;
-        timer.readable_mut().await?.clear_ready();
-        timer.get_mut().expired()?;
-    }
-    Ok(())
 }
 
 /// 5 µs a poll.
@@ -399,4 +387,4 @@ fn sleeps() -> u64 {
 }
 
 /// To spawn ten thousand tasks takes some milliseconds.
-const SET_UP: Duration = Duration::from_millis(60);
+pub(crate) const SET_UP: Duration = Duration::from_millis(60);

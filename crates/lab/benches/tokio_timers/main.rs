@@ -14,9 +14,11 @@
 //!   creation  a sleep made, polled and dropped; a time-out of what is ready; a reset to now and a constant
 //!   grid      100 to 10,000 tasks that tick, on one worker and two: rate, lateness, CPU time and wake-ups
 //!   slack     what slack saves, at three densities
+//!   calls     futexes, waits and settimes a tick, counted by `perf` if there is one
 //! ```
 #![forbid(unsafe_code)]
 
+mod calls;
 mod cpu;
 mod creation;
 mod grid;
@@ -31,7 +33,7 @@ use softtimers_measure::paired::{Measured, Paired, Round};
 use softtimers_measure::result::Table;
 use tokio::runtime::Builder;
 
-const SECTIONS: [Section<usize>; 9] = [
+const SECTIONS: [Section<usize>; 10] = [
     ("idle", lateness::idle),
     ("busy", lateness::busy),
     ("interval", lateness::interval),
@@ -41,6 +43,7 @@ const SECTIONS: [Section<usize>; 9] = [
     ("creation", creation::creation),
     ("grid", grid::grid),
     ("slack", grid::slack),
+    ("calls", calls::calls),
 ];
 
 fn main() -> ExitCode {
