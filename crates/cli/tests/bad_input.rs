@@ -100,6 +100,9 @@ fn sizes_counts_and_words() {
         ("--phase together", &["--phase together", "--flows 2 or more"]),
         ("--flows 2 --train 65", &["'65'", "from 1 to 64, or none"]),
         ("--train none", &["--train none", "--flows 2 or more"]),
+        ("--train 3 --timer tick", &["--train 3", "--timer tick", "makes up nothing"]),
+        ("--train 3 --timer off", &["--train 3", "--timer off", "sends nothing"]),
+        ("--train 3 --timer kernel", &["--train 3", "--timer kernel", "ahead of their times"]),
         ("--count 0", &["'0'", "1.."]),
         ("-t -1", &["'-1'", "a duration can't be negative"]),
         ("-t 0", &["'0'", "above zero"]),
@@ -266,16 +269,22 @@ fn drivers() {
         ("--iface eth0", &["--iface", "--driver xdp only"][..]),
         ("--to-mac 02:00:00:00:00:01", &["--to-mac", "--driver xdp only"]),
         ("--from 10.0.0.1:9", &["--from", "--driver xdp only"]),
-        ("--driver dpdk", &["'dpdk'", "socket, xdp"]),
+        ("--driver dpdk", &["'dpdk'", "socket, packet, xdp"]),
         ("--driver xdp", &["--iface NAME is required"]),
         ("--driver xdp --iface eth0", &["--to-mac MAC is required"]),
         ("--driver xdp --iface eth0 --to-mac 2:0:0:0:0:1", &["'2:0:0:0:0:1'", "02:00:00:00:00:01"]),
-        ("--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01 --timer loop", &["--timer", "socket only"]),
+        (
+            "--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01 --timer loop",
+            &["--timer", "not with --driver xdp"],
+        ),
         (
             "--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01 --pattern poisson",
-            &["--pattern", "socket only"],
+            &["--pattern", "not with --driver xdp"],
         ),
-        ("--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01 --flows 2", &["--flows", "socket only"]),
+        (
+            "--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01 --flows 2",
+            &["--flows", "not with --driver xdp"],
+        ),
         (
             "--driver xdp --iface nosuch0 --to-mac 02:00:00:00:00:01",
             &["--iface nosuch0", "no such interface"],
@@ -287,4 +296,14 @@ fn drivers() {
     let flags = "--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01";
     refused(&format!("send [::1]:9 --rate 1kpps {flags}"), &["[::1]:9", "IPv4 only"]);
     refused(&format!("send 239.1.2.3:9 --rate 1kpps {flags}"), &["a multicast address"]);
+    for (flags, parts) in [
+        ("", &["--driver packet", "127.0.0.1:9", "this machine itself", "--driver socket"][..]),
+        ("--timer signal", &["--driver packet", "--timer signal"]),
+        ("--timer kernel", &["--driver packet", "--timer kernel"]),
+        ("--timer off --duration 1s", &["--driver packet", "--timer off"]),
+        ("--send-via segment --quantum 4", &["--send-via segment", "frames"]),
+        ("--iface eth0", &["--iface", "--driver xdp only"]),
+    ] {
+        refused(&format!("send 127.0.0.1:9 --rate 1kpps --driver packet {flags}"), parts);
+    }
 }

@@ -6,6 +6,8 @@ mod captures;
 mod common;
 #[path = "network/generate.rs"]
 mod generate;
+#[path = "network/packet.rs"]
+mod packet;
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};

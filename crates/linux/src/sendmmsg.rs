@@ -34,6 +34,8 @@ pub struct SendBuffers {
     orders: Vec<Order>,
     payload: Vec<u8>,
     max_datagram: usize,
+    /// The bytes at the front of each that sends leave out.
+    head: usize,
     first: usize,
     waiting: usize,
 }
@@ -45,10 +47,12 @@ struct Order {
     /// Zero for the connected address.
     address_length: usize,
     release: Option<Timestamp>,
+    /// Bytes of the datagram, of which a send may leave out the first.
+    length: usize,
 }
 
 impl Order {
-    const NONE: Self = Self { address: AddressBuffer::EMPTY, address_length: 0, release: None };
+    const NONE: Self = Self { address: AddressBuffer::EMPTY, address_length: 0, release: None, length: 0 };
 
     fn is_like(&self, other: &Self) -> bool {
         self.release == other.release && self.address() == other.address()
@@ -69,6 +73,7 @@ impl SendBuffers {
             orders: vec![Order::NONE; capacity],
             payload: vec![0; capacity * max_datagram],
             max_datagram,
+            head: 0,
             first: 0,
             waiting: 0,
         }
@@ -83,11 +88,25 @@ impl SendBuffers {
         assert!(self.waiting < self.capacity() && payload.len() <= self.max_datagram);
         let slot = (self.first + self.waiting) % self.capacity();
         self.payload[slot * self.max_datagram..][..payload.len()].copy_from_slice(payload);
-        self.vectors[slot].iov_len = payload.len();
         let order = &mut self.orders[slot];
+        order.length = payload.len();
         order.address_length = to.map_or(0, |address| order.address.encode(address));
         order.release = release;
         self.waiting += 1;
+    }
+
+    /// From now on sends leave out so many bytes at the front of each, which stay where they are.
+    pub fn leave_out(&mut self, head: usize) {
+        self.head = head;
+    }
+
+    /// Changes each waiting datagram in place, what sends leave out included.
+    pub fn edit(&mut self, mut each: impl FnMut(&mut [u8])) {
+        for waiting in 0..self.waiting {
+            let slot = (self.first + waiting) % self.capacity();
+            let length = self.orders[slot].length;
+            each(&mut self.payload[slot * self.max_datagram..][..length]);
+        }
     }
 
     /// Offers the longest contiguous run of waiting datagrams to the kernel, those that are alike as
@@ -118,7 +137,9 @@ impl SendBuffers {
         let end = self.first + self.waiting.min(self.capacity() - self.first).min(most);
         let payload = self.payload.as_mut_ptr();
         for (slot, vector) in self.vectors.iter_mut().enumerate().take(end).skip(self.first) {
-            vector.iov_base = payload.wrapping_add(slot * self.max_datagram).cast();
+            let head = self.head.min(self.orders[slot].length);
+            vector.iov_base = payload.wrapping_add(slot * self.max_datagram + head).cast();
+            vector.iov_len = self.orders[slot].length - head;
         }
         // Split, never borrowed anew as a whole: that would end the pointers of the headers before.
         let (mut vectors, mut orders) =
@@ -302,6 +323,26 @@ mod tests {
         let mut buffers = SendBuffers::new(2, 65_507);
         (0..2).for_each(|_| buffers.push(&[0; 65_507], None, None));
         assert_eq!(sends(&mut buffers, true), [1, 1]);
+    }
+
+    #[test]
+    fn heads_are_left_out_and_come_back() {
+        let mut buffers = SendBuffers::new(3, 8);
+        [&b"12abc"[..], b"12de", b"1"].into_iter().for_each(|bytes| buffers.push(bytes, None, None));
+        buffers.discard(1);
+        buffers.push(b"12f", None, None);
+        for (head, lengths) in [(0, [4, 1, 3]), (2, [2, 0, 1]), (0, [4, 1, 3])] {
+            buffers.leave_out(head);
+            buffers.connect(usize::MAX, false);
+            // Those until the end of the ring, which begin with the second slot.
+            assert_eq!([1, 2].map(|slot| buffers.vectors[slot].iov_len), lengths[..2]);
+        }
+        let mut seen = vec![];
+        buffers.edit(|bytes| {
+            bytes[0] = b'x';
+            seen.push(bytes.to_vec());
+        });
+        assert_eq!(seen, [&b"x2de"[..], b"x", b"x2f"]);
     }
 
     #[test]

@@ -16,8 +16,9 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::processor::Processor;
 use softtimers_measure::usage::Usage;
-use softtimers_net::packet::{Generated, Generator, GeneratorConfig, Interface, complete_ipv4_checksum};
+use softtimers_net::packet::{Generated, Generator, GeneratorConfig, Interface};
 
+use crate::frame::Heading;
 use crate::send::{Outcome, SendReport, SocketReport};
 use crate::traffic::{End, nanos};
 use crate::wire::{Datagram, MIN_SIZE, SCHEDULED_AT, SEQUENCE_AT};
@@ -261,33 +262,17 @@ fn frame(
     size: usize,
     interval: Duration,
 ) -> Vec<u8> {
-    let mut frame = Vec::with_capacity(HEADERS + size);
-    frame.extend(to_mac.0);
-    frame.extend(from_mac.0);
-    frame.extend(ETHERTYPE_IPV4.to_be_bytes());
-    let half = |length: usize| (length as u16).to_be_bytes();
-    frame.extend([0x45, 0]);
-    frame.extend(half(20 + 8 + size));
-    // Not to be fragmented, and of no series then.
-    frame.extend([0, 0, 0x40, 0, TTL, UDP, 0, 0]);
-    frame.extend(from.ip().octets());
-    frame.extend(to.ip().octets());
-    complete_ipv4_checksum(&mut frame[ETHERNET..]);
-    frame.extend(from.port().to_be_bytes());
-    frame.extend(to.port().to_be_bytes());
-    frame.extend(half(8 + size));
-    frame.extend([0, 0]);
-    frame.resize(HEADERS + size, 0);
+    let mut heading = Heading::new(from.into(), to.into(), TTL, size);
+    heading.between(from_mac.0, to_mac.0);
+    let mut frame = vec![0; heading.len() + size];
+    heading.write(&mut frame);
     let scheduled = Timestamp::ZERO;
     Datagram::Data { flow: 0, sequence: 0, scheduled, interval, token: None }.write(&mut frame[HEADERS..]);
     frame
 }
 
-const ETHERNET: usize = 14;
 /// Those of Ethernet, IPv4 and UDP.
-const HEADERS: usize = ETHERNET + 20 + 8;
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const UDP: u8 = 17;
+const HEADERS: usize = 14 + 20 + 8;
 const TTL: u8 = 64;
 
 #[cfg(test)]

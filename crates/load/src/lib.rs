@@ -14,6 +14,7 @@
 #![doc(test(attr(deny(warnings))))]
 
 pub mod engines;
+mod frame;
 pub mod gaps;
 pub mod generate;
 pub mod handshake;

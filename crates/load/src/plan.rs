@@ -20,6 +20,8 @@ pub struct SendPlan {
     pub destination: SocketAddr,
     /// The traffic to send.
     pub traffic: Traffic,
+    /// The means by which datagrams leave.
+    pub driver: Driver,
     /// The engine that says when the next datagram is due.
     pub timer: Timer,
     /// Has the loop read the cycle counter instead of the kernel's clock.
@@ -53,6 +55,7 @@ impl SendPlan {
             slack: if triggers { traffic.usual_slack() } else { Duration::ZERO },
             traffic: Traffic { pace: timer.pace(traffic.pace), ..traffic },
             timer,
+            driver: Driver::Socket,
             tsc: false,
             idle: triggers.then(Idle::default),
             sched_slice: None,
@@ -70,6 +73,10 @@ impl SendPlan {
         let Traffic { flows, quantum, gso, .. } = self.traffic;
         let (way, why) = if !self.timer.sends() {
             ("none", "nothing is sent")
+        } else if self.driver == Driver::Packet && flows == 1 && quantum == 1 {
+            ("frame", "--driver packet: one flow, a frame at a time")
+        } else if self.driver == Driver::Packet {
+            ("frames", "--driver packet: what is due at once shares a call (sendmmsg)")
         } else if self.timer.hands_over_ahead() {
             ("txtime", "a queue of the kernel keeps release times (SO_TXTIME)")
         } else if quantum > 1 && gso {
@@ -90,6 +97,7 @@ impl SendPlan {
         let catch_up = Some(pace.catch_up.time).filter(|&time| time < CatchUp::ALL.time);
         let has_recovery = *flows == 1 && *quantum == 1 && !self.timer.hands_over_ahead();
         SendConfig {
+            driver: self.driver.name(),
             address: self.destination.to_string(),
             target_pps: self.traffic.target_pps(),
             target_interval_ns: nanos(pace.rate.interval()),
@@ -118,10 +126,30 @@ impl SendPlan {
     }
 }
 
+/// The means by which datagrams leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Driver {
+    /// A UDP socket.
+    #[default]
+    Socket,
+    /// A packet socket (AF_PACKET), as frames of the interface that the route names.
+    Packet,
+}
+
+impl Driver {
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Driver::Socket => "socket",
+            Driver::Packet => "packet",
+        }
+    }
+}
+
 /// The `send_via` object: how datagrams reached the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct SendVia {
-    /// `send`, `sendmmsg`, `segment`, `txtime`, or `none`.
+    /// `send`, `sendmmsg`, `segment`, `txtime`, `frame`, `frames`, or `none`.
     pub way: &'static str,
     /// The reason for it.
     pub why: &'static str,
@@ -136,6 +164,8 @@ impl Default for SendVia {
 /// The `config` object of `send`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SendConfig {
+    /// The means by which datagrams left: `socket` or `packet`.
+    pub driver: &'static str,
     /// The destination.
     pub address: String,
     /// Departures a second, over the whole pattern, of all flows together.

@@ -4,7 +4,8 @@
 //! left when. With several flows there are several clocks, and what is due leaves in batches.
 //!
 //! ```text
-//!   prepare   clock, class, way, consent      a signal ends the process
+//!   open      clock, class, sockets           with the rights that they take
+//!   ask       consent                         a signal ends the process
 //!   send      session ─▶ engine ─▶ goodbye    a signal ends the run, with its report
 //! ```
 
@@ -24,14 +25,14 @@ use softtimers_net::UdpSocket;
 
 use crate::engines::ReadBy;
 use crate::handshake::{self, Permit};
-use crate::plan::SendPlan;
-use crate::session::{Habits, Session, Surroundings};
+use crate::plan::{Driver, SendPlan};
+use crate::session::{FramePath, Habits, Session, Sockets, Surroundings};
 
 pub use crate::session::{
     Calls, CatchUpReport, CatchUps, LateReport, Notify, SendFigures, SendStats, SendTrace, ShareReport,
     Triggers,
 };
-pub use report::{PolledReport, SendReport, SocketReport};
+pub use report::{FramesReport, PolledReport, SendReport, SocketReport};
 
 /// The outcome of a run.
 #[derive(Debug)]
@@ -51,10 +52,16 @@ pub struct Outcome {
 /// A run that may begin.
 #[derive(Debug)]
 pub struct Prepared<'a> {
+    opened: Opened<'a>,
+    permit: Permit,
+}
+
+/// A run that has all that takes rights, and has asked nobody yet.
+#[derive(Debug)]
+pub struct Opened<'a> {
     plan: &'a SendPlan,
     tsc: Option<Tsc>,
-    socket: UdpSocket,
-    permit: Permit,
+    pub(crate) sockets: Sockets,
 }
 
 /// Carries a plan out until its end or a signal.
@@ -76,9 +83,16 @@ pub fn stats(plan: &SendPlan) -> SendStats {
 /// Sees whether the run may begin: whether this machine can do it, and whether the receiver agrees.
 ///
 /// # Errors
-/// A check failure if the destination has to agree and does not, a usage failure if the socket cannot be made; not-possible
-/// if this machine cannot.
+/// As [`open`] and [`Opened::ask`].
 pub fn prepare(plan: &SendPlan) -> Result<Prepared<'_>, Failure> {
+    open(plan)?.ask()
+}
+
+/// Opens what the run needs: from then on it takes no rights.
+///
+/// # Errors
+/// A usage failure if a socket cannot be made, not-possible if this machine cannot do it.
+pub fn open(plan: &SendPlan) -> Result<Opened<'_>, Failure> {
     // Refused, if it is, before anybody is asked for permission.
     let tsc = plan
         .tsc
@@ -86,9 +100,21 @@ pub fn prepare(plan: &SendPlan) -> Result<Prepared<'_>, Failure> {
         .transpose()
         .map_err(|refusal| Failure::not_possible(format_args!("--clock tsc: {refusal}")))?;
     plan.timer.check(plan.destination)?;
-    let socket = connect(plan.destination)?;
-    let permit = permit(plan, &socket)?;
-    Ok(Prepared { plan, tsc, socket, permit })
+    let udp = connect(plan.destination)?;
+    let path = || FramePath::open(&udp, plan.destination, plan.traffic.size);
+    let frames = (plan.driver == Driver::Packet).then(path).transpose()?;
+    Ok(Opened { plan, tsc, sockets: Sockets { udp, frames } })
+}
+
+impl<'a> Opened<'a> {
+    /// Asks the receiver, if it is to be asked.
+    ///
+    /// # Errors
+    /// A check failure if the destination has to agree and does not.
+    pub fn ask(self) -> Result<Prepared<'a>, Failure> {
+        let permit = permit(self.plan, &self.sockets.udp)?;
+        Ok(Prepared { opened: self, permit })
+    }
 }
 
 impl Prepared<'_> {
@@ -102,8 +128,8 @@ impl Prepared<'_> {
         counter: Counter<SendStats>,
         notify: Notify,
     ) -> Result<Outcome, Failure> {
-        let Prepared { plan, tsc, socket, permit } = self;
-        let mut session = begin(plan, (socket, &permit), interrupt, counter)?;
+        let Prepared { opened: Opened { plan, tsc, sockets }, permit } = self;
+        let mut session = begin(plan, (sockets, &permit), interrupt, counter)?;
         tell_doubts(plan.destination, &permit, &mut session, notify);
         let before = Usage::now();
         let clock = tsc.as_ref().map_or(ReadBy::Monotonic, ReadBy::Tsc);
@@ -177,7 +203,7 @@ fn received_by_somebody(plan: &SendPlan, permit: &Permit, session: &Session) -> 
 /// Begins the session of a plan.
 pub(crate) fn begin(
     plan: &SendPlan,
-    (socket, permit): (UdpSocket, &Permit),
+    (sockets, permit): (Sockets, &Permit),
     interrupt: Interrupt,
     counter: Counter<SendStats>,
 ) -> Result<Session, Failure> {
@@ -195,7 +221,7 @@ pub(crate) fn begin(
         trace: plan.trace,
     };
     let traffic = (&plan.traffic, plan.timer.handling());
-    Session::begin(traffic, surroundings, habits, (socket, permit), (interrupt, counter))
+    Session::begin(traffic, surroundings, habits, (sockets, permit), (interrupt, counter))
 }
 
 /// Asks for the permit of a run. Without a timer nothing is sent: no question, no goodbye.

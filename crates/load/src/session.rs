@@ -5,6 +5,7 @@ mod catching_up;
 mod clock_checks;
 mod departures;
 mod flow;
+mod frames;
 mod header;
 mod one;
 mod order;
@@ -41,8 +42,10 @@ use crate::work::{Work, Workload};
 pub use catching_up::{CatchUpReport, CatchUps};
 pub(crate) use clock_checks::ClockChecks;
 pub(crate) use flow::{Flow, Handling};
+pub(crate) use frames::FramePath;
 pub use refusals::Notify;
 use refusals::Refusals;
+use sender::Sender;
 pub use several::ShareReport;
 pub use stats::{Calls, LateReport, SendFigures, SendStats};
 pub use trace::SendTrace;
@@ -101,13 +104,21 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) trace: usize,
 }
 
+/// What a session sends by.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    pub(crate) udp: UdpSocket,
+    /// For frames, if datagrams are to leave so.
+    pub(crate) frames: Option<FramePath>,
+}
+
 impl Session {
     /// Begins a run that sends to the other end of a socket as it is permitted to.
     pub(crate) fn begin(
         (traffic, handling): (&Traffic, Handling),
         surroundings: Surroundings<'_>,
         habits: Habits,
-        (socket, permit): (UdpSocket, &Permit),
+        (sockets, permit): (Sockets, &Permit),
         (interrupt, counter): (Interrupt, Counter<SendStats>),
     ) -> Result<Self, Failure> {
         let broke_off = |what: &'static str| move |error: io::Error| Failure::broke_off(what, &error);
@@ -115,9 +126,14 @@ impl Session {
         // From here on it is kept up, also while the work's clients start.
         let watch = permit
             .agreement()
-            .map(|agreement| Watch::start(agreement, &socket, refusals.clone(), interrupt.stop_handle()?))
+            .map(|agreement| {
+                Watch::start(agreement, &sockets.udp, refusals.clone(), interrupt.stop_handle()?)
+            })
             .transpose()
             .map_err(broke_off("watching the receiver"))?;
+        let mut sender = Sender::new(sockets.udp);
+        let framed = sockets.frames.map_or(Ok(()), |path| sender.send_frames(path));
+        framed.map_err(broke_off("following the route"))?;
         let Surroundings { work, program, cpu, sched_slice, trace } = surroundings;
         let work = Workload::start(work, program, cpu, &interrupt).map_err(broke_off("starting the work"))?;
         let anywhere = Processors::allowed().map_err(broke_off("asking for the processors"))?;
@@ -126,7 +142,7 @@ impl Session {
         let slice = sched_slice.map(Slice::hold).transpose();
         let no_slice = slice.as_ref().err().map(|error| format!("no --sched-slice: {error}"));
         let start = Monotonic.now();
-        let mut flow = Flow::new(traffic, handling, socket, permit.agreement(), counter, start)?;
+        let mut flow = Flow::new(traffic, handling, sender, permit.agreement(), counter, start)?;
         flow.share(refusals);
         if trace > 0 {
             flow.trace(trace, &traffic.pace);

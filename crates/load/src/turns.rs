@@ -123,11 +123,11 @@ pub fn take_turns<const N: usize>(
     }
     // Whatever the plan's own timer wants of a flow.
     let plan = &SendPlan { timer: Timer::default(), ..plan.clone() };
-    let socket = send::connect(plan.destination)?;
-    let permit = send::permit(plan, &socket)?;
+    let send::Opened { sockets, .. } = send::open(plan)?;
+    let permit = send::permit(plan, &sockets.udp)?;
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    let mut session = send::begin(plan, (socket, &permit), interrupt, Counter::new(send::stats(plan)))?;
+    let mut session = send::begin(plan, (sockets, &permit), interrupt, Counter::new(send::stats(plan)))?;
     let blank = send::stats(plan);
     let stats = std::array::from_fn(|_| blank.clone());
     let mut turns = Turns { rounds: Vec::with_capacity(rounds), stats, interrupted: false };

@@ -32,13 +32,14 @@ pub mod lay;
 mod loop_probe;
 mod offload;
 mod receive;
+mod route;
 mod watch;
 mod wire;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::net::{SendFlags, send};
+use rustix::net::{SendFlags, bind, send};
 
 pub use claim::{ClaimError, claim};
 pub use filter::Filter;
@@ -48,10 +49,13 @@ pub use interface::Interface;
 pub use loop_probe::{Heard, LoopProbe};
 pub use offload::{Offload, Segments};
 pub use receive::{Frame, FrameBatch, FrameReceiver, Frames};
+pub use route::{Route, RouteWatch};
 pub use watch::{InterfaceChange, InterfaceWatch};
 pub use wire::{Unsplit, complete_ipv4_checksum};
 
-use softtimers_linux::packet;
+use softtimers_linux::packet::{self, LinkAddress};
+
+use crate::udp::{SendBatch, SendOutcome};
 
 /// Sends frames out of one interface. It never receives any.
 #[derive(Debug)]
@@ -76,6 +80,22 @@ impl FrameSender {
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         send(&self.socket, frame, SendFlags::DONTWAIT)?;
         Ok(())
+    }
+
+    /// Sends the frames of a batch in order, by as few system calls as [`UdpSocket::send_batch`] does. Each was
+    /// [put in](SendBatch::push) without an address, and the batch does not join them.
+    ///
+    /// [`UdpSocket::send_batch`]: crate::UdpSocket::send_batch
+    pub fn send_batch(&self, frames: &mut SendBatch) -> SendOutcome {
+        frames.send(self.as_fd(), usize::MAX)
+    }
+
+    /// Sends out of this interface from now on. Takes no privilege.
+    ///
+    /// # Errors
+    /// `NODEV` if it is gone; what else the system says.
+    pub fn move_to(&self, interface: &Interface) -> io::Result<()> {
+        Ok(bind(&self.socket, &LinkAddress { interface: interface.index(), protocol: 0 })?)
     }
 }
 

@@ -9,6 +9,8 @@
 pub(crate) mod lay;
 #[cfg(feature = "packet")]
 mod notices;
+#[cfg(feature = "packet")]
+pub(crate) mod routes;
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};

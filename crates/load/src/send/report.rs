@@ -12,7 +12,7 @@ use softtimers_measure::usage::Usage;
 use crate::gaps::{GapReport, Gaps};
 use crate::handshake::Permit;
 use crate::plan::{SendPlan, SendVia};
-use crate::session::{Calls, CatchUpReport, LateReport, SendStats, Session, ShareReport};
+use crate::session::{Calls, CatchUpReport, Flow, LateReport, SendStats, Session, ShareReport};
 use crate::traffic::nanos;
 
 /// The keys of `send`'s object.
@@ -46,6 +46,8 @@ pub struct SendReport {
     pub agreement: &'static str,
     /// How datagrams reached the kernel, and why so.
     pub send_via: SendVia,
+    /// What left as frames, with `--driver packet`.
+    pub frames: FramesReport,
     /// System calls that sent datagrams or tried to; goodbyes do not count.
     pub system_calls: u64,
     /// Datagrams sent for each of those; `null` if there was none.
@@ -101,6 +103,18 @@ pub struct SocketReport {
     pub answers_dropped: u64,
 }
 
+/// The `frames` object: `null` throughout without `--driver packet`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct FramesReport {
+    /// Datagrams that left as frames.
+    pub sent: Option<u64>,
+    /// The others, which left by the UDP socket: one a second, which keeps the neighbour known, and those for which there was
+    /// no way by frames.
+    pub by_socket: Option<u64>,
+    /// How often the interface, the station or whether there is a way changed.
+    pub way_changes: Option<u64>,
+}
+
 /// The `polled` object.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct PolledReport {
@@ -112,6 +126,18 @@ pub struct PolledReport {
     pub budget_share: Option<f64>,
     /// Sleeps that would have been shorter, or none, with a larger budget.
     pub forced_sleeps: u64,
+}
+
+impl FramesReport {
+    fn new(flow: &Flow, sent: u64, frames: u64) -> Self {
+        let changes = flow.way_changes();
+        let known = |count| changes.map(|_| count);
+        FramesReport {
+            sent: known(frames),
+            by_socket: known(sent.saturating_sub(frames)),
+            way_changes: changes,
+        }
+    }
 }
 
 impl PolledReport {
@@ -136,7 +162,7 @@ impl SendReport {
         let SendStats { sent, forfeited, calls, late, gaps, together, .. } = stats;
         let gaps = gaps.report();
         let together = together.as_ref().map_or(gaps, Gaps::report);
-        let Calls { calls, segments, would_block, no_buffers, refused } = *calls;
+        let Calls { calls, segments, would_block, no_buffers, refused, frames } = *calls;
         SendReport {
             target_pps: plan.traffic.target_pps(),
             achieved_pps: achieved(&together),
@@ -153,6 +179,7 @@ impl SendReport {
                 || plan.send_via(),
                 |_| SendVia { way: "sendmmsg", why: "the kernel did not cut a quantum: see fallbacks" },
             ),
+            frames: FramesReport::new(&session.flow, *sent, frames),
             system_calls: calls,
             packets_per_call: (calls > 0).then(|| *sent as f64 / calls as f64),
             segmented: segments,
@@ -200,6 +227,7 @@ impl Default for SendReport {
             packets_per_turn: None,
             agreement: Permit::Insisted.name(),
             send_via: SendVia::default(),
+            frames: FramesReport::default(),
             system_calls: 0,
             packets_per_call: None,
             segmented: 0,

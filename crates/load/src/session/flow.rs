@@ -71,14 +71,16 @@ impl Flow {
     pub(super) fn new(
         traffic: &Traffic,
         handling: Handling,
-        socket: UdpSocket,
+        mut sender: Sender,
         agreement: Option<Agreement>,
         counter: Counter<SendStats>,
         start: Timestamp,
     ) -> Result<Self, Failure> {
         let header = Header::new(traffic.pace.rate.interval(), agreement);
-        let (mut sender, mut departures) = (Sender::new(socket), Departures::new(counter, start));
-        let several = || Several::new(traffic, handling.queued, header, start).map_err(Failure::usage);
+        let mut departures = Departures::new(counter, start);
+        let headroom = sender.headroom();
+        let several =
+            || Several::new(traffic, handling.queued, header, headroom, start).map_err(Failure::usage);
         let schedule = if handling.ahead {
             sender
                 .keep_times()
@@ -90,7 +92,7 @@ impl Flow {
             Schedule::Several(several()?, start)
         } else {
             let clock = traffic.clock().map_err(Failure::usage)?;
-            Schedule::One(One::new(clock, header, traffic.size, start))
+            Schedule::One(One::new(clock, header, (headroom, traffic.size), start))
         };
         Ok(Flow { sender, departures, header, limit: traffic.end.count.unwrap_or(u64::MAX), schedule })
     }
@@ -239,6 +241,11 @@ impl Flow {
     /// Refusals that were heard of.
     pub(crate) fn refusals(&self) -> u64 {
         self.sender.refusals.count()
+    }
+
+    /// How often the way of frames has changed; `None` if there are none.
+    pub(crate) fn way_changes(&self) -> Option<u64> {
+        self.sender.way_changes()
     }
 
     /// The socket that datagrams leave by.

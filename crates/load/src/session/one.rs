@@ -23,8 +23,9 @@ use super::stats::Calls;
 pub(super) struct One {
     clock: RateClock,
     header: Header,
-    /// As long as the longest datagram.
+    /// As long as the longest datagram, with room in front of it for a frame's headers.
     packet: Vec<u8>,
+    headroom: usize,
     due: Timestamp,
     sent: u64,
     train: Train,
@@ -42,13 +43,19 @@ pub(super) struct One {
 
 impl One {
     /// A flow whose first datagram, one of `size` bytes, is due at `start`.
-    pub(super) fn new(mut clock: RateClock, header: Header, size: usize, start: Timestamp) -> Self {
+    pub(super) fn new(
+        mut clock: RateClock,
+        header: Header,
+        (headroom, size): (usize, usize),
+        start: Timestamp,
+    ) -> Self {
         One {
             due: clock.start(start),
             catching_up: CatchingUp::new(clock.rate().interval(), clock.burst_interval()),
             clock,
             header,
-            packet: vec![0; size],
+            packet: vec![0; headroom + size],
+            headroom,
             sent: 0,
             train: Train::default(),
             muted: false,
@@ -119,9 +126,10 @@ impl One {
             return Ok(self.due);
         }
         let (place, due) = (self.clock.place(), self.due);
-        self.header.data(0, self.sent, place).write(&mut self.packet);
-        let length = self.clock.length().map_or(self.packet.len(), usize::from);
-        if !sender.transmit(&self.packet[..length], now)? {
+        self.header.data(0, self.sent, place).write(&mut self.packet[self.headroom..]);
+        let length =
+            self.clock.length().map_or(self.packet.len(), |length| self.headroom + usize::from(length));
+        if !sender.transmit(&mut self.packet[..length], now)? {
             self.due = now + Retries::after(self.clock.burst_interval());
             departures.tell(sender.take_calls(), self.clock.forfeited());
             return Ok(self.due);
@@ -179,7 +187,7 @@ impl One {
         self.clock = pacer.stop();
         let SignalCounts { would_block, no_buffers, refused, overruns, unread } = pacer.counts();
         let calls = would_block + no_buffers + refused;
-        sender.add_calls(Calls { calls, segments: 0, would_block, no_buffers, refused });
+        sender.add_calls(Calls { calls, segments: 0, would_block, no_buffers, refused, frames: 0 });
         self.overruns = Some(overruns);
         unread
     }

@@ -1,4 +1,4 @@
-//! Where the datagrams of a run leave: one socket, and the system calls that it took.
+//! Where the datagrams of a run leave: one socket, perhaps a packet socket beside it, and the system calls that it took.
 
 use std::io;
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use rustix::io::Errno;
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_net::UdpSocket;
 use softtimers_net::udp::{
-    PushError, Retries, Segmentation, SendBatch, Stopped, is_about_an_earlier_datagram,
+    PushError, Retries, Segmentation, SendBatch, SendOutcome, Stopped, is_about_an_earlier_datagram,
 };
 
 use crate::wire::{Datagram, GOODBYES};
 
+use super::frames::{FramePath, Frames};
 use super::refusals::Refusals;
 use super::stats::Calls;
 
@@ -29,6 +30,8 @@ pub(super) struct Sender {
     uncut: Option<io::Error>,
     /// The kernel keeps what is put into a batch until the time at which it is to leave.
     keeps_times: bool,
+    /// What datagrams leave by as frames, if they do.
+    frames: Option<Box<Frames>>,
 }
 
 impl Sender {
@@ -40,7 +43,24 @@ impl Sender {
             refusals: Arc::default(),
             uncut: None,
             keeps_times: false,
+            frames: None,
         }
+    }
+
+    /// From now on datagrams leave as frames, where there is a way. Each has [room](Self::headroom) in front of it.
+    pub(super) fn send_frames(&mut self, path: FramePath) -> io::Result<()> {
+        self.frames = Some(Box::new(Frames::begin(path)?));
+        Ok(())
+    }
+
+    /// The bytes that each packet has in front of its datagram, for the headers of a frame.
+    pub(super) fn headroom(&self) -> usize {
+        self.frames.as_ref().map_or(0, |frames| frames.headroom())
+    }
+
+    /// How often the way of frames has changed; `None` if there are none.
+    pub(super) fn way_changes(&self) -> Option<u64> {
+        self.frames.as_ref().map(|frames| frames.changes())
     }
 
     /// Has the kernel keep each datagram of a batch until the time at which it is to leave.
@@ -74,12 +94,58 @@ impl Sender {
     }
 
     /// Puts a packet into a batch that is to leave at `time`: now, unless the kernel keeps it.
-    pub(super) fn put(&self, batch: &mut SendBatch, packet: &[u8], time: Timestamp) -> Result<(), PushError> {
+    pub(super) fn put(
+        &self,
+        batch: &mut SendBatch,
+        packet: &mut [u8],
+        time: Timestamp,
+    ) -> Result<(), PushError> {
+        if let Some(frames) = &self.frames {
+            frames.complete(packet);
+        }
         if self.keeps_times { batch.push_at(packet, None, time) } else { batch.push(packet, None) }
     }
 
     /// Returns whether the kernel took the packet; `false` if it has no room for it now.
-    pub(super) fn transmit(&mut self, packet: &[u8], now: Timestamp) -> io::Result<bool> {
+    #[inline]
+    pub(super) fn transmit(&mut self, packet: &mut [u8], now: Timestamp) -> io::Result<bool> {
+        let headroom = match &mut self.frames {
+            None => 0,
+            Some(frames) => {
+                let headroom = frames.headroom();
+                if let Some(outcome) = frames.send(packet, now)
+                    && let Some(taken) = self.framed(outcome)
+                {
+                    return Ok(taken);
+                }
+                headroom
+            }
+        };
+        self.transmit_datagram(&packet[headroom..], now)
+    }
+
+    /// Counts a frame; whether the kernel took it, or `None` if the socket has to say more.
+    fn framed(&mut self, outcome: io::Result<()>) -> Option<bool> {
+        self.calls.calls += 1;
+        let taken = match outcome {
+            Ok(()) => {
+                self.calls.frames += 1;
+                true
+            }
+            Err(error) => {
+                match Errno::from_io_error(&error) {
+                    Some(Errno::AGAIN) => self.calls.would_block += 1,
+                    Some(Errno::NOBUFS) => self.calls.no_buffers += 1,
+                    _ => return None,
+                }
+                false
+            }
+        };
+        self.retries.reached();
+        Some(taken)
+    }
+
+    fn transmit_datagram(&mut self, packet: &[u8], now: Timestamp) -> io::Result<bool> {
         let mut outcome = self.attempt(packet);
         for _ in 1..Retries::ATTEMPTS {
             if !outcome.as_ref().is_err_and(is_about_an_earlier_datagram) {
@@ -126,6 +192,33 @@ impl Sender {
         batch: &mut SendBatch,
         now: Timestamp,
     ) -> (usize, io::Result<()>) {
+        let framed = match self.frames.as_mut().and_then(|frames| frames.send_batch(batch, now)) {
+            None => 0,
+            Some(outcome) => match self.framed_batch(outcome) {
+                (framed, false) => return (framed, Ok(())),
+                (framed, true) => framed,
+            },
+        };
+        let (sent, outcome) = self.transmit_datagrams(batch, now);
+        (framed + sent, outcome)
+    }
+
+    /// Counts frames; how many left, and whether the socket has to say why no more did.
+    fn framed_batch(&mut self, outcome: SendOutcome) -> (usize, bool) {
+        self.calls.calls += outcome.calls as u64;
+        self.calls.frames += outcome.sent as u64;
+        match outcome.stopped {
+            Some(Stopped::Error(_)) => return (outcome.sent, true),
+            refused => {
+                self.calls.would_block += u64::from(matches!(refused, Some(Stopped::WouldBlock)));
+                self.calls.no_buffers += u64::from(matches!(refused, Some(Stopped::NoBuffers)));
+            }
+        }
+        self.retries.reached();
+        (outcome.sent, false)
+    }
+
+    fn transmit_datagrams(&mut self, batch: &mut SendBatch, now: Timestamp) -> (usize, io::Result<()>) {
         let outcome = self.socket.send_batch(batch);
         self.count_retried(outcome.retried);
         self.calls.calls += outcome.calls as u64;

@@ -47,7 +47,9 @@ pub(super) struct Several {
     /// The datagram that leaves next, or could not leave yet; `staged` has the same with its time.
     batch: SendBatch,
     staged: VecDeque<(Due, Timestamp)>,
+    /// With room in front of it for a frame's headers.
     packet: Vec<u8>,
+    headroom: usize,
     header: Header,
     pace: PaceConfig,
     /// Places that are given up, as far as the datagrams that were due since have told.
@@ -87,6 +89,7 @@ impl Several {
         traffic: &Traffic,
         queued: bool,
         header: Header,
+        headroom: usize,
         start: Timestamp,
     ) -> Result<Self, PaceError> {
         let pace = traffic.pace;
@@ -94,8 +97,9 @@ impl Several {
             None if queued => Order::queue(traffic.size as u32, traffic.quantum),
             _ => Order::heap(traffic.quantum),
         };
-        let mut batch = SendBatch::new(MOST_IN_ONE_TURN, traffic.size);
-        batch.set_segmentation(traffic.gso && traffic.quantum > 1);
+        let mut batch = SendBatch::new(MOST_IN_ONE_TURN, headroom + traffic.size);
+        // The kernel cuts what UDP sends, and no frames.
+        batch.set_segmentation(traffic.gso && traffic.quantum > 1 && headroom == 0);
         let starts: Vec<Timestamp> = (0..traffic.flows)
             .map(|flow| start + traffic.phase.offset(flow, traffic.flows, pace.rate))
             .collect();
@@ -114,7 +118,8 @@ impl Several {
             lanes: starts.into_iter().map(lane).collect(),
             batch,
             staged: VecDeque::with_capacity(MOST_IN_ONE_TURN),
-            packet: vec![0; traffic.size],
+            packet: vec![0; headroom + traffic.size],
+            headroom,
             header,
             pace,
             forfeited: 0,
@@ -238,13 +243,14 @@ impl Several {
         let before = self.staged.len();
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let most = left.min(MOST_IN_ONE_TURN).saturating_sub(before);
-        let Several { order, lanes, batch, staged, packet, header, limit, forfeited, .. } = self;
+        let Several { order, lanes, batch, staged, packet, headroom, header, limit, forfeited, .. } = self;
         let earliest = limit.earliest();
         let mut pushed = Ok(());
         order.take(time, most, |due| {
             let lane = &mut lanes[due.flow as usize];
-            header.data(due.flow, lane.numbered, due.place).write(packet);
-            let packet = &packet[..due.length.map_or(packet.len(), usize::from)];
+            header.data(due.flow, lane.numbered, due.place).write(&mut packet[*headroom..]);
+            let length = due.length.map_or(packet.len(), |length| *headroom + usize::from(length));
+            let packet = &mut packet[..length];
             pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| sender.put(batch, packet, time));
             lane.numbered += 1;
             *forfeited += due.forfeited - std::mem::replace(&mut lane.forfeited, due.forfeited);

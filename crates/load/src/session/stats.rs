@@ -57,6 +57,8 @@ pub struct Calls {
     pub no_buffers: u64,
     /// Attempts that were told of an earlier datagram's ICMP error.
     pub refused: u64,
+    /// Datagrams that left as frames.
+    pub frames: u64,
 }
 
 impl Calls {
@@ -66,7 +68,7 @@ impl Calls {
     }
 }
 
-sums!(Calls: calls, segments, would_block, no_buffers, refused);
+sums!(Calls: calls, segments, would_block, no_buffers, refused, frames);
 
 impl SendStats {
     /// Nothing has left. Gaps are judged by this `interval` of a flow, and by that of so many `flows` together.

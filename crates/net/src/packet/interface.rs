@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 
 use rustix::io::Errno;
-use rustix::net::netdevice::name_to_index;
+use rustix::net::netdevice::{index_to_name, name_to_index};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::rtnetlink::{self, Link};
@@ -52,6 +52,15 @@ impl Interface {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not an Ethernet interface"));
         }
         Ok(Interface { name: name.to_owned(), index, link })
+    }
+
+    /// The interface of this index.
+    ///
+    /// # Errors
+    /// As [`named`](Self::named).
+    pub(super) fn at(index: u32) -> io::Result<Self> {
+        let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        Interface::named(&index_to_name(&socket, index)?)
     }
 
     /// The interface's name, such as `eth0`.

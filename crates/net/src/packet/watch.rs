@@ -58,7 +58,7 @@ impl InterfaceWatch {
     /// # Errors
     /// What the system says.
     pub fn new(interfaces: Vec<Interface>) -> io::Result<Self> {
-        Ok(InterfaceWatch { notices: Notices::new()?, interfaces })
+        Ok(InterfaceWatch { notices: Notices::of_interfaces()?, interfaces })
     }
 
     /// Returns the present state of all of them, in order: for the beginning, and after the kernel had more to tell
@@ -102,6 +102,8 @@ impl InterfaceWatch {
             Notice::Addresses(index) => {
                 changes.extend(place(index).map(|place| InterfaceChange::Addresses { place }));
             }
+            // It does not listen for these.
+            Notice::Neighbour(..) | Notice::Routes => {}
         };
         for _ in 0..MOST {
             if !notices.next(&mut each)? {

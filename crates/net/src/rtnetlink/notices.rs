@@ -3,13 +3,14 @@
 //! The same messages as in the answers to requests, so they are read by the same functions. A socket has room for some
 //! hundred of them; what does not fit is lost, and the kernel says that something was.
 
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{RecvFlags, bind, recvfrom};
 
-use super::{HEADER, Link, half, number, socket, split};
+use super::{HEADER, Link, half, number, routes, socket, split};
 
 /// A socket that is told.
 #[derive(Debug)]
@@ -27,15 +28,28 @@ pub(crate) enum Notice {
     Removed(u32),
     /// It has another address, or one less.
     Addresses(u32),
+    /// What is known of this neighbour at the interface of this index has changed.
+    Neighbour(u32, IpAddr),
+    /// A route, or a rule that chooses one, has changed.
+    Routes,
     /// More was told than there was room for.
     Lost,
 }
 
 impl Notices {
-    /// Listens from now on.
-    pub(crate) fn new() -> Result<Self, Errno> {
+    /// Listens for changes of interfaces and their addresses from now on.
+    pub(crate) fn of_interfaces() -> Result<Self, Errno> {
+        Notices::of(INTERFACES)
+    }
+
+    /// The same, and for those of routes and neighbours.
+    pub(crate) fn of_routes() -> Result<Self, Errno> {
+        Notices::of(INTERFACES | ROUTES)
+    }
+
+    fn of(groups: u32) -> Result<Self, Errno> {
         let socket = socket()?;
-        bind(&socket, &SocketAddrNetlink::new(0, GROUPS))?;
+        bind(&socket, &SocketAddrNetlink::new(0, groups))?;
         Ok(Notices { socket, buffer: vec![0; LONGEST] })
     }
 
@@ -69,7 +83,7 @@ impl Notices {
 
 impl Notice {
     fn of(kind: u16, body: &[u8]) -> Option<Self> {
-        // `struct ifinfomsg` and `struct ifaddrmsg` both have the interface's number here.
+        // `struct ifinfomsg`, `struct ifaddrmsg` and `struct ndmsg` all have the interface's number here.
         let index = number(body, 4);
         match kind {
             libc::RTM_NEWLINK if body.first() == Some(&(libc::AF_UNSPEC as u8)) => {
@@ -79,6 +93,13 @@ impl Notice {
                 Some(Notice::Removed(index))
             }
             libc::RTM_NEWADDR | libc::RTM_DELADDR => Some(Notice::Addresses(index)),
+            libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH => {
+                routes::neighbours_address(body).map(|address| Notice::Neighbour(index, address))
+            }
+            libc::RTM_NEWROUTE | libc::RTM_DELROUTE | libc::RTM_NEWRULE | libc::RTM_DELRULE => {
+                Some(Notice::Routes)
+            }
+            RTM_NEWNEXTHOP | RTM_DELNEXTHOP => Some(Notice::Routes),
             _ => None,
         }
     }
@@ -90,7 +111,13 @@ impl AsFd for Notices {
     }
 }
 
-const GROUPS: u32 = (libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR) as u32;
+const INTERFACES: u32 = (libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR) as u32;
+/// Neighbours, routes, rules and next hops: `RTMGRP_NEIGH`, `RTMGRP_IPV4_ROUTE`, `RTNLGRP_IPV4_RULE`, `RTMGRP_IPV6_ROUTE`,
+/// `RTNLGRP_IPV6_RULE`, `RTNLGRP_NEXTHOP`.
+const ROUTES: u32 = 1 << 2 | 1 << 6 | 1 << 7 | 1 << 10 | 1 << 18 | 1 << 31;
+/// `RTM_NEWNEXTHOP` and the next.
+const RTM_NEWNEXTHOP: u16 = 104;
+const RTM_DELNEXTHOP: u16 = 105;
 const FLAGS: RecvFlags = RecvFlags::DONTWAIT.union(RecvFlags::TRUNC);
 /// Longer than any the kernel makes of itself (`NLMSG_GOODSIZE`, one page at the most).
 const LONGEST: usize = 32 << 10;

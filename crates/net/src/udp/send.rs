@@ -164,6 +164,17 @@ impl SendBatch {
         Ok(())
     }
 
+    /// From now on sends leave out the first `bytes` of each datagram, also of those that wait: frames whose headers a socket
+    /// makes by itself leave by it so.
+    pub fn leave_out(&mut self, bytes: usize) {
+        self.buffers.leave_out(bytes);
+    }
+
+    /// Changes each waiting datagram in place, with the bytes that sends leave out.
+    pub fn edit(&mut self, each: impl FnMut(&mut [u8])) {
+        self.buffers.edit(each);
+    }
+
     /// Forgets the first datagram, and says whether there was one: the way on after
     /// [`Stopped::Error`].
     pub fn discard_first(&mut self) -> bool {
@@ -202,7 +213,7 @@ impl SendBatch {
         self.buffers.max_datagram()
     }
 
-    pub(super) fn send(&mut self, socket: BorrowedFd<'_>, most: usize) -> SendOutcome {
+    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, most: usize) -> SendOutcome {
         let mut outcome = SendOutcome { sent: 0, retried: 0, calls: 0, segments: 0, stopped: None };
         // Attempts that the first waiting datagram has failed so far.
         let mut failures = 0;

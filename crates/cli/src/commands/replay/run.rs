@@ -7,12 +7,14 @@ use super::show::ReplayReport;
 use crate::commands::send::run::send;
 use crate::commands::send::show::header;
 use crate::run::output::Output;
+use crate::run::privileges::Rights;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 impl Command for Replay {
     type Config = ReplayConfig;
     type Report = ReplayReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+    const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
         &self.output

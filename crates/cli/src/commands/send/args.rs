@@ -9,14 +9,14 @@ use clap::{Args, ValueEnum};
 use softtimers_core::{PaceConfig, Rate, Recovery};
 use softtimers_load::engines::Timer;
 use softtimers_load::pattern::SendPattern;
-use softtimers_load::plan::{SendPlan, SendVia};
+use softtimers_load::plan::{self as load, SendPlan, SendVia};
 use softtimers_load::quantum::SendQuantum;
 use softtimers_load::send::SendTrace;
 use softtimers_load::traffic::{End, Phase, Traffic};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units::{self, SendRate, show_duration};
 
-use super::driver::DriverArgs;
+use super::driver::{Driver, DriverArgs};
 use super::engine::{EngineArgs, PACING, TRAFFIC};
 use crate::address;
 use crate::args::any_seed;
@@ -147,7 +147,8 @@ impl Send {
         let args = &args.by_way();
         let traffic = args.traffic()?;
         let plan = args.engine.plan(traffic, address::destination(&args.address)?)?;
-        let plan = SendPlan { trace: args.trace.as_ref().map_or(0, |_| SendTrace::ROOM), ..plan };
+        let driver = args.driver(&plan)?;
+        let plan = SendPlan { driver, trace: args.trace.as_ref().map_or(0, |_| SendTrace::ROOM), ..plan };
         args.check_way(&plan)?;
         let trace = args.trace.clone().map(|path| (path, args.force));
         Ok(Send { plan, trace, output: Output::from(&args.engine.output) })
@@ -169,13 +170,32 @@ impl SendArgs {
         args
     }
 
+    /// The driver of a loop. One that could not send is refused.
+    fn driver(&self, plan: &SendPlan) -> Result<load::Driver, Failure> {
+        let timer = plan.timer;
+        match self.driver.driver {
+            Driver::Socket | Driver::Xdp => Ok(load::Driver::Socket),
+            // A signal's handler, and a queue of the kernel, have a socket.
+            Driver::Packet if !timer.drives_several() || timer.hands_over_ahead() => {
+                Err(Failure::usage(format_args!(
+                    "--driver packet: not with --timer {timer}, which sends by a socket or not at all"
+                )))
+            }
+            Driver::Packet => Ok(load::Driver::Packet),
+        }
+    }
+
     /// Refuses a way that this traffic does not take.
     fn check_way(&self, plan: &SendPlan) -> Result<(), Failure> {
         let SendVia { way, why } = plan.send_via();
         let allowed = match self.send_via {
-            SendWay::Sendto if way != "send" => "one flow and --quantum 1",
-            SendWay::Sendmmsg if way != "sendmmsg" => "--flows or --quantum of 2 or more",
-            SendWay::Segment if way != "segment" => "--quantum of 2 or more, without --no-gso",
+            SendWay::Sendto if !["send", "frame"].contains(&way) => "one flow and --quantum 1",
+            SendWay::Sendmmsg if !["sendmmsg", "frames"].contains(&way) => {
+                "--flows or --quantum of 2 or more"
+            }
+            SendWay::Segment if way != "segment" => {
+                "--quantum of 2 or more, without --no-gso and --driver packet"
+            }
             SendWay::Txtime if way != "txtime" => "--timer kernel",
             _ => return Ok(()),
         };
@@ -200,7 +220,7 @@ impl SendArgs {
             flows: self.flows,
             phase: self.phase(seed)?,
             quantum: self.quantum(rate)?,
-            gso: !self.no_gso,
+            gso: !self.no_gso && self.driver.driver == Driver::Socket,
             end: self.end(),
             ..Traffic::new(rate)
         };
@@ -276,11 +296,6 @@ impl SendArgs {
                 "--phase {phase}: one flow has none; allowed with --flows 2 or more"
             )));
         }
-        if let Some(train) = self.train.filter(|_| self.engine.timer().hands_over_ahead()) {
-            return Err(Failure::usage(format_args!(
-                "--train {train}: not with --timer kernel, which hands datagrams over ahead of their times"
-            )));
-        }
         Ok(match self.phase.unwrap_or_default() {
             PhaseName::Spread => Phase::Spread,
             PhaseName::Together => Phase::Together,
@@ -288,8 +303,22 @@ impl SendArgs {
         })
     }
 
-    /// The trains in which one flow catches up.
+    /// The trains in which one flow catches up. A timer that would ignore them is not given any.
     fn recovery(&self) -> Result<Recovery, Failure> {
+        let timer = self.engine.timer();
+        let kept = timer.pace(PaceConfig { recovery: Traffic::RECOVERY, ..PaceConfig::new(self.rate()?) });
+        let ignored = match self.train {
+            None => None,
+            Some(_) if timer.hands_over_ahead() => Some("hands datagrams over ahead of their times"),
+            Some(_) if !timer.sends() => Some("sends nothing"),
+            Some(_) if kept.recovery == Recovery::NONE => Some("makes up nothing"),
+            Some(_) => None,
+        };
+        if let Some((train, why)) = self.train.zip(ignored) {
+            return Err(Failure::usage(format_args!(
+                "--train {train}: not with --timer {timer}, which {why}"
+            )));
+        }
         match self.train {
             Some(Train::None) if self.flows == 1 => Err(Failure::usage(
                 "--train none: the train of one flow has an end; 1 to 64, or none with --flows 2 or more",

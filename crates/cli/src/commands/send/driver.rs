@@ -1,16 +1,19 @@
-//! What carries the datagrams of `send`: a socket, or a program in the kernel.
+//! What carries the datagrams of `send`: a socket, a packet socket, or a program in the kernel.
 
 use std::net::SocketAddrV4;
 
 use clap::{Args, ValueEnum};
 use softtimers_load::generate::MacAddress;
 
-/// A driver, and what only the second one needs.
+/// A driver, and what only the last one needs.
 #[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "In-kernel generator (--driver xdp)")]
+#[command(next_help_heading = "Drivers, and the in-kernel generator (--driver xdp)")]
 pub(crate) struct DriverArgs {
-    /// What sends: socket, or xdp for millions of packets a second out of a virtual cable (veth)
+    /// What sends: socket, packet for frames that cost less CPU, or xdp for millions a second out of a veth
     ///
+    /// packet writes each datagram as a frame to the interface that the route names (AF_PACKET). It needs CAP_NET_RAW, and
+    /// a destination on another machine over Ethernet. Route and neighbour are the kernel's and are followed while it runs;
+    /// firewall rules for output, and IPsec, do not see the frames. The receiver is asked as ever.
     /// xdp loads a forwarder beyond its capacity. It takes one CPU, needs --iface and --to-mac, CAP_BPF and CAP_NET_ADMIN,
     /// and at the cable's other end an XDP program or `ethtool -K PEER gro on`. It asks no `softtimers recv`.
     #[arg(long, value_enum, default_value_t, hide_short_help = true)]
@@ -39,6 +42,8 @@ pub(crate) enum Driver {
     /// A UDP socket of this process
     #[default]
     Socket,
+    /// A packet socket (AF_PACKET): frames of this process
+    Packet,
     /// An XDP program, run over live frames
     Xdp,
 }

@@ -29,7 +29,7 @@ impl Generate {
     /// A usage failure that names the value and what is allowed.
     pub(crate) fn of(args: &SendArgs) -> Result<Option<Self>, Failure> {
         let given = &args.driver;
-        if given.driver == Driver::Socket {
+        if given.driver != Driver::Xdp {
             let flags = [
                 ("--iface", given.iface.is_some()),
                 ("--to-mac", given.to_mac.is_some()),
@@ -111,7 +111,7 @@ impl Command for Generate {
 fn check_flags(args: &SendArgs) -> Result<(), Failure> {
     let mut flags = args.of_sockets().into_iter().chain(args.engine.of_loops());
     match flags.find(|&(_, given)| given) {
-        Some((flag, _)) => Err(Failure::usage(format_args!("{flag}: allowed with --driver socket only"))),
+        Some((flag, _)) => Err(Failure::usage(format_args!("{flag}: not with --driver xdp"))),
         None => Ok(()),
     }
 }

@@ -13,12 +13,14 @@ use super::args::Send;
 use super::show::header;
 use crate::file::OutputFile;
 use crate::run::output::{Output, say};
+use crate::run::privileges::{Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
 impl Command for Send {
     type Config = SendConfig;
     type Report = SendReport;
     const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+    const RIGHTS: Rights = Rights::ToOpen;
 
     fn output(&self) -> &Output {
         &self.output
@@ -113,7 +115,9 @@ pub(crate) fn send<C: Command>(
     run: &Run<'_>,
     ready: impl FnOnce(&Interrupt) -> Result<(), Failure>,
 ) -> Result<send::Outcome, Failure> {
-    let prepared = send::prepare(plan)?;
+    let opened = send::open(plan)?;
+    run.drop_privileges(Needs::default())?;
+    let prepared = opened.ask()?;
     let interrupt = run.own_interrupt()?;
     ready(&interrupt)?;
     run.announce(&command.header());

@@ -2,7 +2,9 @@
 
 use softtimers::late::LateCause;
 use softtimers_load::plan::SendConfig;
-use softtimers_load::send::{CatchUpReport, PolledReport, SendFigures, SendReport, SendStats, SocketReport};
+use softtimers_load::send::{
+    CatchUpReport, FramesReport, PolledReport, SendFigures, SendReport, SendStats, SocketReport,
+};
 
 use crate::run::grid::Grid;
 use crate::run::output::Report;
@@ -75,6 +77,7 @@ impl Report for SendReport {
         if self.send_via.way != "none" {
             table.row("sent by", format!("{}: {}", self.send_via.way, self.send_via.why));
         }
+        framed(&self.frames, &mut table);
         handed_over(self, &mut table);
         table.row("CPU", format!("{} of one core", share(self.cpu_share)));
         busy_polling(&self.polled, &mut table);
@@ -124,6 +127,15 @@ fn catch_ups(found: &CatchUpReport, table: &mut Table) {
         let packets = number(packets, "datagram");
         table.row("catch-ups", format!("{spells}  longest {}  {packets}{trains}", time(longest_ns)));
     }
+}
+
+/// Only where datagrams left as frames.
+fn framed(frames: &FramesReport, table: &mut Table) {
+    let FramesReport { sent: Some(sent), by_socket: Some(by_socket), way_changes } = *frames else { return };
+    let changes = way_changes.filter(|&changes| changes > 0);
+    let changed =
+        changes.map_or_else(String::new, |changes| format!("  the way changed {}", number(changes, "time")));
+    table.row("frames", format!("{sent}  and {by_socket} by the socket{changed}"));
 }
 
 /// Only where a system call took more than one datagram.
@@ -207,6 +219,7 @@ pub(crate) mod tests {
             system_calls: 39_979,
             packets_per_call: Some(1.25),
             segmented: 9_000,
+            frames: FramesReport { sent: Some(49_972), by_socket: Some(2), way_changes: Some(1) },
             cpu_share: 0.371,
             polled: PolledReport { share: Some(0.12), budget_share: Some(0.5), forced_sleeps: 12 },
             wakeups: 12_345,

@@ -37,7 +37,12 @@ pub(super) const SENDER: &[Field] = &[
     field(
         "sent by",
         "",
-        "How datagrams reached the kernel, and why so: send, sendmmsg, segment (UDP_SEGMENT) or txtime (SO_TXTIME).",
+        "How datagrams reached the kernel, and why so: send, sendmmsg, segment (UDP_SEGMENT), txtime (SO_TXTIME), or frame and frames (--driver packet).",
+    ),
+    field(
+        "frames",
+        "packets",
+        "With --driver packet: datagrams that left as frames, those that left by the socket instead, and changes of the way.",
     ),
     field(
         "per call",

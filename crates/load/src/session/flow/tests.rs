@@ -54,7 +54,7 @@ fn flow(flags: &str, start: Timestamp) -> (Flow, UdpSocket) {
     socket.connect(receiver.local_addr().unwrap()).unwrap();
     let (traffic, handling) = traffic(flags);
     let counter = Counter::new(SendStats::new(traffic.pace.rate.interval(), traffic.flows));
-    (Flow::new(&traffic, handling, socket, None, counter, start).unwrap(), receiver)
+    (Flow::new(&traffic, handling, Sender::new(socket), None, counter, start).unwrap(), receiver)
 }
 
 fn forfeited(flow: &mut Flow) -> u64 {
@@ -189,7 +189,7 @@ fn a_kernel_that_goes_on_refusing_is_left_alone_each_time() {
     flow.sender = Sender::new(UdpSocket::from(net::UdpSocket::from(OwnedFd::from(here))));
     let Schedule::Several(flows, _) = flow.schedule else { panic!() };
     flow.schedule = Schedule::Ahead(flows, HandOver::new(start, Timestamp::MAX));
-    while flow.sender.transmit(b"nobody reads this", start).unwrap() {}
+    while flow.sender.transmit(&mut b"nobody reads this".to_vec(), start).unwrap() {}
     let mut now = start;
     for late in [0, 100, 0, 50_000, 0, 0, 200_000] {
         now += micros(late);

@@ -97,7 +97,6 @@ fn flows_go_together_as_their_sum_allows() {
     assert_eq!(config("--flows 1 --train 1").0, r#""spread" 1 0"#);
     assert_eq!(config("--flows 1 --timer loop").0, r#""spread" 1 0"#);
     assert_eq!(config("--flows 1 --timer loop --train 3").0, r#""spread" 3 0"#);
-    assert_eq!(config("--flows 1 --timer tick --train 3").0, r#""spread" 1 0"#);
     assert_eq!(config("--flows 1 --quantum 4").0, r#""spread" null 0"#);
     assert_eq!(config("--flows 1 --timer kernel").0, r#""spread" null 0"#);
     assert_eq!(config("--flows 2"), (r#""spread" 8 20000"#.into(), None));

@@ -1,0 +1,171 @@
+//! `send --driver packet` over a cable: frames of this process are the datagrams that they stand for, and go where the
+//! kernel's would.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::common::{self, hosts::ip, refusal};
+use crate::{Cable, report_of, with_cable};
+
+/// Addresses of IPv6 beside the others.
+fn with_both(test: &str, body: impl FnOnce(&Cable)) {
+    common::watch();
+    with_cable(test, |cable| {
+        for (host, address) in [(&cable.near, "fd98::1/64"), (&cable.far, "fd98::2/64")] {
+            if let Err(why) = ip(&["-n", host, "addr", "add", address, "dev", "eth", "nodad"]) {
+                return common::skipped(&format!("no IPv6: {why}"));
+            }
+        }
+        body(cable);
+    });
+}
+
+/// One flow and several, with an odd size too: the far kernel has checked what `recv` counts.
+#[test]
+fn every_frame_is_a_datagram_to_a_far_socket() {
+    with_both("frames", |cable| {
+        for (to, flags) in [
+            ("10.98.0.2:9000", "--size 201"),
+            ("[fd98::2]:9000", "--size 1400"),
+            ("10.98.0.2:9000", "--flows 4 --phase together"),
+            ("[fd98::2]:9000", "--flows 3 --size 33 --quantum 2"),
+            ("10.98.0.2:9000", "--timer thread"),
+        ] {
+            let receiver = cable.receiver(&format!("recv {to} --once --duration 60s --json"));
+            let words =
+                format!("send {to} --driver packet --rate 2kpps --count 2000 --catch-up all --json {flags}");
+            let sent = cable.send(&words);
+            assert_eq!(sent.status.code(), Some(0), "{words}: {}", common::stderr(&sent));
+            let sent: Value = serde_json::from_slice(&sent.stdout).unwrap();
+            let received = report_of(receiver);
+            assert_eq!(
+                (&received["received"], &received["lost"]),
+                (&2_000.into(), &0.into()),
+                "{words}: {received}"
+            );
+            assert_eq!((&received["reordered"], &received["duplicated"]), (&0.into(), &0.into()), "{words}");
+            let count = |key: &str| sent["frames"][key].as_u64().unwrap();
+            assert_eq!(count("sent") + count("by_socket"), 2_000, "{words}: {sent}");
+            // One a second at the least, and one turn of it.
+            assert!(count("by_socket") >= 1 && count("sent") > 1_000, "{words}: {}", sent["frames"]);
+            assert_eq!(sent["config"]["driver"], "packet");
+            assert!(sent["send_via"]["way"].as_str().unwrap().starts_with("frame"), "{sent}");
+            assert_eq!(sent["machine"]["sandbox"]["capabilities"], Value::from(Vec::<String>::new()));
+        }
+    });
+}
+
+/// What others make of the frames, on the wire.
+#[test]
+fn tcpdump_finds_no_fault() {
+    with_both("tcpdump", |cable| {
+        for to in ["10.98.0.2:9000", "[fd98::2]:9000"] {
+            let mut tcpdump = Command::new("ip");
+            tcpdump
+                .args(["netns", "exec", &cable.far, "tcpdump", "-i", "eth", "-nn", "-vv", "-l", "-c", "100"]);
+            tcpdump.args(["udp", "dst", "port", "9000", "and", "greater", "300"]);
+            let spawned = tcpdump.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+            let mut child = spawned.unwrap();
+            let mut line = String::new();
+            let mut errors = BufReader::new(child.stderr.take().unwrap());
+            errors.read_line(&mut line).unwrap();
+            while !line.contains("listening on") {
+                line.clear();
+                if errors.read_line(&mut line).unwrap() == 0 {
+                    child.wait().unwrap();
+                    return common::skipped("no tcpdump");
+                }
+            }
+            let receiver = cable.receiver(&format!("recv {to} --once --duration 60s --json"));
+            let sent =
+                cable.send(&format!("send {to} --driver packet --rate 1kpps --count 1000 --size 301 --json"));
+            assert_eq!(sent.status.code(), Some(0), "{}", common::stderr(&sent));
+            report_of(receiver);
+            let mut text = String::new();
+            child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+            child.wait().unwrap();
+            let sound = text.matches("[udp sum ok]").count();
+            // Of what the socket sends, a virtual cable leaves the checksum out.
+            assert!(sound >= 95 && text.matches("UDP, length 301").count() >= 95, "{to}: {text}");
+            assert!(!text.contains("bad cksum") && text.contains("64"), "{to}: {text}");
+        }
+    });
+}
+
+/// The station of the far end changes while it runs; the kernel is told, and frames follow.
+#[test]
+fn frames_follow_the_neighbour() {
+    with_both("follow", |cable| {
+        let mut receiver =
+            Cable::command(&cable.far, "recv 10.98.0.2:9000 --once --duration 100s --json-stream")
+                .spawn()
+                .unwrap();
+        let mut lines = BufReader::new(receiver.stdout.take().unwrap()).lines();
+        let sender = Cable::command(
+            &cable.near,
+            "send 10.98.0.2:9000 --driver packet --rate 1kpps --duration 90s --json",
+        )
+        .spawn()
+        .unwrap();
+        // Far more than the one a second that the socket sends.
+        let mut wait_for_frames = || {
+            let line = lines.by_ref().map(Result::unwrap).find(|line| {
+                let line: Value = serde_json::from_str(line).unwrap();
+                line["interval"]["received"].as_u64() >= Some(50)
+            });
+            assert!(line.is_some(), "the receiver has ended");
+        };
+        wait_for_frames();
+        let other = "02:00:00:00:00:77";
+        ip(&["-n", &cable.far, "link", "set", "eth", "address", other]).unwrap();
+        let known = ["-n", &cable.near, "neigh", "replace", "10.98.0.2", "lladdr", other, "dev", "eth"];
+        ip(&known).unwrap();
+        // The first line may be of before.
+        wait_for_frames();
+        wait_for_frames();
+        wait_for_frames();
+        kill_process(Pid::from_raw(sender.id() as i32).unwrap(), Signal::INT).unwrap();
+        let output = sender.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", common::stderr(&output));
+        let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(sent["frames"]["way_changes"].as_u64() >= Some(1), "{}", sent["frames"]);
+        lines.for_each(drop);
+        assert!(receiver.wait().unwrap().success());
+    });
+}
+
+/// Nothing leaves without consent, without the right, or longer than the cable takes.
+#[test]
+fn frames_are_guarded_as_datagrams_are() {
+    with_both("guard", |cable| {
+        let refused = |words: &str, exit: i32, part: &str| {
+            let message = refusal(&cable.send(words), exit);
+            assert!(message.contains(part), "{words}: {message}");
+        };
+        refused("send 10.98.0.2:9000 --driver packet --rate 5kpps", 1, "--no-handshake");
+        refused("send 10.98.0.1:9000 --driver packet --rate 1kpps", 2, "this machine itself");
+        refused("send 10.98.0.2:9000 --driver packet --rate 1kpps --size 1473", 2, "at most 1472 bytes");
+        refused("send [fd98::2]:9000 --driver packet --rate 1kpps --size 1453", 2, "at most 1452 bytes");
+        let mut plain = Command::new("ip");
+        plain.args([
+            "netns",
+            "exec",
+            &cable.near,
+            "setpriv",
+            "--bounding-set",
+            "-net_raw",
+            "--inh-caps",
+            "-net_raw",
+        ]);
+        plain.args([crate::COMMAND, "send", "10.98.0.2:9000", "--driver", "packet", "--rate", "1kpps"]);
+        match plain.output() {
+            Ok(output) if common::stderr(&output).starts_with("softtimers: ") => {
+                assert!(refusal(&output, 77).contains("CAP_NET_RAW"));
+            }
+            _ => common::skipped("no setpriv to give a privilege up"),
+        }
+    });
+}

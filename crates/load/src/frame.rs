@@ -1,0 +1,177 @@
+//! Datagrams as frames: the headers of Ethernet, IP and UDP, which are made once for a run.
+//!
+//! ```text
+//!   stations 12 │ ethertype 2 ║ IPv4 20 or IPv6 40 ║ UDP 8 ║ our header 32 │ zeros
+//!                             └── never changes ──────────┘ └ of each its own
+//! ```
+//!
+//! The kernel offers to compute checksums for who sends frames, by a description in front of each. There is less to do
+//! here: of a datagram only our header differs from the one before.
+
+use std::net::SocketAddr;
+
+use softtimers_net::packet::complete_ipv4_checksum;
+
+use crate::wire::MIN_SIZE;
+
+/// The headers of a run's frames, with stations that may change.
+#[derive(Clone, Debug)]
+pub(crate) struct Heading {
+    bytes: Vec<u8>,
+    /// The sum of what the checksum of each datagram covers, without the datagram.
+    sum: u64,
+}
+
+impl Heading {
+    /// The headers of datagrams of `size` bytes. Both addresses are of one family; `hops` is their time to live.
+    pub(crate) fn new(from: SocketAddr, to: SocketAddr, hops: u8, size: usize) -> Self {
+        let mut bytes = vec![0; 12];
+        let length = |length: usize| (length as u16).to_be_bytes();
+        let udp = UDP + size;
+        let addresses = match (from, to) {
+            (SocketAddr::V4(from), SocketAddr::V4(to)) => {
+                bytes.extend(ETHERTYPE_IPV4.to_be_bytes());
+                bytes.extend([0x45, 0]);
+                bytes.extend(length(IPV4 + udp));
+                // Not to be fragmented, and of no series then.
+                bytes.extend([0, 0, 0x40, 0, hops, PROTOCOL, 0, 0]);
+                [&from.ip().octets()[..], &to.ip().octets()].concat()
+            }
+            (from, to) => {
+                let octets = |address: SocketAddr| match address {
+                    SocketAddr::V4(v4) => v4.ip().to_ipv6_mapped().octets(),
+                    SocketAddr::V6(v6) => v6.ip().octets(),
+                };
+                bytes.extend(ETHERTYPE_IPV6.to_be_bytes());
+                bytes.extend([0x60, 0, 0, 0]);
+                bytes.extend(length(udp));
+                bytes.extend([PROTOCOL, hops]);
+                [octets(from), octets(to)].concat()
+            }
+        };
+        bytes.extend(&addresses);
+        if to.is_ipv4() {
+            complete_ipv4_checksum(&mut bytes[ETHERNET..]);
+        }
+        let at = bytes.len();
+        bytes.extend(from.port().to_be_bytes());
+        bytes.extend(to.port().to_be_bytes());
+        bytes.extend(length(udp));
+        let sum = sum(&addresses) + sum(&bytes[at..]) + u64::from(PROTOCOL) + udp as u64;
+        bytes.extend([0, 0]);
+        Heading { bytes, sum }
+    }
+
+    /// The bytes in front of a datagram.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// From now on frames go from this station to that one.
+    pub(crate) fn between(&mut self, from: [u8; 6], to: [u8; 6]) {
+        self.bytes[..6].copy_from_slice(&to);
+        self.bytes[6..12].copy_from_slice(&from);
+    }
+
+    /// Writes the headers to the front of a frame, whose datagram has no checksum then. IPv4 allows that.
+    pub(crate) fn write(&self, frame: &mut [u8]) {
+        frame[..self.bytes.len()].copy_from_slice(&self.bytes);
+    }
+
+    /// The same, and a checksum of the datagram, of which all but our header is zero.
+    #[inline]
+    pub(crate) fn complete(&self, frame: &mut [u8]) {
+        let at = self.bytes.len();
+        self.write(frame);
+        let checksum = !fold(self.sum + sum(&frame[at..at + MIN_SIZE]));
+        // Zero says that there is none; all ones are the same number.
+        let checksum = if checksum == 0 { u16::MAX } else { checksum };
+        frame[at - 2..at].copy_from_slice(&checksum.to_be_bytes());
+    }
+
+    /// Changes the stations of a frame that has been written.
+    pub(crate) fn redirect(&self, frame: &mut [u8]) {
+        frame[..12].copy_from_slice(&self.bytes[..12]);
+    }
+}
+
+/// The longest datagram in a packet of this many bytes, after its own headers.
+pub(crate) fn most(packet: u32, to: SocketAddr) -> usize {
+    (packet as usize).saturating_sub(UDP + if to.is_ipv4() { IPV4 } else { IPV6 })
+}
+
+/// The sum of an even number of bytes as numbers of 16 bits.
+#[inline]
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.chunks_exact(2).map(|half| u64::from(u16::from_be_bytes([half[0], half[1]]))).sum()
+}
+
+fn fold(mut sum: u64) -> u16 {
+    while sum > u64::from(u16::MAX) {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+const ETHERNET: usize = 14;
+const IPV4: usize = 20;
+const IPV6: usize = 40;
+const UDP: usize = 8;
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+/// That of UDP.
+const PROTOCOL: u8 = 17;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a receiver does: the sum of all that the checksum covers, with it, is all ones.
+    fn is_whole(frame: &[u8]) -> bool {
+        let (addresses, at) = if frame[12..14] == [8, 0] { (26..34, 34) } else { (22..54, 54) };
+        let datagram = &frame[at..];
+        let mut padded = datagram.to_vec();
+        padded.resize(padded.len().next_multiple_of(2), 0);
+        let pseudo = sum(&frame[addresses]) + 17 + datagram.len() as u64;
+        fold(pseudo + sum(&padded)) == u16::MAX && datagram[6..8] != [0, 0]
+    }
+
+    proptest! {
+        #[test]
+        fn checksums_hold(
+            v6: bool, ports: [u16; 2], octets: [[u8; 16]; 2], size in MIN_SIZE..2_000, head: [u8; 32],
+        ) {
+            let address = |at: usize| {
+                let [a, b, c, d, ..] = octets[at];
+                let ip = if v6 { std::net::IpAddr::from(octets[at]) } else { [a, b, c, d].into() };
+                SocketAddr::new(ip, ports[at])
+            };
+            let heading = Heading::new(address(0), address(1), 64, size);
+            let mut frame = vec![0; heading.len() + size];
+            frame[heading.len()..][..MIN_SIZE].copy_from_slice(&head);
+            heading.complete(&mut frame);
+            prop_assert!(is_whole(&frame));
+            // Lengths of IP and UDP, and of IPv4 its own checksum.
+            let (ip, udp) = if v6 { (18, 58) } else { (16, 38) };
+            let half = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
+            prop_assert_eq!((half(ip), half(udp)), (size + if v6 { 8 } else { 28 }, size + 8));
+            prop_assert!(v6 || fold(sum(&frame[14..34])) == u16::MAX);
+        }
+    }
+
+    #[test]
+    fn a_frame_goes_to_another_station() {
+        let [from, to] = ["[2001:db8::1]:7", "[2001:db8::2]:9"].map(|address| address.parse().unwrap());
+        let mut heading = Heading::new(from, to, 1, 40);
+        let mut frame = vec![0; heading.len() + 40];
+        heading.between([2; 6], [4; 6]);
+        heading.complete(&mut frame);
+        let before = frame.clone();
+        heading.between([2; 6], [6; 6]);
+        heading.redirect(&mut frame);
+        assert_eq!((&frame[..6], &frame[6..12], &frame[12..]), (&[6; 6][..], &[2; 6][..], &before[12..]));
+        assert_eq!((most(1_500, to), most(1_500, "10.0.0.1:9".parse().unwrap())), (1_452, 1_472));
+    }
+}

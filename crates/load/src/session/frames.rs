@@ -1,0 +1,270 @@
+//! Datagrams that leave as frames of an interface (`--driver packet`), past the kernel's UDP and IP: [`Frames`].
+//!
+//! ```text
+//!   engine   due ─▶ number, time, checksum ─▶ packet socket ─▶ queue of the interface
+//!              └ once a second, and where the station is not known: by the UDP socket, as ever
+//!   thread   netlink: route, neighbour or interface has changed ─▶ asks again ─▶ the next frame goes there
+//! ```
+//!
+//! The kernel resolves neighbours, and sees whether they are still there, for its own packets only. So one datagram a second
+//! leaves by the UDP socket, which keeps the neighbour's entry alive and hears of errors; and so does every one for which
+//! there is no way by frames: the run goes on as it would without them. The same socket asked the receiver, hears its answers, and
+//! holds the port that frames say they come from.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt::{ip_ttl, ipv6_unicast_hops};
+use softtimers_core::Timestamp;
+use softtimers_measure::failure::Failure;
+use softtimers_net::UdpSocket;
+use softtimers_net::packet::{FrameSender, Interface, Route, RouteWatch};
+use softtimers_net::udp::{SendBatch, SendOutcome};
+
+use crate::frame::{Heading, most};
+
+/// What frames leave by, opened while there is the right to.
+#[derive(Debug)]
+pub(crate) struct FramePath {
+    sender: FrameSender,
+    heading: Heading,
+    ends: Ends,
+}
+
+/// The addresses of a run, and its datagrams' size.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    from: SocketAddr,
+    to: SocketAddr,
+    size: usize,
+}
+
+impl FramePath {
+    /// For datagrams of this size to where a connected socket sends.
+    ///
+    /// # Errors
+    /// A usage failure where no frames lead to, or none as long; not-possible without `CAP_NET_RAW`.
+    pub(crate) fn open(socket: &UdpSocket, to: SocketAddr, size: usize) -> Result<Self, Failure> {
+        let no = |why: &dyn std::fmt::Display| Failure::usage(format_args!("--driver packet: {to}: {why}"));
+        let plain = |address: SocketAddr| match address {
+            SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_none() => address,
+            _ => SocketAddr::new(address.ip().to_canonical(), address.port()),
+        };
+        let from = socket.local_addr().map_err(|error| no(&error))?;
+        let ends = Ends { from: plain(from), to: plain(to), size };
+        let route = Route::between(ends.from, ends.to).map_err(|error| match error.kind() {
+            ErrorKind::InvalidInput => no(&format_args!(
+                "{error}; frames lead to other machines, over Ethernet; --driver socket sends there"
+            )),
+            _ => no(&error),
+        })?;
+        let (name, most) = (route.interface().name(), most(route.mtu(), ends.to));
+        if size > most {
+            return Err(Failure::usage(format_args!(
+                "--size {size}: {name} carries frames of datagrams of at most {most} bytes; --driver socket sends fragments"
+            )));
+        }
+        let hops =
+            if ends.to.is_ipv4() { ip_ttl(socket).map(|hops| hops as u8) } else { ipv6_unicast_hops(socket) };
+        let sender = FrameSender::on(route.interface()).map_err(|error| {
+            let needs = if error.kind() == ErrorKind::PermissionDenied { ", needs CAP_NET_RAW" } else { "" };
+            Failure::not_possible(format_args!("--driver packet: a packet socket: {error}{needs}"))
+        })?;
+        Ok(FramePath {
+            sender,
+            heading: Heading::new(ends.from, ends.to, hops.unwrap_or(USUAL_HOPS), size),
+            ends,
+        })
+    }
+}
+
+/// Sends frames, and follows where to.
+#[derive(Debug)]
+pub(super) struct Frames {
+    sender: FrameSender,
+    heading: Heading,
+    found: Arc<Found>,
+    /// How many changes have been taken up, and whether there is a way since.
+    seen: u32,
+    open: bool,
+    /// When a datagram is to leave by the other socket.
+    confirm: Timestamp,
+    /// Closed when the run is over.
+    over: Option<UnixStream>,
+    follower: Option<JoinHandle<()>>,
+}
+
+/// The way as it is now, and the number of changes so far.
+#[derive(Debug, Default)]
+struct Found {
+    way: Mutex<Option<Way>>,
+    changes: AtomicU32,
+}
+
+/// Where frames go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Way {
+    interface: Interface,
+    station: [u8; 6],
+}
+
+impl Frames {
+    /// Follows the way from now on. The thread that does is what this one is now.
+    pub(super) fn begin(path: FramePath) -> io::Result<Self> {
+        let FramePath { sender, heading, ends } = path;
+        let mut watch = RouteWatch::new()?;
+        let found = Arc::<Found>::default();
+        let route = found.look(&ends);
+        let (over, wait) = UnixStream::pair()?;
+        let shared = Arc::clone(&found);
+        let following = move || shared.follow(&ends, &mut watch, route, &wait);
+        let follower = thread::Builder::new().name("route".to_owned()).spawn(following)?;
+        Ok(Frames {
+            sender,
+            heading,
+            found,
+            seen: 0,
+            open: false,
+            confirm: Timestamp::ZERO,
+            over: Some(over),
+            follower: Some(follower),
+        })
+    }
+
+    /// The bytes that a frame has in front of its datagram.
+    pub(super) fn headroom(&self) -> usize {
+        self.heading.len()
+    }
+
+    /// Completes a frame that is going to wait.
+    pub(super) fn complete(&self, frame: &mut [u8]) {
+        self.heading.complete(frame);
+    }
+
+    /// How often the way has changed, the first one not counted.
+    pub(super) fn changes(&self) -> u64 {
+        u64::from(self.found.changes.load(Ordering::Relaxed).saturating_sub(1))
+    }
+
+    /// Sends a datagram with room in front of it as a frame; `None` if it is to leave by the other socket.
+    #[inline]
+    pub(super) fn send(&mut self, frame: &mut [u8], now: Timestamp) -> Option<io::Result<()>> {
+        self.take_change();
+        if !self.is_open(now) {
+            return None;
+        }
+        self.heading.complete(frame);
+        Some(self.sender.send(frame))
+    }
+
+    /// The same of a batch.
+    pub(super) fn send_batch(&mut self, batch: &mut SendBatch, now: Timestamp) -> Option<SendOutcome> {
+        if self.take_change() {
+            batch.edit(|frame| self.heading.redirect(frame));
+        }
+        if !self.is_open(now) {
+            batch.leave_out(self.heading.len());
+            return None;
+        }
+        batch.leave_out(0);
+        let outcome = self.sender.send_batch(batch);
+        batch.leave_out(self.heading.len());
+        Some(outcome)
+    }
+
+    /// Takes up what has changed, and says whether anything has.
+    #[inline]
+    fn take_change(&mut self) -> bool {
+        let changes = self.found.changes.load(Ordering::Acquire);
+        let changed = changes != self.seen;
+        if changed {
+            self.seen = changes;
+            self.take();
+        }
+        changed
+    }
+
+    #[cold]
+    fn take(&mut self) {
+        let way = self.found.way().clone();
+        self.open = way.is_some_and(|Way { interface, station }| {
+            self.heading.between(interface.hardware_address(), station);
+            self.sender.move_to(&interface).is_ok()
+        });
+    }
+
+    /// Whether a frame may leave now: there is a way, and the kernel has seen to it within a second.
+    #[inline]
+    fn is_open(&mut self, now: Timestamp) -> bool {
+        if self.open && now >= self.confirm {
+            self.confirm = now + BETWEEN_CONFIRMATIONS;
+            return false;
+        }
+        self.open
+    }
+}
+
+impl Drop for Frames {
+    fn drop(&mut self) {
+        drop(self.over.take());
+        if let Some(follower) = self.follower.take() {
+            // It has nothing to say.
+            let _ = follower.join();
+        }
+    }
+}
+
+impl Found {
+    fn way(&self) -> std::sync::MutexGuard<'_, Option<Way>> {
+        self.way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds the way as it is now, and tells if it is another one.
+    fn look(&self, ends: &Ends) -> Option<Route> {
+        // Where a datagram would have to be cut, the kernel does it.
+        let route = Route::between(ends.from, ends.to).ok();
+        let fits = route.as_ref().filter(|route| ends.size <= most(route.mtu(), ends.to));
+        let way = fits.filter(|route| route.interface().is_up()).and_then(|route| {
+            let station = route.station().ok()??;
+            Some(Way { interface: route.interface().clone(), station })
+        });
+        let mut now = self.way();
+        if *now != way {
+            *now = way;
+            self.changes.fetch_add(1, Ordering::Release);
+        }
+        route
+    }
+
+    /// Looks again whenever the kernel tells of a change, until the run is over.
+    fn follow(&self, ends: &Ends, watch: &mut RouteWatch, mut route: Option<Route>, over: &UnixStream) {
+        loop {
+            let mut waited = [PollFd::new(over, PollFlags::IN), PollFd::new(&*watch, PollFlags::IN)];
+            // What cuts it short, or keeps it from waiting, is met by the pause below.
+            let _ = poll(&mut waited, None);
+            if !waited[0].revents().is_empty() {
+                return;
+            }
+            if watch.take(route.as_ref()).unwrap_or(true) {
+                route = self.look(ends);
+            }
+            // Tables that change all the time are not to take a CPU.
+            let pause = BETWEEN_LOOKS.try_into().ok();
+            if poll(&mut [PollFd::new(over, PollFlags::IN)], pause.as_ref()).is_ok_and(|ready| ready > 0) {
+                return;
+            }
+        }
+    }
+}
+
+/// The kernel takes an entry that it uses for good for 15 s at the least, by its defaults.
+const BETWEEN_CONFIRMATIONS: Duration = Duration::from_secs(1);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+/// That of the kernel, where it does not say.
+const USUAL_HOPS: u8 = 64;
