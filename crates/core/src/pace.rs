@@ -58,6 +58,7 @@ mod capacity;
 mod clock;
 mod error;
 mod even;
+mod lane;
 mod on_off;
 mod pattern;
 mod poisson;

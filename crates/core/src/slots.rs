@@ -93,6 +93,14 @@ impl<E> Slots<E> {
         self.holds(id.index, id.generation).then_some(id.index)
     }
 
+    /// The slot that `id` names, which may have been emptied if nobody was ever given this handle. For callers that find out
+    /// from their own arrays: the slots' contents are not looked at.
+    #[inline]
+    pub(crate) fn find_index(&self, id: TimerId) -> Option<u32> {
+        self.instance.check(id);
+        (self.generations.get(id.index as usize) == Some(&id.generation)).then_some(id.index)
+    }
+
     /// Says whether what a slot had in this generation is still there.
     #[inline]
     pub(crate) fn holds(&self, index: u32, generation: NonZeroU32) -> bool {

@@ -50,7 +50,7 @@ fn intervals() -> impl Strategy<Value = u64> {
 
 fn configs() -> impl Strategy<Value = ModelConfig> {
     let quantum = prop_oneof![
-        2 => Just((1, u64::from(u32::MAX), 0, false)),
+        4 => Just((1, u64::from(u32::MAX), 0, false)),
         3 => (1u64..6, 1u64..5_000, 0u64..400_000, any::<bool>()),
     ]
     .prop_map(|(packets, bytes, time, alike)| ModelQuantum { packets, bytes, time, alike });

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
+use super::lane::Lane;
 use super::recovery::{Behind, Spell};
 use super::{Counts, PaceConfig, PaceError, Recovery, Schedule, Strategy, Trace, nine_sixteenths};
 use crate::time::saturating_nanos;
@@ -70,10 +71,6 @@ struct Batch {
 }
 
 impl RateClock {
-    /// The offset in memory of the state that few departures need.
-    #[cfg(test)]
-    pub(super) const SELDOM: usize = core::mem::offset_of!(RateClock, seldom);
-
     /// A clock that has not started.
     ///
     /// # Errors
@@ -243,6 +240,35 @@ impl RateClock {
             Strategy::Relative if !self.beginning => at.after(gap),
             Strategy::FixedSeries | Strategy::Relative => self.place(),
             Strategy::ExactDeadline | Strategy::TwoSpeed => self.place().max(at.after(shortest)),
+        }
+    }
+
+    /// Lends what departures on schedule need, where the next packet may leave at `release`. The lane is closed if another
+    /// rule holds for this clock, or `may_open` is false.
+    pub(super) fn lane(&self, release: Timestamp, may_open: bool) -> Lane {
+        let (place, floor) = (self.place().as_nanos(), release.as_nanos());
+        let closed = Lane { place, floor, beginning: self.beginning, ..Lane::CLOSED };
+        let plain = self.strategy == Strategy::ExactDeadline && self.counts == Counts::Packets;
+        let (interval, burst) = (self.schedule.whole_interval(), u32::try_from(self.burst_interval));
+        let (Some(interval), Ok(burst)) = (interval, burst) else { return closed };
+        if !(may_open && plain && self.seldom.spell.is_none()) {
+            return closed;
+        }
+        let kept = self.seldom.most_behind.min(self.seldom.most_late / u64::from(interval));
+        Lane { interval, burst, most_behind: u8::try_from(kept).unwrap_or(u8::MAX), ..closed }
+    }
+
+    /// Takes over what has departed in a lane that this clock lent.
+    pub(super) fn settle(&mut self, lane: &Lane) {
+        if !lane.is_open() {
+            return;
+        }
+        self.schedule.restart(Timestamp::from_nanos(lane.place));
+        self.beginning = lane.beginning;
+        self.departures += u64::from(lane.packets);
+        if lane.packets > 0 {
+            let at = Timestamp::from_nanos(lane.floor - u64::from(lane.burst));
+            self.latest = Batch { at, packets: 1, places: 1 };
         }
     }
 

@@ -49,6 +49,7 @@ mod account;
 mod calendar;
 mod config;
 mod flow;
+mod hot;
 mod id;
 mod node;
 mod packets;
@@ -63,8 +64,10 @@ use core::time::Duration;
 use crate::slots::Slots;
 use crate::{PaceError, Rate, Timestamp};
 
-use flow::{Batch, Flow, Terms};
-use packets::{Packet, Packets, Removed};
+use super::lane::Lane;
+use flow::{Batch, Flow};
+use hot::Hot;
+use packets::{Packet, Packets, Place, Removed};
 use releases::Releases;
 
 pub use account::{Departure, FlowStats, Popped, QueueStats, Reject, Rejected};
@@ -112,16 +115,17 @@ pub use turn::DepartureTurn;
 ///
 /// # Cost
 /// O(1) for each packet, amortised: flows whose release times lie within the same 256 ns are sorted together when
-/// that time has come. What ten thousand flows cost is cache misses, so a packet touches few lines: two of
-/// its flow, and one each of the packet and of the order (`cargo bench -p softtimers-core --bench departures`).
+/// that time has come. What ten thousand flows cost is cache misses, so a packet touches few lines: one with the flow's
+/// pace and its first packet, and half of one in the order (`cargo bench -p softtimers-core --bench departures`). A flow
+/// that counts bytes or has a pattern, a quantum or a limit on bytes or delay touches two more.
 ///
 /// Nothing is allocated unless more flows or more packets are there than ever before. A queue takes 25 KB, a
-/// flow some 390 bytes with its first packet's place, a packet behind it some 20 and its token.
+/// flow some 310 bytes with its first packet's place, a packet behind it some 20 and its token.
 #[derive(Debug)]
 pub struct DepartureQueue<T> {
     flows: Slots<Flow>,
     /// By the flow's index.
-    terms: Vec<Terms>,
+    hot: Vec<Hot<T>>,
     packets: Packets<T>,
     releases: Releases,
     /// The latest time seen. Time that goes backwards is taken as standing still.
@@ -139,7 +143,7 @@ impl<T> DepartureQueue<T> {
     pub fn new(config: QueueConfig) -> Self {
         DepartureQueue {
             flows: Slots::new(NonZeroU32::MIN),
-            terms: Vec::new(),
+            hot: Vec::new(),
             packets: Packets::new(),
             releases: Releases::new(),
             latest: Timestamp::ZERO,
@@ -158,13 +162,13 @@ impl<T> DepartureQueue<T> {
     /// # Panics
     /// If there are 2³² − 1 flows, counting those whose slot is retired after as many uses.
     pub fn add_flow(&mut self, config: FlowConfig) -> Result<FlowId, PaceError> {
-        let (flow, terms) = Flow::new(config)?;
+        let flow = Flow::new(config)?;
+        let hot = Hot { lane: flow.lane(Timestamp::ZERO), first: Place::EMPTY };
         let (id, index) = self.flows.insert(flow);
-        match self.terms.get_mut(index as usize) {
-            Some(earlier) => *earlier = terms,
-            None => self.terms.push(terms),
+        match self.hot.get_mut(index as usize) {
+            Some(earlier) => self.packets.free_all(core::mem::replace(earlier, hot).first),
+            None => self.hot.push(hot),
         }
-        self.packets.add(index);
         self.releases.add(index);
         self.stats.flows += 1;
         Ok(FlowId::of(id))
@@ -183,10 +187,13 @@ impl<T> DepartureQueue<T> {
         self.leaving = self.leaving.filter(|batch| batch.flow != index);
         let (_, flow) = self.flows.take(index)?;
         self.releases.withdraw(index);
+        let hot = &mut self.hot[index as usize];
+        hot.lane = Lane::CLOSED;
+        let (waiting, _) = flow.waiting(hot);
         self.stats.flows -= 1;
-        self.stats.removed += u64::from(flow.waiting.packets);
-        self.packets.discount(&flow.waiting);
-        Some(Removed { packets: &mut self.packets, index, waiting: flow.waiting })
+        self.stats.removed += u64::from(waiting);
+        self.packets.discount(waiting);
+        Some(Removed { packets: &mut self.packets, first: &mut hot.first, behind: flow.behind })
     }
 
     /// The handle that [`FlowId::to_bits`] made this number of, whether or not there is such a flow now; `None` if no
@@ -211,8 +218,8 @@ impl<T> DepartureQueue<T> {
     pub fn set_rate(&mut self, now: Timestamp, flow: FlowId, rate: Rate) -> Result<(), Reject> {
         self.latest = self.latest.max(now);
         let index = self.settled(flow).ok_or(Reject::NoSuchFlow)?;
-        let quantum = &self.terms[index as usize].quantum;
-        self.flows.at_mut(index).ok_or(Reject::NoSuchFlow)?.set_rate(quantum, self.latest, rate);
+        let lane = &mut self.hot[index as usize].lane;
+        self.flows.at_mut(index).ok_or(Reject::NoSuchFlow)?.set_rate(lane, self.latest, rate);
         self.file(index);
         Ok(())
     }
@@ -228,7 +235,9 @@ impl<T> DepartureQueue<T> {
     pub fn restart(&mut self, now: Timestamp, flow: FlowId) -> Result<(), Reject> {
         self.latest = self.latest.max(now);
         let index = self.settled(flow).ok_or(Reject::NoSuchFlow)?;
-        self.flows.at_mut(index).ok_or(Reject::NoSuchFlow)?.restart(self.latest);
+        let lane = &mut self.hot[index as usize].lane;
+        let release = lane.release().max(self.latest);
+        self.flows.at_mut(index).ok_or(Reject::NoSuchFlow)?.start(lane, release);
         self.file(index);
         Ok(())
     }
@@ -260,24 +269,43 @@ impl<T> DepartureQueue<T> {
     ) -> Result<(), Rejected<T>> {
         self.latest = self.latest.max(now);
         let ready = not_before.max(self.latest);
-        let index = self.flows.find(flow.timer());
-        let Some((index, flow)) = index.and_then(|index| Some((index, self.flows.at_mut(index)?))) else {
+        let Some(index) = self.flows.find_index(flow.timer()) else {
             return Err(self.refuse(Reject::NoSuchFlow, token));
+        };
+        let packet = Packet { ready, bytes, token };
+        let hot = &mut self.hot[index as usize];
+        let plain = hot.lane.is_open() && !hot.first.is_taken() && self.packets.waiting() < self.most_packets;
+        if !plain {
+            return self.enqueue_elsewise(index, packet);
+        }
+        hot.first = Place::of(packet);
+        self.packets.count(1);
+        self.releases.file(index, head(&mut self.flows, hot, index), self.latest);
+        Ok(())
+    }
+
+    /// Enqueues a packet of a flow that is not plain, has one waiting already, or does not exist.
+    #[inline(never)]
+    fn enqueue_elsewise(&mut self, index: u32, packet: Packet<T>) -> Result<(), Rejected<T>> {
+        let (hot, ready) = (&mut self.hot[index as usize], packet.ready);
+        let Some(flow) = self.flows.at_mut(index) else {
+            return Err(self.refuse(Reject::NoSuchFlow, packet.token));
         };
         let admitted = if self.packets.waiting() >= self.most_packets {
             Err(Reject::QueueFull)
-        } else if flow.has_room() {
-            Ok(())
         } else {
-            flow.admit(&self.terms[index as usize].limits, self.latest, ready, bytes)
+            flow.admit(hot, self.latest, ready, packet.bytes)
         };
         if let Err(reason) = admitted {
             flow.refused += 1;
-            return Err(self.refuse(reason, token));
+            return Err(self.refuse(reason, packet.token));
         }
-        self.packets.push(index, &mut flow.waiting, Packet { ready, bytes, token });
-        if flow.waiting.packets == 1 {
-            self.releases.file(index, flow.head(ready), self.latest);
+        self.packets.count(1);
+        if hot.first.is_taken() {
+            self.packets.append(&mut hot.first, &mut flow.behind, packet);
+        } else {
+            hot.first = Place::of(packet);
+            self.releases.file(index, head(&mut self.flows, hot, index), self.latest);
         }
         Ok(())
     }
@@ -321,7 +349,8 @@ impl<T> DepartureQueue<T> {
     /// A flow's counters since it was added; `None` if it was removed.
     pub fn flow_stats(&self, flow: FlowId) -> Option<FlowStats> {
         let index = self.flows.find(flow.timer())?;
-        Some(self.flows.at(index)?.stats(self.leaving.as_ref().filter(|batch| batch.flow == index)))
+        let hot = self.hot.get(index as usize)?;
+        Some(self.flows.at(index)?.stats(hot, self.leaving.as_ref().filter(|batch| batch.flow == index)))
     }
 
     fn refuse(&mut self, reason: Reject, token: T) -> Rejected<T> {
@@ -339,12 +368,28 @@ impl<T> DepartureQueue<T> {
     }
 
     /// Files a flow under the time at which its first packet may leave, if it has one.
-    #[inline]
     fn file(&mut self, index: u32) {
-        let Some(flow) = self.flows.at_mut(index) else { return };
-        match self.packets.first(index) {
-            Some((ready, _)) => self.releases.file(index, flow.head(ready), self.latest),
-            None => self.releases.withdraw(index),
+        let Some(hot) = self.hot.get_mut(index as usize) else { return };
+        if hot.first.is_taken() {
+            self.releases.file(index, head(&mut self.flows, hot, index), self.latest);
+        } else {
+            self.releases.withdraw(index);
         }
     }
+}
+
+/// A packet has become its flow's first; says when it may leave. If it could leave only
+/// later than the flow's pace would have let one leave, the flow was idle: a new train begins, and owes nothing.
+#[inline]
+fn head<T>(flows: &mut Slots<Flow>, hot: &mut Hot<T>, index: u32) -> Timestamp {
+    let (ready, release) = (hot.first.ready, hot.lane.release());
+    if ready <= release {
+        return release;
+    }
+    if hot.lane.is_open() {
+        hot.lane.start(ready);
+    } else if let Some(flow) = flows.at_mut(index) {
+        flow.start(&mut hot.lane, ready);
+    }
+    ready
 }

@@ -152,6 +152,13 @@ impl Schedule {
         if let Kind::Recorded(recorded) = &self.0 { recorded.length() } else { None }
     }
 
+    /// The interval in nanoseconds, if all gaps are equal and of whole nanoseconds, up to 4 s.
+    pub(super) fn whole_interval(&self) -> Option<u32> {
+        let Kind::Even(even) = &self.0 else { return None };
+        let (numerator, denominator) = even.rate().fraction();
+        u32::try_from(numerator).ok().filter(|_| denominator == 1)
+    }
+
     /// Says whether all gaps are equal.
     pub(super) fn is_even(&self) -> bool {
         matches!(self.0, Kind::Even(_))

@@ -15,7 +15,6 @@
 //! milliseconds, and next to none is called off. So one short list a slot, with room for nothing, does here.
 
 use alloc::boxed::Box;
-use alloc::vec;
 
 use super::node::{NIL, Node, Place};
 
@@ -24,9 +23,9 @@ use super::node::{NIL, Node, Place};
 pub(super) struct Calendar {
     /// Everything here is at or after this, in units of the width of a slot of level 0.
     horizon: u64,
-    heads: Box<[u32]>,
+    heads: Box<[u32; HEADS]>,
     /// The occupied slots of level 0, 64 a word, and the words of each block that are occupied.
-    occupied: Box<[u64]>,
+    occupied: Box<[u64; 2 * BLOCK / 64]>,
     words: [u64; 2],
     /// The occupied slots of the levels above, two words for each block.
     above: [[u64; 4]; LEVELS - 1],
@@ -73,8 +72,8 @@ impl Calendar {
     pub(super) fn new() -> Self {
         Calendar {
             horizon: 0,
-            heads: vec![NIL; 2 * BLOCK + (LEVELS - 1) * 2 * BLOCK_ABOVE].into_boxed_slice(),
-            occupied: vec![0; 2 * BLOCK / 64].into_boxed_slice(),
+            heads: Box::new([NIL; HEADS]),
+            occupied: Box::new([0; 2 * BLOCK / 64]),
             words: [0; 2],
             above: [[0; 4]; LEVELS - 1],
             open: 0,
@@ -102,14 +101,23 @@ impl Calendar {
     }
 
     /// Files a flow whose time is not [past](Self::is_past): O(1).
-    #[inline]
+    #[inline(always)]
     pub(super) fn link(&mut self, flow: u32, nodes: &mut [Node]) {
         let granule = granule(nodes[flow as usize].time);
-        let slot = if (granule >> BLOCK_BITS) - (self.horizon >> BLOCK_BITS) <= 1 {
-            Slot { level: 0, unit: granule }
+        if (granule >> BLOCK_BITS) - (self.horizon >> BLOCK_BITS) <= 1 {
+            self.link_in(Slot { level: 0, unit: granule }, flow, nodes);
         } else {
-            self.slot_above(granule)
-        };
+            self.link_above(granule, flow, nodes);
+        }
+    }
+
+    #[inline(never)]
+    fn link_above(&mut self, granule: u64, flow: u32, nodes: &mut [Node]) {
+        self.link_in(self.slot_above(granule), flow, nodes);
+    }
+
+    #[inline(always)]
+    fn link_in(&mut self, slot: Slot, flow: u32, nodes: &mut [Node]) {
         let index = slot.index();
         let head = core::mem::replace(&mut self.heads[index], flow);
         let node = &mut nodes[flow as usize];
@@ -122,8 +130,13 @@ impl Calendar {
         self.flows += 1;
     }
 
-    /// The slot of a time that level 0 does not reach.
+    /// [`link`](Self::link), out of line.
     #[inline(never)]
+    fn link_again(&mut self, flow: u32, nodes: &mut [Node]) {
+        self.link(flow, nodes);
+    }
+
+    /// The slot of a time that level 0 does not reach.
     fn slot_above(&self, granule: u64) -> Slot {
         let mut level = 1;
         while block(level, granule) - block(level, self.horizon) > 1 {
@@ -190,7 +203,7 @@ impl Calendar {
             let level = self.open.trailing_zeros() as usize;
             let flow = self.heads[self.open_slot(level).index()];
             self.unlink(flow, nodes);
-            self.link(flow, nodes);
+            self.link_again(flow, nodes);
         }
     }
 
@@ -277,7 +290,7 @@ impl Calendar {
     fn pour(&mut self, slot: Slot, nodes: &mut [Node]) {
         let mut list = self.take(slot);
         while let Some(flow) = self.pop(&mut list, nodes) {
-            self.link(flow, nodes);
+            self.link_again(flow, nodes);
         }
     }
 
@@ -366,5 +379,6 @@ const BLOCK_BITS_ABOVE: u32 = 7;
 const BLOCK_ABOVE: usize = 1 << BLOCK_BITS_ABOVE;
 /// 8 + 11 + 7 · 7 bits: all of time.
 const LEVELS: usize = 8;
+const HEADS: usize = 2 * BLOCK + (LEVELS - 1) * 2 * BLOCK_ABOVE;
 /// Each flow that is filed moves down once or twice before it comes out.
 const MOVES: usize = 2;

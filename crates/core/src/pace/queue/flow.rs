@@ -1,132 +1,126 @@
-//! One flow of a queue: its clock and its account.
+//! What few packets touch of their flow: its clock, its limits and its account.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
+use super::super::lane::Lane;
 use super::account::{FlowStats, Reject};
 use super::config::{FlowConfig, Limits, Quantum};
+use super::hot::Hot;
 use super::packets::Fifo;
 use crate::{PaceError, Rate, RateClock, Timestamp};
 
-/// In this order in memory, from the beginning of a cache line on: first the two lines that every packet
-/// touches, then what a flow that is behind needs. What it was set up with lies apart ([`Terms`]): with ten
-/// thousand flows none of it is in the nearest cache, and a packet costs the lines that it touches.
+/// A flow that is plain, even and one at a time, leaves this alone while it is on schedule and has one packet waiting:
+/// its [`Lane`] is open then. The counts are those of the clock, and of the lane since it was opened.
 ///
 /// What follows from other counts is not counted again: what was enqueued is what left or waits, and what was
 /// sent is what the clock saw depart.
-#[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct Flow {
-    pub(super) waiting: Fifo,
-    /// When the clock lets the next packet leave.
-    release: Timestamp,
-    sent_bytes: u64,
-    /// The most packets that may wait, if that is the only limit, else zero: ask the terms.
-    room: u32,
-    /// The quantum at the rate, in packets.
-    most_packets: u32,
+    /// The packets behind the first.
+    pub(super) behind: Fifo,
     clock: RateClock,
-    /// The quantum at the rate, in bytes.
-    most_bytes: u32,
+    sent_bytes: u64,
     pub(super) refused: u64,
     pub(super) expired: u64,
-    /// The latest time before which a packet may not leave, and none behind it; kept where the delay is limited.
-    held_until: Timestamp,
+    /// None of most flows, which have one packet leave at a time and a limit on packets alone.
+    terms: Option<Box<Terms>>,
+    /// The most packets that may wait.
+    room: u32,
+    /// The quantum at the rate, in packets and in bytes.
+    most_packets: u32,
+    most_bytes: u32,
 }
 
 /// The settings of a flow, beside its pace.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
-    pub(super) quantum: Quantum,
-    pub(super) limits: Limits,
+struct Terms {
+    quantum: Quantum,
+    limits: Limits,
+    /// The latest time before which a packet may not leave, and none behind it; kept where the delay is limited.
+    held_until: Timestamp,
 }
 
 impl Flow {
-    pub(super) fn new(config: FlowConfig) -> Result<(Self, Terms), PaceError> {
+    pub(super) fn new(config: FlowConfig) -> Result<Self, PaceError> {
         let FlowConfig { pace, quantum, limits } = config;
         let (most_packets, most_bytes) = quantum.at(pace.rate, pace.counts);
-        let only_packets = limits.bytes == u64::MAX && limits.delay == Duration::MAX;
-        let flow = Flow {
-            waiting: Fifo::EMPTY,
-            release: Timestamp::ZERO,
-            sent_bytes: 0,
-            room: if only_packets { limits.packets } else { 0 },
-            most_packets,
+        let usual =
+            quantum == Quantum::ONE && limits == Limits { packets: limits.packets, ..Limits::default() };
+        let terms = Terms { quantum, limits, held_until: Timestamp::ZERO };
+        Ok(Flow {
+            behind: Fifo::EMPTY,
             clock: RateClock::new(pace)?,
-            most_bytes,
+            sent_bytes: 0,
             refused: 0,
             expired: 0,
-            held_until: Timestamp::ZERO,
-        };
-        Ok((flow, Terms { quantum, limits }))
+            terms: (!usual).then(|| Box::new(terms)),
+            room: limits.packets,
+            most_packets,
+            most_bytes,
+        })
     }
 
-    /// When the next packet may leave.
-    #[inline]
-    pub(super) fn release(&self) -> Timestamp {
-        self.release
+    /// The lane of a flow whose next packet may leave at `release`, whose last lane has been [settled](Self::settle).
+    pub(super) fn lane(&self, release: Timestamp) -> Lane {
+        self.clock.lane(release, self.terms.is_none() && self.room > 0)
     }
 
-    /// The intended time of the next packet.
-    #[inline]
-    pub(super) fn place(&self) -> Timestamp {
-        self.clock.place()
-    }
-
-    /// Says whether one more packet may wait, whatever it is.
-    #[inline]
-    pub(super) fn has_room(&self) -> bool {
-        self.waiting.packets < self.room
+    /// Takes over what has departed in the lane. It is to be replaced by another one.
+    fn settle(&mut self, lane: &Lane) {
+        self.clock.settle(lane);
+        self.sent_bytes += u64::from(lane.bytes);
     }
 
     /// Says whether one more packet may wait. If so, it does.
-    pub(super) fn admit(
+    pub(super) fn admit<T>(
         &mut self,
-        limits: &Limits,
+        hot: &Hot<T>,
         now: Timestamp,
         ready: Timestamp,
         bytes: u32,
     ) -> Result<(), Reject> {
-        let Limits { packets, bytes: most_bytes, delay } = *limits;
-        let full = self.waiting.packets >= packets
-            || self.waiting.bytes.saturating_add(u64::from(bytes)) > most_bytes;
-        if full {
+        let (packets, waiting_bytes) = self.waiting(hot);
+        if packets >= self.room {
             return Err(Reject::FlowFull);
         }
-        if delay == Duration::MAX {
+        let Some(Terms { limits, held_until, .. }) = self.terms.as_deref_mut() else { return Ok(()) };
+        if waiting_bytes.saturating_add(u64::from(bytes)) > limits.bytes {
+            return Err(Reject::FlowFull);
+        }
+        if limits.delay == Duration::MAX {
             return Ok(());
         }
-        let ahead = self.clock.time_of(self.waiting.packets, self.waiting.bytes);
+        let ahead = self.clock.time_of(packets, waiting_bytes);
         // What has left did so after its time: only those that wait can hold this one up.
-        let leaves = (self.release.max(now) + ahead).max(self.held_until);
-        if leaves.saturating_duration_since(ready) > delay {
+        let leaves = (hot.lane.release().max(now) + ahead).max(*held_until);
+        if leaves.saturating_duration_since(ready) > limits.delay {
             return Err(Reject::TooLate);
         }
-        self.held_until = self.held_until.max(ready);
+        *held_until = (*held_until).max(ready);
         Ok(())
     }
 
-    /// A packet has become the first; says when it may leave. If it could leave only
-    /// later than the clock would have let one leave, the flow was idle: a new train begins, and owes nothing.
-    #[inline]
-    pub(super) fn head(&mut self, ready: Timestamp) -> Timestamp {
-        if ready > self.release {
-            self.release = self.clock.start(ready);
-        }
-        self.release
+    /// The packets that wait, and their bytes.
+    pub(super) fn waiting<T>(&self, hot: &Hot<T>) -> (u32, u64) {
+        let first = hot.first.bytes();
+        let packets = self.behind.packets + u32::from(first.is_some());
+        (packets, self.behind.bytes + u64::from(first.unwrap_or(0)))
     }
 
-    /// Says whether there are limits beside the one on packets.
+    /// Says whether a packet that could have left at `ready` has waited too long.
     #[inline]
-    pub(super) fn is_bounded(&self) -> bool {
-        self.room == 0
+    pub(super) fn overstayed(&self, now: Timestamp, ready: Timestamp) -> bool {
+        self.terms.as_ref().is_some_and(|terms| terms.limits.overstayed(now, ready))
     }
 
     /// Says whether a packet of this length may still join what is leaving.
     #[inline]
-    pub(super) fn joins(&self, quantum: &Quantum, batch: &Batch, bytes: u32) -> bool {
+    pub(super) fn joins(&self, batch: &Batch, bytes: u32) -> bool {
         let fits = batch.packets < self.most_packets
             && batch.bytes.checked_add(bytes).is_some_and(|sum| sum <= self.most_bytes);
-        fits && (!quantum.alike || (batch.latest == batch.first && bytes <= batch.first))
+        let alike = self.terms.as_ref().is_some_and(|terms| terms.quantum.alike);
+        fits && (!alike || (batch.latest == batch.first && bytes <= batch.first))
     }
 
     /// Says whether more than one packet can ever leave in one go.
@@ -135,33 +129,43 @@ impl Flow {
         self.most_packets > 1
     }
 
-    #[inline(always)]
-    pub(super) fn departed(&mut self, now: Timestamp, packets: u32, bytes: u32) {
+    /// So many packets leave: what no [lane](Lane::departed) does.
+    pub(super) fn departed(&mut self, lane: &mut Lane, now: Timestamp, packets: u32, bytes: u32) {
+        self.settle(lane);
         self.sent_bytes += u64::from(bytes);
-        self.release = self.clock.departed_together(now, packets, bytes).max(now);
+        let release = self.clock.departed_together(now, packets, bytes).max(now);
+        *lane = self.lane(release);
     }
 
-    pub(super) fn restart(&mut self, now: Timestamp) {
-        self.release = self.clock.start(self.release.max(now));
+    /// Begins a train.
+    pub(super) fn start(&mut self, lane: &mut Lane, now: Timestamp) {
+        self.settle(lane);
+        let release = self.clock.start(now);
+        *lane = self.lane(release);
     }
 
-    pub(super) fn set_rate(&mut self, quantum: &Quantum, now: Timestamp, rate: Rate) {
-        self.release = self.clock.set_rate(now, rate);
-        (self.most_packets, self.most_bytes) = quantum.at(rate, self.clock.counts());
+    pub(super) fn set_rate(&mut self, lane: &mut Lane, now: Timestamp, rate: Rate) {
+        self.settle(lane);
+        let release = self.clock.set_rate(now, rate);
+        *lane = self.lane(release);
+        if let Some(terms) = &self.terms {
+            (self.most_packets, self.most_bytes) = terms.quantum.at(rate, self.clock.counts());
+        }
     }
 
     /// Its account, where this much of it is leaving and the clock has not seen it yet.
-    pub(super) fn stats(&self, leaving: Option<&Batch>) -> FlowStats {
+    pub(super) fn stats<T>(&self, hot: &Hot<T>, leaving: Option<&Batch>) -> FlowStats {
         let (packets, bytes) = leaving.map_or((0, 0), |batch| (batch.packets, batch.bytes));
-        let sent = self.clock.departures() + u64::from(packets);
+        let sent = self.clock.departures() + u64::from(hot.lane.packets) + u64::from(packets);
+        let (waiting, waiting_bytes) = self.waiting(hot);
         FlowStats {
-            enqueued: sent + self.expired + u64::from(self.waiting.packets),
+            enqueued: sent + self.expired + u64::from(waiting),
             sent,
-            sent_bytes: self.sent_bytes + u64::from(bytes),
+            sent_bytes: self.sent_bytes + u64::from(hot.lane.bytes) + u64::from(bytes),
             expired: self.expired,
             refused: self.refused,
-            waiting: self.waiting.packets,
-            waiting_bytes: self.waiting.bytes,
+            waiting,
+            waiting_bytes,
             forfeited: self.clock.forfeited(),
             rate: self.clock.rate(),
         }
@@ -189,12 +193,6 @@ mod tests {
     /// There may be a hundred thousand of them.
     #[test]
     fn a_flow_is_small() {
-        assert!(size_of::<Option<Flow>>() <= 192, "{} bytes", size_of::<Option<Flow>>());
-    }
-
-    #[test]
-    fn a_packet_touches_two_cache_lines_of_its_flow() {
-        let seldom = core::mem::offset_of!(Flow, clock) + RateClock::SELDOM;
-        assert!(seldom <= 128, "{seldom} bytes");
+        assert!(size_of::<Option<Flow>>() <= 184, "{} bytes", size_of::<Option<Flow>>());
     }
 }

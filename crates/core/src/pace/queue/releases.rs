@@ -12,8 +12,10 @@
 //!   filed for the present ───────────────────────▲
 //! ```
 //!
-//! The calendar is looked into as time goes by and not ahead of it: what is filed later may still come first. A flow that
-//! is the only one filed is in neither: it is the next, whenever that is.
+//! The calendar is looked into as time goes by and not ahead of it: what is filed later may still come first.
+//!
+//! A few flows need no calendar. They are all in the run, in order, whenever their time comes; of a single one that is
+//! nearly nothing. With more than [`FEW`] of them, those whose time has not come move to the calendar together.
 
 use alloc::vec::Vec;
 
@@ -28,12 +30,12 @@ pub(super) struct Releases {
     /// By the flow's index.
     nodes: Vec<Node>,
     calendar: Calendar,
-    /// The least time in the calendar, if it is known.
-    least: Option<u64>,
+    /// The least time in the calendar; zero while it is unknown.
+    least: u64,
     run: Run,
-    /// The only flow that is filed, if there is one alone.
-    sole: Option<u32>,
-    sequence: u64,
+    /// The run may have flows whose time has not come, and the calendar has none.
+    few: bool,
+    sequence: u32,
 }
 
 impl Releases {
@@ -41,10 +43,11 @@ impl Releases {
         Releases {
             nodes: Vec::new(),
             calendar: Calendar::new(),
-            least: None,
+            least: UNKNOWN,
             run: Run::new(),
-            sole: None,
-            sequence: 0,
+            few: true,
+            // Every queue passes the end of what can be counted soon, so that every test does.
+            sequence: u32::MAX - 1_000,
         }
     }
 
@@ -59,18 +62,18 @@ impl Releases {
     /// The least, if it is before `limit`.
     #[inline]
     pub(super) fn before(&mut self, limit: Filed) -> Option<u32> {
-        if let Some(flow) = self.sole {
-            return (self.nodes[flow as usize].filed() < limit).then_some(flow);
-        }
         loop {
-            if let Some((filed, flow)) = self.run.first() {
-                return (filed < limit).then_some(flow);
+            if let Some(first) = self.run.first() {
+                return first.filed().is_before(limit).then_some(first.flow);
+            }
+            if self.few {
+                return None;
             }
             match self.calendar.next(limit.time().as_nanos(), &mut self.nodes) {
                 Some(list) => self.load(list),
                 None => {
-                    if self.least.is_none() {
-                        self.least = Some(self.calendar.least(&self.nodes));
+                    if self.least == UNKNOWN {
+                        self.least = self.calendar.least(&self.nodes);
                     }
                     return None;
                 }
@@ -78,23 +81,20 @@ impl Releases {
         }
     }
 
-    /// A flow that leaves soon, if one is known.
+    /// Flows that leave soon, a handful at a time.
     #[inline]
-    pub(super) fn ahead(&self) -> Option<u32> {
-        self.run.ahead()
+    pub(super) fn upcoming(&self) -> impl Iterator<Item = u32> + '_ {
+        self.run.upcoming()
     }
 
     /// The least time. After a turn O(1); after changes since, O(flows in the same slot).
     #[inline]
     pub(super) fn first(&self) -> Option<Timestamp> {
-        if let Some(flow) = self.sole {
-            return Some(Timestamp::from_nanos(self.nodes[flow as usize].time));
+        if let Some(first) = self.run.first() {
+            return Some(first.filed().time());
         }
-        if let Some((filed, _)) = self.run.first() {
-            return Some(filed.time());
-        }
-        let least = || Timestamp::from_nanos(self.least.unwrap_or_else(|| self.calendar.least(&self.nodes)));
-        (!self.calendar.is_empty()).then(least)
+        let least = || if self.least == UNKNOWN { self.calendar.least(&self.nodes) } else { self.least };
+        (!self.calendar.is_empty()).then(|| Timestamp::from_nanos(least()))
     }
 
     /// A time that everything filed from here on sorts behind, if its time is not before `now`.
@@ -111,37 +111,41 @@ impl Releases {
         if self.nodes[flow as usize].place != Place::NOWHERE {
             self.withdraw(flow);
         }
+        let to_run = self.calendar.is_empty() && self.has_room_for_few(now);
         let node = &mut self.nodes[flow as usize];
         (node.time, node.sequence) = (release.max(now).as_nanos(), self.sequence);
-        self.sequence += 1;
-        if self.sole.is_none() && self.run.first().is_none() && self.calendar.is_empty() {
-            node.place = Place::SOLE;
-            self.sole = Some(flow);
-        } else {
-            self.file_beside(flow, now);
-        }
-    }
-
-    /// Files a flow that is not alone.
-    #[inline(always)]
-    fn file_beside(&mut self, flow: u32, now: Timestamp) {
-        if let Some(sole) = self.sole.take() {
-            self.put(sole, now);
-        }
-        self.put(flow, now);
-        self.calendar.tidy(&mut self.nodes);
-    }
-
-    /// Puts a flow into the run or the calendar.
-    #[inline]
-    fn put(&mut self, flow: u32, now: Timestamp) {
-        self.calendar.begin(now.as_nanos());
-        let node = &mut self.nodes[flow as usize];
-        if self.calendar.is_past(node.time) {
+        self.sequence = self.sequence.wrapping_add(1);
+        if to_run || self.calendar.is_past(node.time) {
             node.place = Place::RUN;
             self.run.insert(node.filed(), flow);
         } else {
-            self.least = self.least.map(|least| least.min(node.time));
+            self.least = self.least.min(node.time);
+            self.calendar.link(flow, &mut self.nodes);
+        }
+        self.calendar.tidy(&mut self.nodes);
+    }
+
+    /// Whether one more flow goes to the run, whenever its time comes. The calendar is empty; if not, it begins at `now`.
+    ///
+    /// Half of the few are to be gone before it is given up, so that a load about the limit does not move to and fro.
+    #[inline]
+    fn has_room_for_few(&mut self, now: Timestamp) -> bool {
+        if self.run.len() < if self.few { FEW } else { FEW / 2 } {
+            self.few = true;
+        } else {
+            self.calendar.begin(now.as_nanos());
+            if self.few {
+                self.spread();
+            }
+        }
+        self.few
+    }
+
+    /// Moves the flows whose time has not come from the run to the calendar.
+    #[inline(never)]
+    fn spread(&mut self) {
+        (self.few, self.least) = (false, UNKNOWN);
+        while let Some(flow) = self.run.take_last(|time| !self.calendar.is_past(time.as_nanos())) {
             self.calendar.link(flow, &mut self.nodes);
         }
     }
@@ -149,12 +153,8 @@ impl Releases {
     /// Takes out the flow that is [before](Self::before) all others.
     #[inline]
     pub(super) fn take_first(&mut self, flow: u32) {
-        let place = core::mem::replace(&mut self.nodes[flow as usize].place, Place::NOWHERE);
-        if place == Place::SOLE {
-            self.sole = None;
-        } else {
-            self.run.take_first();
-        }
+        self.nodes[flow as usize].place = Place::NOWHERE;
+        self.run.take_first();
     }
 
     /// Takes a flow out, if it is filed.
@@ -162,11 +162,10 @@ impl Releases {
         let node = &mut self.nodes[flow as usize];
         match core::mem::replace(&mut node.place, Place::NOWHERE) {
             Place::NOWHERE => {}
-            Place::SOLE => self.sole = None,
             Place::RUN => self.run.remove(node.filed()),
             place => {
-                if self.least == Some(node.time) {
-                    self.least = None;
+                if self.least == node.time {
+                    self.least = UNKNOWN;
                 }
                 node.place = place;
                 self.calendar.unlink(flow, &mut self.nodes);
@@ -178,15 +177,20 @@ impl Releases {
     /// Puts the flows of a slot in order. The run is empty.
     #[inline]
     fn load(&mut self, mut list: List) {
-        self.least = None;
+        self.least = UNKNOWN;
         while let Some(flow) = self.calendar.pop(&mut list, &self.nodes) {
             let node = &mut self.nodes[flow as usize];
             node.place = Place::RUN;
             self.run.push(node.filed(), flow);
         }
-        self.run.sort();
+        self.run.sort(self.sequence);
     }
 }
+
+/// The least time is to be looked for.
+const UNKNOWN: u64 = 0;
+/// Up to so many, to move the later ones up costs less than slots do.
+const FEW: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -222,20 +226,24 @@ mod tests {
 
     struct Pair {
         releases: Releases,
-        order: BTreeMap<Filed, u32>,
+        /// By time and how many were filed before.
+        order: BTreeMap<(Timestamp, u64), u32>,
+        filed: u64,
         now: Timestamp,
     }
 
     impl Pair {
         fn file(&mut self, flow: u32, after: Option<u64>) {
             let release = after.map(|nanos| self.now.after(nanos));
-            let filed = self.releases.line(release.unwrap_or(self.now));
             match release {
                 Some(release) => self.releases.file(flow, release, self.now),
                 None => self.releases.withdraw(flow),
             }
             self.order.retain(|_, other| *other != flow);
-            release.map(|_| self.order.insert(filed, flow));
+            if let Some(release) = release {
+                self.order.insert((release, self.filed), flow);
+                self.filed += 1;
+            }
         }
 
         fn apply(&mut self, op: Op) {
@@ -243,11 +251,11 @@ mod tests {
                 Op::File(flow, after) => self.file(flow, after),
                 Op::Turn(step, most, again) => {
                     // Most of the steps go to the next release.
-                    let next = self.order.keys().next().map_or(self.now, |filed| filed.time());
+                    let next = self.order.keys().next().map_or(self.now, |(time, _)| *time);
                     self.now = if step % 2 == 0 { self.now.max(next) } else { self.now.after(step) };
-                    let limit = self.releases.line(self.now);
+                    let (limit, model_limit) = (self.releases.line(self.now), (self.now, self.filed));
                     for _ in 0..most {
-                        let first = self.order.iter().next().filter(|(filed, _)| **filed < limit);
+                        let first = self.order.iter().next().filter(|(filed, _)| **filed < model_limit);
                         let first = first.map(|(_, flow)| *flow);
                         assert_eq!(self.releases.before(limit), first);
                         let Some(flow) = first else { break };
@@ -256,7 +264,7 @@ mod tests {
                     }
                 }
             }
-            assert_eq!(self.releases.first(), self.order.keys().next().map(|filed| filed.time()));
+            assert_eq!(self.releases.first(), self.order.keys().next().map(|(time, _)| *time));
         }
     }
 
@@ -266,7 +274,7 @@ mod tests {
         /// Against a map: the same flows at the same times in the same order, whatever is moved or called off.
         #[test]
         fn agrees_with_a_map(start in spans(), ops in prop::collection::vec(ops(), 1..300)) {
-            let mut pair = Pair { releases: Releases::new(), order: BTreeMap::new(), now: Timestamp::from_nanos(start) };
+            let mut pair = Pair { releases: Releases::new(), order: BTreeMap::new(), filed: 0, now: Timestamp::from_nanos(start) };
             (0..60).for_each(|flow| pair.releases.add(flow));
             ops.into_iter().for_each(|op| pair.apply(op));
         }
@@ -277,7 +285,8 @@ mod tests {
     #[test]
     fn what_moves_down_several_levels_is_not_passed_over() {
         for boundary in [1u64 << 26, 1 << 33, 1 << 40, 1 << 47, 1 << 54, 1 << 61] {
-            let mut pair = Pair { releases: Releases::new(), order: BTreeMap::new(), now: Timestamp::ZERO };
+            let mut pair =
+                Pair { releases: Releases::new(), order: BTreeMap::new(), filed: 0, now: Timestamp::ZERO };
             (0..60).for_each(|flow| pair.releases.add(flow));
             // One at the boundary, filed from afar, one long after it, and one that leads the horizon close to it.
             for (flow, time) in [(1, boundary), (2, boundary + boundary / 2), (3, boundary - 100_000)] {
@@ -292,8 +301,12 @@ mod tests {
     #[test]
     fn slots_are_emptied_in_time() {
         let flows = if cfg!(miri) { 50 } else { 10_000u32 };
-        let mut pair =
-            Pair { releases: Releases::new(), order: BTreeMap::new(), now: Timestamp::from_micros(1) };
+        let mut pair = Pair {
+            releases: Releases::new(),
+            order: BTreeMap::new(),
+            filed: 0,
+            now: Timestamp::from_micros(1),
+        };
         let interval = |flow: u32| 50_000 + u64::from(flow) * 7_919 % 60_000_000;
         for flow in 0..flows {
             pair.releases.add(flow);

@@ -1,8 +1,9 @@
-//! The flows that may leave by now, in order.
+//! The flows that may leave by now, in order; or all, while they are few.
 
 use alloc::vec::Vec;
 
 use super::node::{Filed, NIL};
+use crate::Timestamp;
 
 /// A sorted array, taken from its beginning.
 ///
@@ -10,10 +11,30 @@ use super::node::{Filed, NIL};
 /// is called off leaves its place empty until there is no room left.
 #[derive(Debug)]
 pub(super) struct Run {
-    flows: Vec<(Filed, u32)>,
+    flows: Vec<Entry>,
     /// The first, which is not empty.
     from: usize,
     empty: usize,
+}
+
+/// A flow, and what it is filed under.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    time: u64,
+    sequence: u32,
+    pub(super) flow: u32,
+}
+
+impl Entry {
+    #[inline]
+    fn new(filed: Filed, flow: u32) -> Self {
+        Entry { time: filed.time, sequence: filed.sequence, flow }
+    }
+
+    #[inline]
+    pub(super) fn filed(&self) -> Filed {
+        Filed { time: self.time, sequence: self.sequence }
+    }
 }
 
 impl Run {
@@ -21,32 +42,48 @@ impl Run {
         Run { flows: Vec::new(), from: 0, empty: 0 }
     }
 
-    /// Makes room for so many flows; twice that much, so that places are seldom cleared away.
+    /// Makes room for so many flows; half as much again, so that places are seldom cleared away.
     pub(super) fn reserve(&mut self, flows: usize) {
-        self.flows.reserve((2 * flows + LEAST_ROOM).saturating_sub(self.flows.len()));
+        self.flows.reserve((flows + flows / 2 + LEAST_ROOM).saturating_sub(self.flows.len()));
+    }
+
+    /// The number of flows.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.flows.len() - self.from - self.empty
     }
 
     #[inline]
-    pub(super) fn first(&self) -> Option<(Filed, u32)> {
-        self.flows.get(self.from).copied()
+    pub(super) fn first(&self) -> Option<&Entry> {
+        self.flows.get(self.from)
     }
 
-    /// The one after next.
+    /// At each eighth flow that is taken, this one and the seven behind it.
     #[inline]
-    pub(super) fn ahead(&self) -> Option<u32> {
-        self.flows.get(self.from + 2).map(|&(_, flow)| flow)
+    pub(super) fn upcoming(&self) -> impl Iterator<Item = u32> + '_ {
+        let upcoming = if self.from % 8 == 0 { self.flows.get(self.from..) } else { None };
+        upcoming.unwrap_or_default().iter().take(8).map(|entry| entry.flow)
     }
 
     /// Puts a flow at the end. It must be [sorted](Self::sort) before any is taken.
     #[inline]
     pub(super) fn push(&mut self, filed: Filed, flow: u32) {
-        self.flows.push((filed, flow));
+        self.flows.push(Entry::new(filed, flow));
     }
 
+    /// Sorts what was filed before the sequence came to `present`.
     #[inline]
-    pub(super) fn sort(&mut self) {
-        if self.flows.len() > 1 {
-            self.flows.sort_unstable_by_key(|&(filed, _)| filed);
+    pub(super) fn sort(&mut self, present: u32) {
+        if self.flows.len() > MOST_INSERTED {
+            return self.flows.sort_unstable_by_key(|entry| entry.filed().order(present));
+        }
+        for sorted in 1..self.flows.len() {
+            let (entry, mut at) = (self.flows[sorted], sorted);
+            while at > 0 && entry.filed().is_before(self.flows[at - 1].filed()) {
+                self.flows[at] = self.flows[at - 1];
+                at -= 1;
+            }
+            self.flows[at] = entry;
         }
     }
 
@@ -56,17 +93,22 @@ impl Run {
         if self.flows.len() == self.flows.capacity() {
             self.clear_away();
         }
-        if self.flows.last().is_none_or(|&(last, _)| last < filed) {
-            return self.flows.push((filed, flow));
+        if self.flows.last().is_none_or(|last| last.filed().is_before(filed)) {
+            return self.flows.push(Entry::new(filed, flow));
         }
-        let at = self.from + self.flows[self.from..].partition_point(|&(other, _)| other < filed);
-        self.flows.insert(at, (filed, flow));
+        let at = self.position(filed);
+        self.flows.insert(at, Entry::new(filed, flow));
+    }
+
+    /// The number of entries before the first that is not before this.
+    fn position(&self, filed: Filed) -> usize {
+        self.from + self.flows[self.from..].partition_point(|other| other.filed().is_before(filed))
     }
 
     /// Takes out what was filed so. It is here. O(1) for the first, O(log n) for others.
     #[inline]
     pub(super) fn remove(&mut self, filed: Filed) {
-        if self.first().is_some_and(|(first, _)| first == filed) {
+        if self.first().is_some_and(|first| first.filed() == filed) {
             self.take_first();
         } else {
             self.call_off(filed);
@@ -77,7 +119,7 @@ impl Run {
     #[inline]
     pub(super) fn take_first(&mut self) {
         self.from += 1;
-        while self.empty > 0 && self.first().is_some_and(|(_, flow)| flow == NIL) {
+        while self.empty > 0 && self.first().is_some_and(|first| first.flow == NIL) {
             (self.from, self.empty) = (self.from + 1, self.empty - 1);
         }
         if self.from == self.flows.len() {
@@ -86,10 +128,29 @@ impl Run {
         }
     }
 
+    /// Takes out the last flow, if its time `is_wanted`.
+    pub(super) fn take_last(&mut self, is_wanted: impl Fn(Timestamp) -> bool) -> Option<u32> {
+        while let Some(&Entry { time, flow, .. }) = self.flows.last() {
+            if flow != NIL && !is_wanted(Timestamp::from_nanos(time)) {
+                return None;
+            }
+            self.flows.pop();
+            if self.from == self.flows.len() {
+                self.flows.clear();
+                self.from = 0;
+            }
+            if flow != NIL {
+                return Some(flow);
+            }
+            self.empty -= 1;
+        }
+        None
+    }
+
     fn call_off(&mut self, filed: Filed) {
-        let at = self.from + self.flows[self.from..].partition_point(|&(other, _)| other < filed);
-        if let Some((_, flow)) = self.flows.get_mut(at) {
-            *flow = NIL;
+        let at = self.position(filed);
+        if let Some(entry) = self.flows.get_mut(at) {
+            entry.flow = NIL;
             self.empty += 1;
         }
     }
@@ -98,10 +159,14 @@ impl Run {
     #[inline(never)]
     fn clear_away(&mut self) {
         self.flows.drain(..self.from);
-        self.flows.retain(|&(_, flow)| flow != NIL);
+        self.flows.retain(|entry| entry.flow != NIL);
         (self.from, self.empty) = (0, 0);
     }
 }
 
+/// So many are sorted sooner by insertion than the library's sort has begun.
+const MOST_INSERTED: usize = 16;
 /// For the few flows of a small queue.
 const LEAST_ROOM: usize = 16;
+
+const _: () = assert!(size_of::<Entry>() == 16);

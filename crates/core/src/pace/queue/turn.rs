@@ -2,12 +2,12 @@
 
 use core::hint::black_box;
 
-use super::DepartureQueue;
 use super::account::{Departure, Popped};
-use super::flow::{Batch, Flow, Terms};
+use super::flow::Batch;
 use super::id::FlowId;
 use super::node::Filed;
 use super::packets::Packet;
+use super::{DepartureQueue, head};
 use crate::Timestamp;
 
 /// One visit to the queue: the line drawn by [`DepartureQueue::turn`].
@@ -54,28 +54,46 @@ impl<T> DepartureQueue<T> {
         self.latest = self.latest.max(now);
         let now = now.max(turn.limit.time());
         let id = FlowId::of(self.flows.id(index));
-        let flow = self.flows.at_mut(index)?;
-        let Packet { ready, bytes, token } = self.packets.pop(index, &mut flow.waiting)?;
-        let limits = flow.is_bounded().then(|| &self.terms[index as usize].limits);
-        if limits.is_some_and(|limits| limits.overstayed(now, ready)) && self.leaving.is_none() {
-            self.passed_over(index, now);
+        let hot = self.hot.get_mut(index as usize)?;
+        let (place, due) = (hot.place(), hot.lane.release());
+        let Packet { ready, bytes, token } = hot.first.take()?;
+        self.packets.discount(1);
+        let on_schedule = hot.lane.departed(now, bytes);
+        if hot.first.has_next() {
+            self.packets.advance(&mut hot.first, &mut self.flows.at_mut(index)?.behind);
+        }
+        let lateness = now.saturating_duration_since(place);
+        let mut more = false;
+        if on_schedule {
+            self.releases.take_first(index);
+            if hot.first.is_taken() {
+                self.releases.file(index, head(&mut self.flows, hot, index), self.latest);
+            }
+        } else if let Some(joined) = self.departed(index, now, ready, bytes) {
+            more = joined;
+        } else {
             let waited = now.saturating_duration_since(ready);
             return Some(Popped::Expired { flow: id, token, bytes, waited });
         }
         self.stats.sent += 1;
-        let (place, due) = (flow.place(), flow.release());
-        let more = if flow.batches() {
-            self.departed_together(index, now, bytes)
-        } else {
-            flow.departed(now, 1, bytes);
-            self.releases.take_first(index);
-            if let Some((ready, _)) = self.packets.first(index) {
-                self.releases.file(index, flow.head(ready), self.latest);
-            }
-            false
-        };
-        let lateness = now.saturating_duration_since(place);
         Some(Popped::Departure(Departure { flow: id, token, bytes, place, due, lateness, ready, more }))
+    }
+
+    /// A packet leaves that is not on schedule, or whose flow is not plain: whether the next one leaves with it. `None`
+    /// if it has expired instead.
+    #[inline(never)]
+    fn departed(&mut self, index: u32, now: Timestamp, ready: Timestamp, bytes: u32) -> Option<bool> {
+        let flow = self.flows.at_mut(index)?;
+        if self.leaving.is_none() && flow.overstayed(now, ready) {
+            self.passed_over(index, now);
+            return None;
+        }
+        if flow.batches() {
+            return Some(self.departed_together(index, now, bytes));
+        }
+        flow.departed(&mut self.hot[index as usize].lane, now, 1, bytes);
+        self.file(index);
+        Some(false)
     }
 
     /// The flow's first packet has expired: the next one takes its turn, unless it may not leave yet.
@@ -84,20 +102,20 @@ impl<T> DepartureQueue<T> {
         self.stats.expired += 1;
         let Some(flow) = self.flows.at_mut(index) else { return };
         flow.expired += 1;
-        match self.packets.first(index) {
-            Some((ready, _)) if ready <= now => _ = flow.head(ready),
-            _ => self.file(index),
+        let hot = &mut self.hot[index as usize];
+        if hot.first.is_taken() && hot.first.ready <= now {
+            head(&mut self.flows, hot, index);
+        } else {
+            self.file(index);
         }
     }
 
-    /// Reads what a packet soon to come will need. With many flows that is far away in memory, and arrives while
-    /// those before it are seen to: a prefetch, for which safe code has no other word.
+    /// Reads what the next few packets will need, all at once. With many flows that is far away in memory, and packets
+    /// that are seen to one after the other would each wait for it by themselves.
     #[inline]
     fn fetch_ahead(&self) {
-        if let Some(flow) = self.releases.ahead() {
-            black_box(self.packets.first(flow).is_some());
-            black_box(self.flows.at(flow).map(Flow::place));
-        }
+        let near = self.releases.upcoming().filter_map(|flow| self.hot.get(flow as usize));
+        black_box(near.fold(0, |near, hot| near ^ hot.lane.place));
     }
 
     /// Counts a packet of a flow into what leaves in one go; whether the flow's next one joins it. If not, it
@@ -105,7 +123,6 @@ impl<T> DepartureQueue<T> {
     #[inline(never)]
     fn departed_together(&mut self, index: u32, now: Timestamp, bytes: u32) -> bool {
         let Some(flow) = self.flows.at(index) else { return false };
-        let Terms { quantum, limits } = &self.terms[index as usize];
         let batch = match self.leaving {
             Some(batch) => Batch {
                 at: now,
@@ -116,8 +133,9 @@ impl<T> DepartureQueue<T> {
             },
             None => Batch { flow: index, at: now, packets: 1, bytes, first: bytes, latest: bytes },
         };
-        let more = self.packets.first(index).is_some_and(|(ready, bytes)| {
-            ready <= now && !limits.overstayed(now, ready) && flow.joins(quantum, &batch, bytes)
+        let first = &self.hot[index as usize].first;
+        let more = first.bytes().is_some_and(|bytes| {
+            first.ready <= now && !flow.overstayed(now, first.ready) && flow.joins(&batch, bytes)
         });
         self.leaving = Some(batch);
         if !more {
@@ -130,7 +148,7 @@ impl<T> DepartureQueue<T> {
     pub(super) fn left(&mut self) {
         let Some(batch) = self.leaving.take() else { return };
         if let Some(flow) = self.flows.at_mut(batch.flow) {
-            flow.departed(batch.at, batch.packets, batch.bytes);
+            flow.departed(&mut self.hot[batch.flow as usize].lane, batch.at, batch.packets, batch.bytes);
         }
         self.file(batch.flow);
     }

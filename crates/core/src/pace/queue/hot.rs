@@ -1,0 +1,27 @@
+//! What every packet touches of its flow: one cache line, half of it the pace and half the first packet that waits.
+//!
+//! With ten thousand flows nothing of one is in the nearest cache when it is its turn again, so a packet costs the lines
+//! that it touches. The clock, the limits and the counts are [elsewhere](super::flow).
+
+use super::super::lane::Lane;
+use super::packets::Place;
+use crate::Timestamp;
+
+/// With tokens of more than eight bytes, it is more than a line.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(super) struct Hot<T> {
+    pub(super) lane: Lane,
+    /// The flow's first packet, while one waits.
+    pub(super) first: Place<T>,
+}
+
+impl<T> Hot<T> {
+    /// The intended time of the next packet.
+    #[inline]
+    pub(super) fn place(&self) -> Timestamp {
+        Timestamp::from_nanos(self.lane.place)
+    }
+}
+
+const _: () = assert!(size_of::<Hot<u64>>() == 64 && size_of::<Hot<()>>() == 64);
