@@ -16,14 +16,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use softtimers::late::cpu_time;
-use softtimers::{Clock, Monotonic, Timestamp, Token};
+use softtimers::{Clock, Monotonic, Percent, Timestamp, Token};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_net::poller::{Device, Outputs, Packet, Poller};
-use softtimers_poll::{AnyPolicy, CpuLimitConfig, Quota, SourceConfig, SourceId};
+use softtimers_poll::{AnyPolicy, Quota, SourceConfig, SourceId};
 
 use crate::asks::Asks;
 use crate::mode::Looking;
+use crate::notify::Notify;
 use crate::plan::{Controls, Plan};
 use crate::rules::{Filter, Follower, Rulebook};
 use crate::stats::{Account, PollingStats, Stats};
@@ -93,11 +94,21 @@ pub(crate) struct Engine<H: Handler> {
     follower: Option<Follower>,
     until: Until,
     first: Option<First>,
+    /// To be said once, when it is so: the limit makes packets wait for longer than they should.
+    delays: Option<Delays>,
     /// When it last asked for what takes system calls.
     asked: Timestamp,
     /// The counts of the poller and of the kernel at that time.
     polling: PollingStats,
     cpu: Duration,
+}
+
+/// A share of a CPU that may be too little, and whom to tell.
+#[derive(Debug)]
+struct Delays {
+    share: Percent,
+    longest: Duration,
+    notify: Notify,
 }
 
 /// The work of the first of several pollers alone: it counts what all of them see, and answers the program's questions.
@@ -159,7 +170,11 @@ impl<H: Handler> Engine<H> {
         for side in sides {
             poller.add(side, SourceConfig::new(plan.looking.policy()).with_quota(H::quota(&plan.looking)))?;
         }
-        poller.limit_cpu(plan.cpu_limit.map(CpuLimitConfig::new));
+        poller.limit_cpu(plan.cpu_limit.map(|share| plan.looking.limit(share)));
+        let delays = plan.cpu_limit.filter(|_| first.is_some()).and_then(|share| {
+            let longest = plan.looking.limit(share).stretch?;
+            Some(Delays { share, longest, notify: plan.notify })
+        });
         poller.watch(&*until.interrupt, SIGNAL)?;
         if let Some(asks) = first.as_ref().and_then(|first| first.asks.as_ref()) {
             poller.watch(asks, ASKED)?;
@@ -174,6 +189,7 @@ impl<H: Handler> Engine<H> {
             follower,
             until,
             first,
+            delays,
             asked: Monotonic.now(),
             polling: PollingStats::default(),
             cpu: cpu_time(),
@@ -252,6 +268,9 @@ impl<H: Handler> Engine<H> {
         if let Some(filter) = self.handler.filter() {
             stats.rules.get_or_insert_default().count(filter.tally().take());
         }
+        if let Some(delays) = self.delays.take_if(|_| self.poller.cpu_exceeded() > 0) {
+            delays.tell();
+        }
         let Some(first) = &mut self.first else { return };
         stats.span += now.saturating_duration_since(std::mem::replace(&mut first.counted, now));
         if let Some(book) = &first.book {
@@ -266,6 +285,7 @@ impl<H: Handler> Engine<H> {
         let mut polling = PollingStats {
             wakeups: self.poller.stats().sleeps,
             cpu_limited: self.poller.cpu_inhibited(),
+            cpu_limit_delayed: self.poller.cpu_exceeded(),
             ..PollingStats::default()
         };
         for side in self.sides {
@@ -275,6 +295,15 @@ impl<H: Handler> Engine<H> {
             polling.mode_switches += self.poller.policy(side).switches();
         }
         polling
+    }
+}
+
+impl Delays {
+    fn tell(&self) {
+        let (share, longest) = (self.share, self.longest.as_micros());
+        (self.notify)(format_args!(
+            "--cpu-limit {share}: too little to take all packets within {longest} us; they wait for longer"
+        ));
     }
 }
 

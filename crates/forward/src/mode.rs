@@ -5,9 +5,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use softtimers::Timestamp;
+use softtimers::{Percent, Timestamp};
 use softtimers_poll::PolicyError;
-use softtimers_poll::{AnyPolicy, DelayBoundConfig, Look, Next, Policy, PolicySettings, Quota, WhenIdle};
+use softtimers_poll::{
+    AnyPolicy, CpuLimitConfig, DelayBoundConfig, Look, Next, Policy, PolicySettings, Quota, WhenIdle,
+};
 
 /// A receive policy, by the name that it has here; or none, to see what they are for.
 ///
@@ -146,6 +148,13 @@ impl Looking {
     /// Returns the longest time that a packet waits for a poll; `None` without polls.
     pub fn max_delay(&self) -> Option<Duration> {
         self.policy.settings().time
+    }
+
+    /// Returns a limit that leaves polls as far apart as a packet may wait; where the policy has no such bound, as the
+    /// default policy's.
+    pub fn limit(&self, share: Percent) -> CpuLimitConfig {
+        let longest = self.max_delay().unwrap_or(DelayBoundConfig::default().max_delay);
+        CpuLimitConfig::new(share).stretched(longest)
     }
 
     /// Returns whether the policy polls again at once after it has found a packet, and never sleeps meanwhile.

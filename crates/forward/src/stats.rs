@@ -84,8 +84,10 @@ pub struct PollingStats {
     pub wakeups: u64,
     /// Changes between polls and wake-ups.
     pub mode_switches: u64,
-    /// Periods in which a CPU limit shut the input.
+    /// Times that a CPU limit shut the input.
     pub cpu_limited: u64,
+    /// Those of them that were longer than packets should wait.
+    pub cpu_limit_delayed: u64,
 }
 
 /// The clients of a relay, and the datagrams of theirs that it dropped by itself: those are among what a rule dropped.
@@ -274,6 +276,7 @@ impl PollingStats {
             wakeups: self.wakeups - earlier.wakeups,
             mode_switches: self.mode_switches - earlier.mode_switches,
             cpu_limited: self.cpu_limited - earlier.cpu_limited,
+            cpu_limit_delayed: self.cpu_limit_delayed - earlier.cpu_limit_delayed,
         }
     }
 }
@@ -356,7 +359,7 @@ impl AddAssign<&RuleStats> for RuleStats {
 }
 
 sums!(EndStats: received, sent, dropped.ring, dropped.rule, dropped.output);
-sums!(PollingStats: polls, empty_polls, wakeups, mode_switches, cpu_limited);
+sums!(PollingStats: polls, empty_polls, wakeups, mode_switches, cpu_limited, cpu_limit_delayed);
 sums!(ClientStats: opened, expired, evicted, refused, withheld, withheld_budget, withheld_rate, withheld_bytes,
     misdirected, upstream_refused);
 sums!(MadeStats: sent, lost, told, suppressed);

@@ -39,6 +39,7 @@
 //! | `ethtool` | how many queues an interface has | not in rustix |
 //! | `bpf` | programs in the kernel, and their maps | not in rustix |
 //! | `bpf::code` | how they are written down, instruction by instruction | – |
+//! | `interrupts` | what a thread's CPU time leaves out | `getrusage` of a thread is not in rustix |
 //! | `perf` | counters of software events and of caches | not in rustix |
 //! | `misses` | what the caches of a processor missed | – (by `perf`) |
 //! | `packet` | sockets of the link layer, their addresses, options and filters | not in rustix |
@@ -59,6 +60,7 @@ pub mod control;
 pub mod epoll;
 pub mod ethtool;
 pub mod frame_queue;
+pub mod interrupts;
 pub mod mapping;
 pub mod misses;
 mod mmsg;

@@ -114,7 +114,7 @@ use watchdog::Watchdog;
 /// Drives devices by policies: see the [module](self).
 ///
 /// # Cost
-/// A round reads the clock once for each action, and the thread's processor time twice if there is a
+/// A round reads the clock once for each action, and the thread's processor time once if there is a
 /// [limit](Poller::limit_cpu) on it. Nothing is allocated after set-up, except by devices.
 #[derive(Debug)]
 pub struct Poller<D: Device, P = DelayBound, H = Linux> {
@@ -280,6 +280,9 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
 
     /// Input of all devices may have so much of each period; `None`: all of it.
     ///
+    /// [`wait`](Poller::wait) is charged with all that the thread does, from one to the next: sleeping and waking up cost
+    /// more than most turns. A loop that sleeps elsewhere is charged with what [`poll`](Poller::poll) does.
+    ///
     /// When they have had it, and nothing else wants a processor, it would be withheld in vain: the poller asks its
     /// [host](Host::is_idle) before it sleeps, and what was counted is forgotten (livelock §7: the idle loop clears the
     /// total and goes on). So on an idle machine packets may have all of a processor, whatever the limit.
@@ -289,7 +292,9 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         }
         let Some(limit) = limit else { return };
         let all: Vec<_> = self.rounds.sources().collect();
-        self.cpu = Some(Cpu::new(limit, self.add_gate(&all)));
+        // It may have to be measured, which nobody is to be charged with.
+        self.host.timer_cost();
+        self.cpu = Some(Cpu::new(limit, self.add_gate(&all), self.host.cpu_time()));
     }
 
     /// The processor that this thread runs on has nothing else to do: what the limit has counted is forgotten
@@ -336,6 +341,9 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         mut handler: impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
     ) -> io::Result<Option<Timestamp>> {
         self.woken.others.clear();
+        if let Some(cpu) = &mut self.cpu {
+            cpu.forget(&self.host);
+        }
         self.look(Some(Timestamp::ZERO))?;
         self.round(&mut handler)?;
         Ok(self.poll_at(self.host.now()))
@@ -436,17 +444,21 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.queues.iter().find(|other| other.gate == queue.0).expect("the queue was detached").stats()
     }
 
-    /// Returns the CPU time that turns of all devices, receiving with their handlers and transmitting, have used since
-    /// there is a [limit](Poller::limit_cpu); zero without one, since nobody counts then. It is the time that the
-    /// kernel charges to this thread between the begin of a turn and its end, so without waits for the processor, and
-    /// with interrupts that came meanwhile.
+    /// Returns the CPU time that was charged since there is a [limit](Poller::limit_cpu); zero without one, since nobody
+    /// counts then. It is the time that the kernel charges to this thread, so without waits for the processor, and with
+    /// interrupts that came meanwhile, those included by which it was woken up.
     pub fn cpu_used(&self) -> Duration {
         self.cpu.as_ref().map_or(Duration::ZERO, Cpu::used)
     }
 
-    /// In how many periods the processor limit shut input.
+    /// How often the processor limit shut input.
     pub fn cpu_inhibited(&self) -> u64 {
-        self.cpu.as_ref().map_or(0, Cpu::inhibited)
+        self.cpu.as_ref().map_or(0, |cpu| cpu.limit().inhibited())
+    }
+
+    /// How often that was for longer than packets were to wait.
+    pub fn cpu_exceeded(&self) -> u64 {
+        self.cpu.as_ref().map_or(0, |cpu| cpu.limit().exceeded())
     }
 
     /// Returns the drops of a device's packets, by stage. `queue` is for you to add: a queue of yours is not known.

@@ -321,6 +321,11 @@ impl<P: Policy> Rounds<P> {
         self.sources.iter().any(|source| source.arming == Arming::Armed)
     }
 
+    /// Returns whether any look is not over: its turn ended because of its quota.
+    pub fn any_unfinished(&self) -> bool {
+        self.sources.iter().any(|source| source.began.is_some())
+    }
+
     /// Returns whether the source's input was open when it last had its turn.
     pub fn is_open(&self, source: SourceId) -> bool {
         self.source(source).is_some_and(|source| source.open)

@@ -25,9 +25,10 @@ pub(crate) struct ReceivingArgs {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub(crate) max_delay: Option<Duration>,
 
-    /// CPU share for input, of each 10 ms: 50%
+    /// CPU share for each forwarding thread: 50%
     ///
-    /// Not with --mode naive.
+    /// Its wake-ups and system calls are counted. Near the share, polls are --max-delay apart. Where even that is too much, the limit is kept and packets wait for
+    /// longer. An idle machine's CPU is not withheld. Not with --mode naive.
     #[arg(long, value_name = "SHARE", value_parser = units::percent)]
     pub(crate) cpu_limit: Option<Percent>,
 

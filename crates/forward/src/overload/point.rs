@@ -54,7 +54,7 @@ pub struct Point {
     pub empty_polls: u64,
     /// Changes between polls and wake-ups.
     pub mode_switches: u64,
-    /// Periods of 10 ms in which --cpu-limit shut the input.
+    /// Times that --cpu-limit shut the input.
     pub cpu_limited: u64,
     /// The effect of the queue between the stages on the input; `null` without feedback.
     pub feedback: Option<FeedbackCounts>,

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use softtimers::{Clock, Monotonic, Timestamp, Token};
 use softtimers_net::poller::{Device, Poller, UdpDevice};
 use softtimers_net::udp::UdpSocket;
-use softtimers_poll::{AnyPolicy, CpuLimitConfig, FeedbackConfig, Preset, SourceConfig, SourceId};
+use softtimers_poll::{AnyPolicy, FeedbackConfig, Preset, SourceConfig, SourceId};
 
 use super::beat::Beat;
 use super::queue::{Queue, ROOM};
@@ -29,7 +29,7 @@ pub(crate) fn run(
     let device = UdpDevice::new(socket)?.with_timestamps()?;
     let config = SourceConfig::new(plan.looking.policy()).with_quota(plan.looking.quota());
     let source = poller.add(device, config)?;
-    poller.limit_cpu(plan.cpu_limit.map(CpuLimitConfig::new));
+    poller.limit_cpu(plan.cpu_limit.map(|share| plan.looking.limit(share)));
     poller.watch(&stage.stop, STOP)?;
     let marks = FeedbackConfig::preset(Preset::Measured, ROOM).map_err(io::Error::other)?;
     let attached = queue.map(|queue| poller.attach_queue(&queue.gauge, marks, &[source])).transpose()?;

@@ -26,7 +26,7 @@ pub(super) struct Stats {
     pub(super) polls: u64,
     pub(super) empty_polls: u64,
     pub(super) mode_switches: u64,
-    /// Periods in which the CPU limit shut the input.
+    /// Times that the CPU limit shut the input.
     pub(super) cpu_limited: u64,
     /// The effect of the queue on the input; `None` without feedback.
     pub(super) feedback: Option<FeedbackStats>,

@@ -26,9 +26,7 @@ use softtimers_measure::distribution::Recorder;
 use softtimers_measure::units;
 use softtimers_net::packet::{FrameSender, Interface};
 use softtimers_net::poller::{Device, FrameInfo, Poller};
-use softtimers_poll::{
-    AnyPolicy, CpuLimitConfig, FeedbackConfig, Preset, SourceConfig, SourceId, Stage, StageLog,
-};
+use softtimers_poll::{AnyPolicy, FeedbackConfig, Preset, SourceConfig, SourceId, Stage, StageLog};
 
 use super::{How, PATIENCE, SETTLED, With, datagram, looking, open};
 
@@ -188,7 +186,7 @@ impl First<'_> {
         let ports = devices.into_iter().map(|device| poller.add(device, config()));
         let ports = ports.collect::<io::Result<Vec<_>>>()?;
         let [from, to] = ports[..] else { return Err(io::Error::other("two interfaces are wanted")) };
-        poller.limit_cpu(arguments.cpu_limit.map(CpuLimitConfig::new));
+        poller.limit_cpu(arguments.cpu_limit.map(|share| looking.limit(share)));
         if let (Some(queue), Kind::Feedback) = (self.queue, arguments.kind) {
             let marks = FeedbackConfig::preset(Preset::Measured, ROOM).map_err(io::Error::other)?;
             poller.attach_queue(&queue.gauge, marks, &[from])?;

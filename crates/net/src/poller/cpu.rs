@@ -1,4 +1,7 @@
 //! The share of a processor that packets may have, and whether anybody wants the rest: [`Cpu`].
+//!
+//! A round is charged with all that the thread was charged with since the last one: its turns, what it slept by and
+//! was woken up by, and system calls beside. Where a loop of somebody else's sleeps, with its own.
 
 use std::time::Duration;
 
@@ -13,27 +16,67 @@ use super::host::Host;
 pub(super) struct Cpu {
     limit: CpuLimit,
     pub(super) gate: GateId,
-    /// The counter's value when the turn under way began, and the sum that all turns so far have used.
-    began: Duration,
+    /// The counter's value when it was read last, and the sum that was charged so far.
+    read: Duration,
     used: Duration,
+    /// Of timers' interrupts, to be charged.
+    interrupts: Duration,
+    /// A round is under way, of which interrupts are left out.
+    round: Option<Round>,
     asked: Timestamp,
 }
 
+/// The begin of a round: the counter, the clock, and how often the thread had lost its CPU.
+#[derive(Debug)]
+struct Round {
+    cpu: Duration,
+    at: Timestamp,
+    switches: u64,
+}
+
 impl Cpu {
-    pub(super) fn new(config: CpuLimitConfig, gate: GateId) -> Self {
-        let limit = CpuLimit::new(config);
-        Cpu { limit, gate, began: Duration::ZERO, used: Duration::ZERO, asked: Timestamp::ZERO }
+    pub(super) fn new(config: CpuLimitConfig, gate: GateId, cpu: Duration) -> Self {
+        Cpu {
+            limit: CpuLimit::new(config),
+            gate,
+            read: cpu,
+            used: Duration::ZERO,
+            interrupts: Duration::ZERO,
+            round: None,
+            asked: Timestamp::ZERO,
+        }
     }
 
+    /// What was done before is not for packets.
+    pub(super) fn forget<D: Device>(&mut self, host: &impl Host<D>) {
+        self.read = host.cpu_time();
+    }
+
+    /// A sleep ended by its time.
+    pub(super) fn timed_out<D: Device>(&mut self, host: &mut impl Host<D>) {
+        self.interrupts += host.timer_cost();
+    }
+
+    /// A round begins.
     pub(super) fn begin<D: Device>(&mut self, host: &impl Host<D>) {
-        self.began = host.cpu_time();
-        self.limit.begin(self.began);
+        self.round = host.switches().map(|switches| Round { cpu: host.cpu_time(), at: host.now(), switches });
     }
 
-    pub(super) fn end<D: Device, P: Policy>(&mut self, rounds: &mut Rounds<P>, host: &impl Host<D>) {
+    /// It is over.
+    pub(super) fn charge<D: Device, P: Policy>(&mut self, rounds: &mut Rounds<P>, host: &impl Host<D>) {
         let (now, cpu) = (host.now(), host.cpu_time());
-        self.used += cpu.saturating_sub(self.began);
-        rounds.set(self.gate, self.limit.end(now, cpu));
+        let mut spent = cpu.saturating_sub(std::mem::replace(&mut self.read, cpu));
+        if let Some(round) = self.round.take() {
+            // Whoever had the CPU all the time has used all of it.
+            let left_out =
+                now.saturating_duration_since(round.at).saturating_sub(cpu.saturating_sub(round.cpu));
+            if !left_out.is_zero() && host.switches() == Some(round.switches) {
+                spent += left_out;
+            }
+        }
+        spent += std::mem::take(&mut self.interrupts);
+        self.used += spent;
+        rounds.set(self.gate, self.limit.charge(now, spent, rounds.any_unfinished()));
     }
 
     /// Opens the gate when the period is over.
@@ -62,14 +105,14 @@ impl Cpu {
         }
     }
 
-    /// The CPU time that all turns have used.
+    /// The CPU time that was charged.
     pub(super) fn used(&self) -> Duration {
         self.used
     }
 
-    /// In how many periods input was shut.
-    pub(super) fn inhibited(&self) -> u64 {
-        self.limit.inhibited()
+    /// The limit itself.
+    pub(super) fn limit(&self) -> &CpuLimit {
+        &self.limit
     }
 }
 

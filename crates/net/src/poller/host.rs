@@ -12,6 +12,7 @@ use softtimers::clock::Monotonic;
 use softtimers::epoll::{Epoll, Events, Waiting};
 use softtimers::late::cpu_time;
 use softtimers_core::{Clock, Timestamp};
+use softtimers_linux::interrupts::{Interrupts, switches};
 use softtimers_linux::sched::TimerSlack;
 use softtimers_poll::SourceId;
 
@@ -26,6 +27,16 @@ pub trait Host<D: Device> {
 
     /// A count of processor time that grows while this thread works.
     fn cpu_time(&self) -> Duration;
+
+    /// The time that the interrupt takes by which a sleep ends, of which [`cpu_time`](Host::cpu_time) does not know.
+    fn timer_cost(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Times that this thread lost its CPU, if `cpu_time` leaves out the interrupts that come meanwhile.
+    fn switches(&self) -> Option<u64> {
+        None
+    }
 
     /// A device was added. Its wake-up is disabled.
     ///
@@ -118,6 +129,8 @@ pub struct Linux {
     ready: Events,
     /// `/proc/loadavg`, if it was wanted and is there.
     load: Option<Option<File>>,
+    /// Since they were wanted.
+    interrupts: Option<Interrupts>,
     _slack: Option<TimerSlack>,
 }
 
@@ -132,6 +145,7 @@ impl Linux {
             watched: Vec::new(),
             ready: Events::with_capacity(64),
             load: None,
+            interrupts: None,
             _slack: TimerSlack::hold(Duration::from_nanos(1)).ok(),
         })
     }
@@ -161,6 +175,15 @@ impl<D: Device + AsFd> Host<D> for Linux {
 
     fn cpu_time(&self) -> Duration {
         cpu_time()
+    }
+
+    /// Measured when it is asked for first: 1 ms.
+    fn timer_cost(&mut self) -> Duration {
+        self.interrupts.get_or_insert_with(|| Interrupts::measure().unwrap_or_default()).timer
+    }
+
+    fn switches(&self) -> Option<u64> {
+        self.interrupts.filter(|interrupts| interrupts.left_out).map(|_| switches())
     }
 
     fn add(&mut self, id: SourceId, device: &mut D) -> io::Result<()> {

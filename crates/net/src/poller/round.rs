@@ -7,7 +7,7 @@ use softtimers_core::Timestamp;
 use softtimers_poll::{Action, Policy, SourceId, Stage, StageEvent};
 
 use super::devices::Place;
-use super::{Device, Host, Left, Outputs, Packet, Poller, Received, Sent};
+use super::{Device, Host, Left, Outputs, Packet, Poller, Received, Sent, Woken};
 
 impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     /// Nothing else is to be done: policies are told, and may want wake-ups.
@@ -46,16 +46,19 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.stats.rounds += 1;
         let now = self.host.now();
         self.check_limits(now);
+        if let Some(cpu) = &mut self.cpu {
+            cpu.begin(&self.host);
+        }
         self.watchdog.visit(&mut self.devices, now)?;
         loop {
             let now = self.host.now();
             match self.rounds.action(now) {
                 Action::Receive { source, quota } => {
-                    let packets = self.metered(|poller| poller.receive(source, quota, handler))?;
+                    let packets = self.receive(source, quota, handler)?;
                     self.log(Stage::Receive, source, now, packets);
                 }
                 Action::Transmit { source, quota } => {
-                    let packets = self.metered(|poller| poller.transmit(source, quota))?;
+                    let packets = self.transmit(source, quota)?;
                     self.log(Stage::Transmit, source, now, packets);
                 }
                 Action::Arm { source } => {
@@ -70,6 +73,9 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
                     self.log(Stage::Shut, source, now, 0);
                 }
                 Action::Rest(_) => {
+                    if let Some(cpu) = &mut self.cpu {
+                        cpu.charge(&mut self.rounds, &self.host);
+                    }
                     self.tell_inhibited();
                     return Ok(());
                 }
@@ -83,17 +89,6 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
             let end = self.host.now();
             log.record(StageEvent { stage, source, begin, end, packets: packets as u32 });
         }
-    }
-
-    /// Counts the processor time of a turn, if it is limited.
-    fn metered(&mut self, turn: impl FnOnce(&mut Self) -> io::Result<usize>) -> io::Result<usize> {
-        let Some(cpu) = &mut self.cpu else { return turn(self) };
-        cpu.begin(&self.host);
-        let done = turn(self);
-        if let Some(cpu) = &mut self.cpu {
-            cpu.end(&mut self.rounds, &self.host);
-        }
-        done
     }
 
     fn receive(
@@ -181,7 +176,11 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
             return Ok(());
         }
         self.stats.sleeps += u64::from(sleeps);
+        self.woken.drained = false;
         self.host.wait(&mut self.devices, until, &mut self.woken)?;
+        if let Some(cpu) = self.cpu.as_mut().filter(|_| sleeps && self.woken == Woken::default()) {
+            cpu.timed_out(&mut self.host);
+        }
         let now = self.host.now();
         while let Some(source) = self.woken.sources.pop() {
             self.rounds.woken(source, now);

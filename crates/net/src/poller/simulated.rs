@@ -36,6 +36,9 @@ pub struct Costs {
     pub arm: Duration,
     /// The cost of being woken up.
     pub wake_up: Duration,
+    /// The cost of a sleep that ends by its time, of which the machine's account knows; and of which it does not know:
+    /// the timer's interrupt, which comes while the other program runs.
+    pub timer: [Duration; 2],
 }
 
 impl Default for Costs {
@@ -47,6 +50,7 @@ impl Default for Costs {
             transmit_turn: Duration::from_nanos(300),
             arm: Duration::from_nanos(200),
             wake_up: Duration::from_micros(10),
+            timer: [Duration::ZERO; 2],
         }
     }
 }
@@ -313,6 +317,8 @@ pub struct Machine {
     costs: Costs,
     /// Time that it slept.
     slept: Duration,
+    /// The time that interrupts took.
+    interrupts: Duration,
     began: Timestamp,
     is_alone: bool,
 }
@@ -325,7 +331,8 @@ impl Machine {
 
     /// A machine on this clock, with these costs.
     pub fn with_costs(clock: &Rc<ManualClock>, costs: Costs) -> Self {
-        Machine { clock: Rc::clone(clock), costs, slept: Duration::ZERO, began: clock.now(), is_alone: false }
+        let (slept, interrupts) = (Duration::ZERO, Duration::ZERO);
+        Machine { clock: Rc::clone(clock), costs, slept, interrupts, began: clock.now(), is_alone: false }
     }
 }
 
@@ -349,7 +356,12 @@ impl Host<SimulatedDevice> for Machine {
     }
 
     fn cpu_time(&self) -> Duration {
-        self.clock.now().saturating_duration_since(self.began).saturating_sub(self.slept)
+        let others = self.slept + self.interrupts;
+        self.clock.now().saturating_duration_since(self.began).saturating_sub(others)
+    }
+
+    fn timer_cost(&mut self) -> Duration {
+        self.costs.timer[1]
     }
 
     fn add(&mut self, _: SourceId, _: &mut SimulatedDevice) -> io::Result<()> {
@@ -388,11 +400,11 @@ impl Host<SimulatedDevice> for Machine {
         woken: &mut Woken,
     ) -> io::Result<()> {
         catch_up(devices);
+        let before = self.clock.now();
         if !devices.iter().any(|(_, device)| device.woken) {
             let armed = devices.iter().filter(|(_, device)| device.armed);
             let arrival = armed.filter_map(|(_, device)| device.next).min();
             let wake = arrival.into_iter().chain(until).min();
-            let before = self.clock.now();
             wake.into_iter().for_each(|wake| self.clock.advance_to(wake));
             self.slept += self.clock.now().saturating_duration_since(before);
             catch_up(devices);
@@ -402,10 +414,15 @@ impl Host<SimulatedDevice> for Machine {
                 woken.sources.push(source);
             }
         }
-        if !woken.sources.is_empty() {
-            self.clock.advance(self.costs.wake_up);
-            catch_up(devices);
-        }
+        let slept = self.clock.now() > before;
+        let [known, hidden] = match woken.sources.is_empty() {
+            false => [self.costs.wake_up, Duration::ZERO],
+            true if slept => self.costs.timer,
+            true => [Duration::ZERO; 2],
+        };
+        self.clock.advance(known + hidden);
+        self.interrupts += hidden;
+        catch_up(devices);
         Ok(())
     }
 }

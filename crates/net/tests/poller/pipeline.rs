@@ -52,6 +52,7 @@ const BATCHED: Pipeline = Pipeline {
         transmit_turn: Duration::from_nanos(1),
         arm: Duration::ZERO,
         wake_up: micros(10),
+        timer: [Duration::ZERO; 2],
     },
     quota: Quota::NONE,
     work: micros(20),

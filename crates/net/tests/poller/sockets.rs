@@ -361,7 +361,7 @@ fn turns_are_charged_what_the_kernel_charges() {
     assert_eq!(poller.cpu_used(), Duration::ZERO);
     // It counts, and never shuts, for longer than the processor is ever withheld.
     let share = Percent::new(100).unwrap();
-    poller.limit_cpu(Some(CpuLimitConfig { share, period: 180 * PATIENCE, carry: false }));
+    poller.limit_cpu(Some(CpuLimitConfig { share, period: 180 * PATIENCE, carry: false, stretch: None }));
     let compute = |time: Duration| {
         let until = cpu_time() + time;
         while cpu_time() < until {}

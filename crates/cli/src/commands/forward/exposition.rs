@@ -63,7 +63,10 @@ impl Exposition {
         self.counter("wakeups", "Times that the relay slept.", wakeups);
         self.counter("mode_switches", "Changes between polls and wake-ups.", mode_switches);
         let limited = stats.polling.cpu_limited;
-        self.counter("cpu_limited", "Periods in which the processor limit shut the input.", limited);
+        self.counter("cpu_limited", "Times that the CPU limit shut the input.", limited);
+        let delayed = stats.polling.cpu_limit_delayed;
+        let help = "Times that it did so for longer than packets should wait.";
+        self.counter("cpu_limit_delayed", help, delayed);
         let name = "softtimers_forward_dropped_total";
         self.metric(name, "counter", "Packets that were dropped, by stage.");
         let DropCounts { ring, rule, queue, output } = dropped;

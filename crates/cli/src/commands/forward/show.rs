@@ -134,13 +134,19 @@ impl Report for Stats {
             table.row(name, format!("{received} received  {sent} sent"));
         }
         table.times("latency", &self.latency.distribution());
-        let PollingStats { polls, empty_polls, wakeups, mode_switches, cpu_limited } = self.polling;
+        let PollingStats { polls, empty_polls, wakeups, mode_switches, cpu_limited, cpu_limit_delayed } =
+            self.polling;
         table.row("polls", format!("{polls}  {empty_polls} found nothing"));
         table.row("per poll", or_dash(self.packets_per_poll(), |mean| format!("{mean:.2} packets")));
         table.row("wake-ups", wakeups);
         table.row("mode switches", mode_switches);
         table.row("CPU", or_dash(self.cpu_share(self.span), |used| format!("{} of one core", share(used))));
-        table.seldom("CPU limited", cpu_limited);
+        if cpu_limited > 0 {
+            table.row(
+                "CPU limited",
+                format!("{cpu_limited}  {cpu_limit_delayed} for longer than --max-delay"),
+            );
+        }
         self.clients.iter().for_each(|stats| clients(stats, &mut table));
         self.interfaces.iter().for_each(|stats| interfaces(stats, &mut table));
         let mut rules = Grid::new(["line", "matched", "rule"]).numbered().words(2);
@@ -203,6 +209,7 @@ mod tests {
             wakeups: 1_234,
             mode_switches: 56,
             cpu_limited: 7,
+            cpu_limit_delayed: 2,
         };
         [191, 40_012, 61_500, 1_204_000].into_iter().for_each(|nanos| stats.latency.record(nanos));
         stats.cpu = Duration::from_millis(420);

@@ -90,7 +90,11 @@ pub(super) const FORWARDER: &[Field] = &[
     WAKE_UPS,
     field("mode switches", "times", "Changes between polls and wake-ups."),
     CPU,
-    field("CPU limited", "times", "Periods of 10 ms in which --cpu-limit shut the input."),
+    field(
+        "CPU limited",
+        "times",
+        "Times that --cpu-limit shut the input, and those for longer than --max-delay.",
+    ),
     field("clients", "clients", "Of a relay: clients at the end, and all there have been."),
     field("refused", "packets", "Packets that went no further, by reason."),
     field("misdirected", "datagrams", "Datagrams from the upstream, from the relay itself, or from port 0."),
