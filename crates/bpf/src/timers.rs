@@ -1,4 +1,4 @@
-//! What soft timers stand beside in the experiments: a `bpf_timer` for each event and nothing else, [`Timers`].
+//! The peer of soft timers in the experiments: a `bpf_timer` for each event and nothing else, [`Timers`].
 //!
 //! [`Facility`](crate::Facility) with no trigger states would be no fair rival: each of its interrupts walks the wheel and looks for the
 //! next deadline, which a program that has only a `bpf_timer` does not.

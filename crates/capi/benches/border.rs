@@ -1,4 +1,4 @@
-//! What the border costs: the same operations from Rust and through the functions of `softtimers.h`, in turns, in CPU
+//! The cost of the border: the same operations from Rust and through the functions of `softtimers.h`, in turns, in CPU
 //! time. `cargo bench -p softtimers-capi --bench border`.
 //!
 //! The C functions are called through pointers that the compiler cannot see through, as a C program calls them.

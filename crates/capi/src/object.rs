@@ -1,4 +1,4 @@
-//! What C holds a pointer to: [`Object`].
+//! The objects that C points to: [`Object`].
 //!
 //! ```text
 //!   softtimers_timers *  ──▶  head │ magic: which kind, and whether it lives │ owner │ life │ ──▶ value

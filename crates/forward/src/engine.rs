@@ -163,7 +163,7 @@ impl<H: Handler> Engine<H> {
     /// Between these two, the first of which is what [`Plan::count`] counts.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn new(plan: &Plan, basis: Basis, handler: H, sides: [H::Side; 2]) -> io::Result<Self> {
         let Basis { until, follower, first, .. } = basis;
         let mut poller = Poller::new()?;

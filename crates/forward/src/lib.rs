@@ -64,7 +64,7 @@ impl Forward {
     /// Relays datagrams between clients, which send to `socket`, and the upstream of `config`.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn relay(
         plan: &Plan,
         controls: Controls,

@@ -21,7 +21,7 @@ use table::Table;
 /// Ready to relay what clients send to this socket.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub(crate) fn engine(
     plan: &Plan,
     controls: Controls,

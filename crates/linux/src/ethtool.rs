@@ -1,4 +1,4 @@
-//! What an interface's driver tells of it.
+//! Facts about an interface from its driver.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};

@@ -1,4 +1,4 @@
-//! What the caches of a processor missed, by its own counters: [`MissCounter`].
+//! Cache misses of a CPU, by its own counters: [`MissCounter`].
 //!
 //! An interrupt costs more than its handler: what it evicts is missed afterwards by whom it interrupted. Soft timers §5.1
 //! counts that, for handlers at trigger states and for those of interrupts (Tables II and III). Many virtual machines have

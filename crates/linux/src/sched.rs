@@ -1,4 +1,4 @@
-//! What of the scheduling of this thread makes it late: its timer slack and its slice.
+//! The scheduling parameters that make a thread late: its timer slack and its slice.
 //!
 //! *Timer slack* is by how much the kernel may delay a thread's sleeps to share wake-ups. It is 50 µs
 //! unless somebody changes it, which is most of why sleeping is thought to be coarse. It applies to
@@ -112,7 +112,7 @@ impl Slice {
     /// # Errors
     /// `InvalidInput` for a slice outside [`ALLOWED`](Self::ALLOWED). `Unsupported` where the kernel
     /// ignores it (before Linux 6.12), and for a thread of a class that has no slices, such as
-    /// `SCHED_FIFO` or `SCHED_IDLE`. The system's error if a sandbox forbids it. The thread is then as it was.
+    /// `SCHED_FIFO` or `SCHED_IDLE`. Fails with the system's error if a sandbox forbids it. The thread is then as it was.
     pub fn hold(slice: Duration) -> io::Result<Self> {
         if !Self::ALLOWED.contains(&slice) {
             let problem = format!("a slice of {slice:?}: 100us to 100ms are allowed");

@@ -1,4 +1,4 @@
-//! What a run sends: when each datagram belongs, how many flows there are, and when it ends. Nothing here knows a socket.
+//! The traffic of a run: when each datagram is scheduled, how many flows there are, and when it ends. Nothing here knows a socket.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a figure is to be, and whether it is: [`Bar`], [`Verdict`].
+//! Targets of figures, and whether they are met: [`Bar`], [`Verdict`].
 
 use std::fmt;
 

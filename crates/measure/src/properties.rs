@@ -1,4 +1,4 @@
-//! What must hold for any input, checked by the property tests and the fuzzer.
+//! Properties that hold for any input, checked by the property tests and the fuzzer.
 
 use std::time::Duration;
 

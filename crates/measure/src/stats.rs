@@ -1,4 +1,4 @@
-//! What a run counts: once, in one place, whether somebody wants a line a second of it or only the sum at the end.
+//! The counts of a run, kept once, whether somebody wants a line a second of it or only the sum at the end.
 //!
 //! ```text
 //!   the run      ● ●  ●  ●   ●   ● ●  ●   ●  ● ●   ●      Counter::count

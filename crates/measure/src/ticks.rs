@@ -1,4 +1,4 @@
-//! What processors have spent their time on so far, by the kernel's own account: [`Ticks`].
+//! CPU time by kind, by the kernel's account: [`Ticks`].
 //!
 //! A figure that was measured while somebody else had the processor proves nothing, and a server that waited is not
 //! saturated. The kernel knows both, without anybody's help:

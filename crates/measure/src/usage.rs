@@ -1,4 +1,4 @@
-//! What a thread has used, by the kernel's own account.
+//! Resources that a thread has used, by the kernel's account.
 
 use std::time::Duration;
 

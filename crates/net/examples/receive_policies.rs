@@ -1,4 +1,4 @@
-//! What each policy costs and how long packets wait under it, at a low, a medium and a high rate.
+//! The cost of each policy and the delay of packets under it, at a low, a medium and a high rate.
 //!
 //! `cargo run --release -p softtimers-net --example receive_policies` sends to itself, paced, a quarter
 //! of a second each; `-- 2` makes it two seconds. Latency is

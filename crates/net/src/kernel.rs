@@ -1,4 +1,4 @@
-//! What this kernel really does for this process: each feature is used once, on loopback, and judged
+//! Features that work on this kernel for this process: each feature is used once, on loopback, and judged
 //! by what came of it.
 //!
 //! Asking is not enough. `SO_TXTIME` succeeds and does nothing without the fq queue; io_uring is there

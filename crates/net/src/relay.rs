@@ -1,4 +1,4 @@
-//! What a relay of datagrams owes to others: a table of clients that strangers fill, and how much each may be answered.
+//! The clients of a datagram relay, a table that strangers fill, and how much each may be answered.
 //!
 //! Each client gets a socket of its own towards the upstream, so that answers find back. What lies between is the relay's own
 //! affair: a network path, or rules. **Open to anybody, it must not be a weapon:**

@@ -1,4 +1,4 @@
-//! What the probes and the packet sockets ask the kernel about its network configuration.
+//! Questions of the probes and the packet sockets about the kernel's network configuration.
 //!
 //! ```text
 //!   length u32 │ type u16 │ flags u16 │ sequence u32 │ port u32 ║ body ║ attributes, each

@@ -210,7 +210,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn set_timestamps(&self, on: bool) -> io::Result<()> {
         sockopt::set_timestamps(self.as_fd(), on)
     }
@@ -220,7 +220,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn set_drop_counter(&self, on: bool) -> io::Result<()> {
         sockopt::set_drop_counter(self.as_fd(), on)
     }
@@ -230,7 +230,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// What the system says; Linux older than 4.12 does not know the count.
+    /// The system's error; Linux older than 4.12 does not know the count.
     pub fn drops(&self) -> io::Result<u32> {
         sockopt::drops(self.as_fd())
     }
@@ -243,7 +243,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     ///
     /// ```
     /// let socket = softtimers_net::udp::UdpSocket::bind("127.0.0.1:0")?;
@@ -265,7 +265,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn report_queue_drops(&self, on: bool) -> io::Result<()> {
         sockopt::set_queue_errors(self.as_fd(), on)
     }
@@ -278,7 +278,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// What the system says; Linux older than 4.19 does not know it.
+    /// The system's error; Linux older than 4.19 does not know it.
     pub fn enable_release_times(&self) -> io::Result<()> {
         sockopt::enable_release_times(self.as_fd())
     }
@@ -287,7 +287,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn drain_errors(&self) -> io::Result<usize> {
         sockopt::drain_errors(self.as_fd())
     }

@@ -1,4 +1,4 @@
-//! What the papers compare with, and what programs do today, in the same words as the rest.
+//! Policies that the papers compare with, and those of today's programs.
 //!
 //! ```text
 //!   packets           ●     ● ●                        ●

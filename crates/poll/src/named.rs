@@ -1,4 +1,4 @@
-//! What a policy of the list says of itself: [`Named`]; and the settings that it is made with.
+//! The name and description of a policy in the list, [`Named`], and the settings that it is made with.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a receiver does beyond its capacity: [`LossFree`] finds where that begins, [`Confirmation`] tries it again, [`Curve`]
+//! Behaviour under overload: [`LossFree`] finds where that begins, [`Confirmation`] tries it again, [`Curve`]
 //! says what follows.
 //!
 //! ```text

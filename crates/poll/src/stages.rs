@@ -1,4 +1,4 @@
-//! What happened to packets when, stage by stage: [`StageLog`], readable by Chrome's and Perfetto's trace viewers.
+//! A log of packets, stage by stage: [`StageLog`], readable by Chrome's and Perfetto's trace viewers.
 //!
 //! The livelock paper (§8.1) explains its latencies by such lists of one packet's way through the kernel:
 //!

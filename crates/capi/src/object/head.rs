@@ -1,4 +1,4 @@
-//! What stands where C's pointer points: [`Head`], which is never unmapped.
+//! The head of an object, where C's pointer points: [`Head`], which is never unmapped.
 //!
 //! ```text
 //!     take ──▶ magic of the kind, owner, life ──▶ retire: FREED, no owner, life 0 ──▶ queue of the freed ─┐

@@ -106,7 +106,7 @@ impl Side {
     /// The side of the clients.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn clients(socket: UdpSocket, until: Until) -> io::Result<Self> {
         let inlet = Inlet::Clients(UdpDevice::with_room(socket, BATCH, LONGEST)?);
         Ok(Side::new(inlet, until))

@@ -42,7 +42,7 @@ impl Table {
     /// Adds the slots whose sockets have something to be read, at most 64, in turn.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn ready(&mut self, slots: &mut impl Extend<u32>) -> io::Result<()> {
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let mut room = [const { MaybeUninit::uninit() }; READY];

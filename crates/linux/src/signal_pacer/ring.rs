@@ -1,4 +1,4 @@
-//! What a signal's handler tells the program that it interrupts: a ring with one writer and one reader.
+//! Messages from a signal's handler to the program that it interrupts: a ring with one writer and one reader.
 //!
 //! Each index has one writer. The handler publishes a slot with `written` and the program gives it back
 //! with `read`, so neither waits for the other, nor could: the one runs on top of the other.

@@ -1,4 +1,4 @@
-//! What an engine is: [`Engine`].
+//! The interface of an engine: [`Engine`].
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What the readers of all formats share: packets as they stand in a file, and what is wrong with one.
+//! Shared by the readers of all formats: packets as they stand in a file, and what is wrong with one.
 
 use std::fmt;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! What is known of one flow: [`Flow`], an entry of the [`Ledger`](super::ledger::Ledger).
+//! The state of one flow: [`Flow`], an entry of the [`Ledger`](super::ledger::Ledger).
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the sequence numbers of one flow tell, in bounded memory.
+//! Loss and reordering of one flow by its sequence numbers, in bounded memory.
 //!
 //! A bitmap remembers which of the last 4,096 numbers have come. Within it a second arrival is told
 //! from a late one; what comes later still could be either and is counted apart, and as lost.

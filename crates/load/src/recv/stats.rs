@@ -1,4 +1,4 @@
-//! What a receiver counts, of an interval or of the whole run: [`RecvStats`].
+//! The counts of a receiver, for an interval or the whole run: [`RecvStats`].
 
 use std::ops::AddAssign;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the datagrams of a run say of themselves: [`Header`].
+//! The header of a run's datagrams: [`Header`].
 
 use std::time::Duration;
 

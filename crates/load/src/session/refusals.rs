@@ -1,4 +1,4 @@
-//! What is heard of a destination that takes nothing: said once, as soon as it is heard, and counted for the end.
+//! Refusals by a destination: reported once, at the first, and counted for the end.
 
 use std::fmt;
 use std::io::{self, ErrorKind};

@@ -1,4 +1,4 @@
-//! What a sender counts, of an interval or of the whole run: [`SendStats`].
+//! The counts of a sender, for an interval or the whole run: [`SendStats`].
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;

@@ -1,4 +1,4 @@
-//! What a run did when: [`SendTrace`], readable by Chrome's and Perfetto's trace viewers.
+//! A trace of a run: [`SendTrace`], readable by Chrome's and Perfetto's trace viewers.
 //!
 //! A percentile says that some datagrams were late; a trace says why. Three rows, of which the second holds what the first
 //! owes its lateness to. It is empty for engines that check no clock: a thread, and a signal's handler.

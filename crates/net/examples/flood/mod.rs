@@ -1,4 +1,4 @@
-//! What both servers under a flood have: the flood, and a timer each 20 ms that it must not starve.
+//! Shared by both servers under a flood: the flood, and a timer each 20 ms that it must not starve.
 
 use std::io;
 use std::net::SocketAddr;

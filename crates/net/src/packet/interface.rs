@@ -125,7 +125,7 @@ impl Interface {
     /// passes through it. Those that were moved into another network are not seen.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(super) fn upper_interfaces(&self) -> io::Result<Vec<String>> {
         Ok(rtnetlink::upon(self.index)?)
     }
@@ -134,7 +134,7 @@ impl Interface {
     /// interface that is switched on.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         Ok(rtnetlink::addresses(self.index)?)
     }
@@ -142,7 +142,7 @@ impl Interface {
     /// Says whether this machine's default route, of either family, leaves there now.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(super) fn has_default_route(&self) -> io::Result<bool> {
         Ok(rtnetlink::has_default_route(self.index)?)
     }

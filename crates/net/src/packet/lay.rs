@@ -13,7 +13,7 @@ use crate::rtnetlink::{self, lay};
 /// Makes a virtual cable (veth) with one end in this network and the other in `network`.
 ///
 /// # Errors
-/// What the system says: `EEXIST` for a name that is taken, `EPERM` without the capability, `EOPNOTSUPP` if the kernel
+/// The system's error: `EEXIST` for a name that is taken, `EPERM` without the capability, `EOPNOTSUPP` if the kernel
 /// has no such cables.
 pub fn cable(here: &str, there: &str, network: BorrowedFd<'_>) -> io::Result<()> {
     let [here, there] = [here, there].map(CString::new);
@@ -39,7 +39,7 @@ pub fn give_address(name: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()>
 /// Sends what has no other route by `gateway`, a neighbour on an interface that is on.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn default_route(gateway: Ipv4Addr) -> io::Result<()> {
     Ok(lay::add_default_route(gateway)?)
 }

@@ -1,4 +1,4 @@
-//! What is left for an interface to do: [`Offload`], and its form between kernel and program.
+//! Work left to an interface, [`Offload`], and its form between kernel and program.
 //!
 //! ```text
 //!   struct virtio_net_hdr, in the machine's own order of bytes

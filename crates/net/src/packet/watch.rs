@@ -1,4 +1,4 @@
-//! What changes at interfaces while a program uses them: [`InterfaceWatch`].
+//! Changes at interfaces while a program uses them: [`InterfaceWatch`].
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -56,7 +56,7 @@ impl InterfaceWatch {
     /// Watches these from now on. They may have changed since they were looked up: [`all`](Self::all) tells.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn new(interfaces: Vec<Interface>) -> io::Result<Self> {
         Ok(InterfaceWatch { notices: Notices::of_interfaces()?, interfaces })
     }
@@ -85,7 +85,7 @@ impl InterfaceWatch {
     /// A system call for each message of the kernel, at most 256; what is left is there the next time.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn take(&mut self) -> io::Result<Vec<InterfaceChange>> {
         let (mut changes, mut is_lost) = (Vec::new(), false);
         let Self { notices, interfaces } = self;

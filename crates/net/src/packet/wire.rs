@@ -1,4 +1,4 @@
-//! What an interface would have done to a frame: tags, cuts and checksums.
+//! Does to a frame what an interface would have done: tags, segmentation and checksums.
 //!
 //! ```text
 //!   │ Ethernet │ IP │ TCP │ 4,000 bytes                          │   cut at 1,448

@@ -1,4 +1,4 @@
-//! What a poller drives: [`Device`], and what leaves by it: [`Transmit`].
+//! Devices that a poller drives, [`Device`], and their output, [`Transmit`].
 
 use std::io;
 use std::time::Duration;

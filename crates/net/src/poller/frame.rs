@@ -1,4 +1,4 @@
-//! What is known of a frame beside its bytes: [`FrameInfo`].
+//! Metadata of a frame: [`FrameInfo`].
 
 use std::time::Duration;
 

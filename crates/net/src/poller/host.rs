@@ -1,4 +1,4 @@
-//! What a poller needs of the machine: time, and wake-ups. [`Host`], and [`Linux`].
+//! The machine as a poller needs it: time, and wake-ups. [`Host`], and [`Linux`].
 
 use std::fs::File;
 use std::io;
@@ -47,14 +47,14 @@ pub trait Host<D: Device> {
     /// Enables a device's wake-up, and says whether its ring is still empty; if not, the wake-up is disabled again.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn arm(&mut self, id: SourceId, device: &mut D) -> io::Result<bool>;
 
     /// A turn used up its quota: the device will be looked at for a while, and wake-ups that are disabled should cost
     /// nothing.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn busy(&mut self, id: SourceId, device: &mut D) -> io::Result<()> {
         let _ = (id, device);
         Ok(())
@@ -63,7 +63,7 @@ pub trait Host<D: Device> {
     /// Disables a device's wake-up.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn disarm(&mut self, id: SourceId, device: &mut D) -> io::Result<()>;
 
     /// A device is removed: nothing of it may wake a wait any more, or only under its name, which is then nobody's.
@@ -93,7 +93,7 @@ pub trait Host<D: Device> {
     /// adds what woke it to `woken`. A device's wake-up is disabled by coming.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn wait(
         &mut self,
         devices: &mut Devices<D>,

@@ -40,7 +40,7 @@ impl UdpDevice {
     /// Room for 64 datagrams each way, of at most 2,048 bytes. The socket becomes non-blocking and counts drops.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn new(socket: UdpSocket) -> io::Result<Self> {
         UdpDevice::with_room(socket, 64, 2_048)
     }
@@ -49,7 +49,7 @@ impl UdpDevice {
     /// most `bytes` each, up to 65,535. Longer ones are cut off when they are received.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn with_room(socket: UdpSocket, datagrams: usize, bytes: usize) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let output = UdpOutput { batch: SendBatch::new(datagrams.saturating_mul(4), bytes), failed: 0 };
@@ -68,7 +68,7 @@ impl UdpDevice {
     /// arrivals as spread evenly over the time since the last look.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn with_timestamps(self) -> io::Result<Self> {
         self.socket.set_timestamps(true)?;
         Ok(self)
@@ -90,7 +90,7 @@ impl Device for UdpDevice {
     type Transmitter = UdpOutput;
 
     /// # Errors
-    /// What the system says. What was taken before is a turn of its own, and the error is told by the next.
+    /// The system's error. What was taken before is a turn of its own, and the error is told by the next.
     fn poll_rx(
         &mut self,
         quota: usize,

@@ -178,7 +178,7 @@ fn connected(config: &RelayConfig) -> io::Result<UdpSocket> {
 /// Sets up a socket of either side: non-blocking, with receive times and a count of drops.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn prepare(socket: &UdpSocket, config: &RelayConfig) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     // The system grants what it likes. What it then drops is counted.

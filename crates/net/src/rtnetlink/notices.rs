@@ -1,4 +1,4 @@
-//! What the kernel tells of interfaces without being asked: [`Notices`].
+//! Notices of the kernel about interfaces: [`Notices`].
 //!
 //! The same messages as in the answers to requests, so they are read by the same functions. A socket has room for some
 //! hundred of them; what does not fit is lost, and the kernel says that something was.

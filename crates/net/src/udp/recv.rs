@@ -1,4 +1,4 @@
-//! What arrives: a batch of datagrams and what the kernel knows of each.
+//! Receiving: a batch of datagrams and the kernel's metadata of each.
 //!
 //! The kernel fills raw buffers; an address or a receive time is decoded when its datagram is looked
 //! at, with every bound checked, since what arrives was written by strangers.

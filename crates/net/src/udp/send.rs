@@ -1,4 +1,4 @@
-//! What leaves: a batch of datagrams, and an account of what the kernel did with it.
+//! Sending: a batch of datagrams, and what the kernel did with it.
 //!
 //! `sendmmsg` says how many it took, but drops the reason for stopping early. A pending ICMP error
 //! is cleared by being dropped so; a full buffer is not. Trying the rest at once therefore either

@@ -1,4 +1,4 @@
-//! What is counted, of whom, and what is not.
+//! Which datagrams are counted, and whose.
 
 use super::*;
 use crate::properties;

@@ -1,4 +1,4 @@
-//! What a [`Generator`](super::Generator) sends: [`GeneratorConfig`].
+//! The traffic of a [`Generator`](super::Generator): [`GeneratorConfig`].
 
 use std::io;
 use std::time::Duration;

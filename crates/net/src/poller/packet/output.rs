@@ -1,4 +1,4 @@
-//! What waits to leave by an interface: [`PacketOutput`].
+//! Frames that wait to leave by an interface: [`PacketOutput`].
 
 use std::fmt;
 use std::io;

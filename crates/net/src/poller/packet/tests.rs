@@ -1,4 +1,4 @@
-//! What a device does about a ring that the kernel has jammed, on an interface of our own.
+//! A device with a ring that the kernel has jammed, on an interface of our own.
 
 use std::os::fd::OwnedFd;
 use std::thread;

@@ -1,4 +1,4 @@
-//! What leaves by an AF_XDP socket.
+//! Frames that leave by an AF_XDP socket.
 //!
 //! A frame that came in by the same memory goes out of it without a copy: its chunk changes hands. Others are
 //! copied into a chunk of the output's. Either way it waits here until its turn, so that the kernel sees nothing
