@@ -305,6 +305,46 @@ fn nothing_is_left_behind() {
     }
 }
 
+/// The processes whose parent this is, with their words.
+fn children(parent: u32) -> Vec<(u32, String)> {
+    let of = |process: fs::DirEntry| {
+        let id = process.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(process.path().join("stat")).ok()?;
+        let (_, fields) = stat.rsplit_once(") ")?;
+        let words = fs::read(process.path().join("cmdline")).ok()?;
+        let is_child = fields.split(' ').nth(1) == Some(parent.to_string().as_str());
+        is_child.then(|| (id, String::from_utf8_lossy(&words).replace('\0', " ")))
+    };
+    fs::read_dir("/proc").unwrap().flatten().filter_map(of).collect()
+}
+
+/// Who kills the helper that started the gateway does not leave the gateway behind.
+#[test]
+fn a_gateway_ends_with_the_run_also_without_its_helper() {
+    if lacks("pasta") && lacks("slirp4netns") {
+        return;
+    }
+    let place = Place::new();
+    let sign = place.0.join("ready");
+    let words = ["--", "sh", "-c", ": > ready; exec sleep 300"];
+    let Some(mut child) = started(place.wan("", &words), &sign) else { return };
+    let helper = children(child.id()).into_iter().find(|(_, words)| words.contains("wan-inside gateway"));
+    let (helper, _) = helper.expect("the gateway's helper");
+    let gateways = children(helper);
+    assert_eq!(gateways.len(), 1, "{gateways:?}");
+    kill_process(Pid::from_raw(helper as i32).unwrap(), Signal::KILL).unwrap();
+    signal(&child, Signal::TERM);
+    child.wait().unwrap();
+    let (id, words) = &gateways[0];
+    let words = words.trim_end().replace(' ', "\0");
+    // One that nobody waits for is a zombie without words.
+    let is_there =
+        || fs::read_to_string(format!("/proc/{id}/cmdline")).is_ok_and(|now| now.starts_with(&words));
+    while is_there() {
+        thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn what_makes_no_sense_beside_a_command_is_refused() {
     for flags in [

@@ -10,18 +10,20 @@
 //! ```
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 use softtimers_measure::failure::Failure;
 use softtimers_net::packet::{Interface, lay};
 use softtimers_wan::inside::{ENDS, FAR, NAME_SERVER, NEAR};
 
 use super::myself;
 use super::roles::{last_words, wait_for};
+use crate::run::output::say;
 
 /// The helper, and in the end what it runs.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub(super) struct Gateway {
     ends: BufReader<ChildStdout>,
     /// The program that runs.
     pub(super) name: &'static str,
+    /// Its process, which may outlive the helper.
+    process: Option<OwnedFd>,
 }
 
 /// A program that is a gateway.
@@ -47,9 +51,11 @@ fn pasta(process: u32, loopback: bool) -> Vec<String> {
     let words = format!(
         "pasta --foreground --quiet --ipv4-only --no-dhcp --ns-ifname {} --address {NEAR} --netmask 24 --gateway {FAR} \
          --dns-forward {NAME_SERVER} --tcp-ports none --udp-ports none --tcp-ns none --udp-ns none {} \
-         --userns /proc/{process}/ns/user --netns /proc/{process}/ns/net",
+         --userns /proc/{process}/ns/user --netns /proc/{process}/ns/net {}",
         ENDS[1],
         if loopback { "" } else { "--no-map-gw" },
+        // Else it becomes nobody, who may not enter root's namespaces.
+        if geteuid().is_root() { "--runas 0" } else { "" },
     );
     words.split_ascii_whitespace().map(str::to_owned).collect()
 }
@@ -76,7 +82,7 @@ impl Gateway {
         let mut helper = helper.spawn().map_err(broke_off)?;
         let (orders, ends) = (helper.stdin.take(), helper.stdout.take());
         let ends = ends.ok_or_else(|| broke_off(io::ErrorKind::BrokenPipe.into()))?;
-        Ok(Gateway { helper, orders, ends: BufReader::new(ends), name: "" })
+        Ok(Gateway { helper, orders, ends: BufReader::new(ends), name: "", process: None })
     }
 
     /// Has the first gateway that works make its interface in this network.
@@ -90,6 +96,9 @@ impl Gateway {
             match self.try_one(&order).and_then(|()| lay::switch_on(ENDS[1])) {
                 Ok(()) => {
                     self.name = name;
+                    tried
+                        .iter()
+                        .for_each(|why| say(format_args!("softtimers: {why}; {name} is taken instead")));
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -119,6 +128,11 @@ impl Gateway {
                 let mut line = String::new();
                 self.ends.read_line(&mut line)?;
                 let line = line.trim();
+                if let Some(process) = line.strip_prefix(STARTED).and_then(|id| id.parse().ok()) {
+                    let process = Pid::from_raw(process).map(|id| pidfd_open(id, PidfdFlags::empty()));
+                    self.process = process.transpose()?;
+                    continue;
+                }
                 return Err(match line {
                     MISSING => io::ErrorKind::NotFound.into(),
                     line => io::Error::other(line.to_owned()),
@@ -134,11 +148,17 @@ impl Drop for Gateway {
         drop(self.orders.take());
         // It ends with its stdin.
         let _ = self.helper.wait();
+        // Unless it was killed: then the gateway is still there, and pasta would stay.
+        if let Some(process) = &self.process {
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        }
     }
 }
 
 /// The helper's word for a program that is not installed.
 const MISSING: &str = "missing";
+/// Its word for a program that runs, before the number of its process.
+const STARTED: &str = "started ";
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOKS: u32 = 1_000;
 const BETWEEN_LOOKS: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
@@ -169,10 +189,13 @@ pub(super) fn serve() -> io::Result<()> {
         }
         let mut words = line.split_ascii_whitespace();
         let mut command = Command::new(words.next().unwrap_or_default());
-        // slirp4netns ends with its stdin, should this helper be killed; pasta cannot.
+        // slirp4netns ends with its stdin, should this helper be killed; who asked for pasta ends it then.
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         match command.spawn() {
-            Ok(child) => running = Some(child),
+            Ok(child) => {
+                tell(&format!("{STARTED}{}", child.id()))?;
+                running = Some(child);
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => tell(MISSING)?,
             Err(error) => tell(&error.to_string())?,
         }
