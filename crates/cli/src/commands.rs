@@ -48,6 +48,8 @@ use sim::SimArgs;
 use wan::args::{WanArgs, WanPlan};
 use wan::inside::roles::Role;
 use wan::inside::{self, roles};
+use wan::proxies::args::ProxiesPlan;
+use wan::proxies::run::Proxies;
 use wan::run::Emulator;
 use wan::self_test::SelfTest;
 
@@ -187,6 +189,9 @@ fn dispatch_ours(command: &Command) -> Result<(), Failure> {
         Command::Replay(args) => carry_out(&mut Replay::new(args)?),
         Command::Wan(args) if args.self_test => {
             carry_out(&mut SelfTest { output: Output::from(&args.output) })
+        }
+        Command::Wan(args) if args.several.are_given() => {
+            carry_out(&mut Proxies::new(ProxiesPlan::new(args)?))
         }
         Command::Wan(args) => carry_out(&mut Emulator::new(WanPlan::new(args)?)?),
         Command::Forward(args) => carry_out(&mut ForwardPlan::new(args)?),

@@ -8,6 +8,8 @@ mod inside;
 mod interfaces;
 #[path = "wan/peer.rs"]
 mod peer;
+#[path = "wan/proxies.rs"]
+mod proxies;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};

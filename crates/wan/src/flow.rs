@@ -145,6 +145,12 @@ impl Flow {
         self.backlog.push_back(bytes);
     }
 
+    /// So many bytes of the path will not arrive.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn swallow(&mut self, bytes: usize) {
+        self.held -= bytes;
+    }
+
     /// The end has arrived.
     pub(crate) fn arrive_end(&mut self) {
         self.arrived_end = true;
@@ -153,6 +159,12 @@ impl Flow {
     /// Says whether something waits to be written: bytes, or the end.
     pub(crate) fn wants_to_write(&self) -> bool {
         !self.backlog.is_empty() || self.end_is_due()
+    }
+
+    /// Says whether bytes wait for their reader.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
     }
 
     /// Says whether only the end is left to write.

@@ -21,7 +21,7 @@
 //!
 //! - `tokio` (feature of the same name) puts streams and datagrams of tokio behind a path, on a clock that can be paused.
 //!
-//! In the repository, `examples/wan` has QUIC of quinn-proto and TCP of smoltcp over such a path.
+//! In the repository, `examples/wan` has QUIC of quinn-proto, TCP of smoltcp and a server of hyper over such a path.
 //!
 //! # What holds
 //!
@@ -74,6 +74,7 @@ pub mod scenario;
 pub mod tcp;
 #[cfg(feature = "tokio")]
 pub mod tokio;
+pub mod toxic;
 pub mod trace;
 #[cfg(target_os = "linux")]
 pub mod udp;

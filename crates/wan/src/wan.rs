@@ -188,6 +188,11 @@ impl WanBuilder {
         self
     }
 
+    #[cfg(target_os = "linux")]
+    pub(crate) fn seed_set(&self) -> u64 {
+        self.seed
+    }
+
     /// Builds the path.
     ///
     /// # Errors

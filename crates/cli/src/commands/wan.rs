@@ -15,6 +15,7 @@ pub(crate) mod control;
 pub(crate) mod inside;
 mod lines;
 mod profile;
+pub(crate) mod proxies;
 pub(crate) mod run;
 pub(crate) mod scenario;
 mod seconds;

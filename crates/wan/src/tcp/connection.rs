@@ -16,6 +16,7 @@ use softtimers::{EventLoop, Interest, TimerId, Timestamp, Token};
 
 use crate::Way;
 use crate::flow::{End, Flow, Load};
+use crate::toxic::{Chain, Dose, Passed};
 
 /// A client's connection and the one to the upstream.
 #[derive(Debug)]
@@ -28,7 +29,12 @@ pub(super) struct Connection {
     /// When a byte last came or went.
     pub(super) moved: Timestamp,
     pub(super) expiry: Option<TimerId>,
+    /// The toxics behind the path, each way.
+    chains: [Chain; 2],
+    /// When they are looked at next.
+    pub(super) toxic_at: Option<(TimerId, Timestamp)>,
     was_reset: bool,
+    was_closed: bool,
 }
 
 /// One of its ends.
@@ -52,7 +58,7 @@ pub(super) enum Standing {
 }
 
 impl Connection {
-    pub(super) fn new(now: Timestamp, serial: u64, client: TcpStream) -> Self {
+    pub(super) fn new(now: Timestamp, serial: u64, client: TcpStream, chains: [Chain; 2]) -> Self {
         Connection {
             serial,
             flows: [Flow::opening(), Flow::default()],
@@ -60,12 +66,22 @@ impl Connection {
             in_line: [false; 2],
             moved: now,
             expiry: None,
+            chains,
+            toxic_at: None,
             was_reset: false,
+            was_closed: false,
         }
     }
 
     /// Takes in what has come over the path. An error is the upstream's, which could not be connected to.
-    pub(super) fn arrive(&mut self, way: Way, load: Load, upstream: SocketAddr) -> io::Result<()> {
+    pub(super) fn arrive(
+        &mut self,
+        now: Timestamp,
+        way: Way,
+        load: Load,
+        upstream: SocketAddr,
+    ) -> io::Result<()> {
+        let chain = &mut self.chains[flow(way)];
         match load {
             Load::Open => match begin_to_connect(upstream) {
                 Ok(socket) => {
@@ -76,11 +92,40 @@ impl Connection {
                     return Err(error);
                 }
             },
-            Load::Bytes(bytes) => self.flows[flow(way)].arrive(bytes),
-            Load::End(End::Finished) => self.flows[flow(way)].arrive_end(),
+            Load::Bytes(bytes) if chain.is_clear() => self.flows[flow(way)].arrive(bytes),
+            Load::Bytes(bytes) => chain.offer(now, bytes),
+            Load::End(End::Finished) if chain.is_clear() => self.flows[flow(way)].arrive_end(),
+            Load::End(End::Finished) => chain.end(now),
             Load::End(End::Reset) => self.was_reset = true,
         }
+        self.let_through(now);
         Ok(())
+    }
+
+    /// Other toxics from now on.
+    pub(super) fn set_toxics(&mut self, now: Timestamp, way: Way, doses: &[Dose]) {
+        self.chains[flow(way)].set(now, doses);
+        self.let_through(now);
+    }
+
+    /// Takes what the toxics let go by now.
+    pub(super) fn let_through(&mut self, now: Timestamp) {
+        for (chain, flow) in self.chains.iter_mut().zip(&mut self.flows) {
+            while let Some(passed) = chain.pop_due(now) {
+                match passed {
+                    Passed::Bytes(bytes) => flow.arrive(bytes),
+                    Passed::End => flow.arrive_end(),
+                    Passed::Close => self.was_closed = true,
+                    Passed::Reset => self.was_reset = true,
+                }
+            }
+            flow.swallow(chain.swallowed());
+        }
+    }
+
+    /// When the toxics let go of something next.
+    pub(super) fn next_toxic(&self) -> Option<Timestamp> {
+        self.chains.iter().filter_map(Chain::poll_at).min()
     }
 
     /// Asks whether the upstream has taken the connection, of which its socket has just spoken.
@@ -172,6 +217,8 @@ impl Connection {
     pub(super) fn standing(&self) -> Standing {
         if self.was_reset {
             Standing::Reset
+        } else if self.was_closed && !self.flows.iter().any(Flow::has_backlog) {
+            Standing::Closed
         } else if self.flows.iter().all(|flow| flow.is_over) {
             // With a side that failed, its reset is still on the path.
             if self.sides.iter().all(|side| side.socket.is_some()) {

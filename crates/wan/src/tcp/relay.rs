@@ -6,12 +6,14 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use softtimers::{Interest, Slack, Timestamp, Token};
+use softtimers_core::Random;
 use softtimers_net::relay::is_same_socket;
 
 use super::config::{StreamConfig, StreamStats};
 use super::connection::{Connection, Standing, flow, reset};
 use crate::flow::Load;
 use crate::live::{Carried, Ended, Live, Next, controls};
+use crate::toxic::{Chain, Dose};
 use crate::{Bottleneck, PathConfig, PathError, Scenario, WanBuilder, Way};
 
 /// A TCP relay whose two sides are a [`Wan`](crate::Wan) apart. See the [module documentation](super).
@@ -58,6 +60,8 @@ pub struct Relay {
     line: [VecDeque<ConnectionId>; 2],
     buffer: Box<[u8]>,
     stats: StreamStats,
+    seed: u64,
+    toxics: [Vec<Dose>; 2],
 }
 
 /// Names one connection; never another one.
@@ -78,6 +82,8 @@ struct Chunk {
 enum Event {
     /// Nothing may have moved on a connection for its time.
     Expiry(ConnectionId),
+    /// A toxic lets go of something.
+    Toxic(ConnectionId),
     /// There may be descriptors again.
     Accept,
 }
@@ -92,6 +98,7 @@ impl Relay {
     /// for streams ([`PathConfig::check_stream`]) or the upstream is the relay itself.
     pub fn bind(config: StreamConfig, path: WanBuilder) -> io::Result<Self> {
         let invalid = |error| io::Error::new(ErrorKind::InvalidInput, error);
+        let seed = path.seed_set();
         let live = Live::new(config.events, path)?;
         for way in [Way::Up, Way::Down] {
             live.wan.direction(way).path().check_stream().map_err(invalid)?;
@@ -115,6 +122,8 @@ impl Relay {
             line: Default::default(),
             buffer: vec![0; READ].into(),
             stats: StreamStats::default(),
+            seed,
+            toxics: Default::default(),
         })
     }
 
@@ -163,6 +172,19 @@ impl Relay {
         self.live.wan.play(self.live.now(), scenario)
     }
 
+    /// Other [toxics](crate::toxic) in one direction, behind the path, for all connections from now on.
+    pub fn set_toxics(&mut self, way: Way, doses: Vec<Dose>) {
+        let now = self.live.now();
+        for slot in 0..self.slots.len() as u32 {
+            if let Some(connection) = &mut self.slots[slot as usize] {
+                connection.set_toxics(now, way, &doses);
+                connection.write(now, 1 - flow(way));
+                self.settle(slot);
+            }
+        }
+        self.toxics[flow(way)] = doses;
+    }
+
     /// Returns the address that clients connect to.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
@@ -183,6 +205,7 @@ impl Relay {
                     self.serve((token / 2) as u32, (token % 2) as usize, readable, writable);
                 }
                 Next::Due(Event::Expiry(connection)) => self.expire(connection),
+                Next::Due(Event::Toxic(connection)) => self.let_through(connection),
                 Next::Due(Event::Accept) => {
                     // If it fails, nobody connects any more, which a watched descriptor must still be told.
                     let _ = self.live.events.register(&self.listen, LISTEN, Interest::Readable);
@@ -240,7 +263,12 @@ impl Relay {
             self.slots.push(None);
         }
         let connection = ConnectionId { slot, serial: self.serial };
-        self.slots[slot as usize] = Some(Connection::new(now, self.serial, client));
+        let chains = [0, 1].map(|way| {
+            let mut chain = Chain::new(Random::stream(self.seed, self.serial * 2 + way as u64).next_u64());
+            chain.set(now, &self.toxics[way]);
+            chain
+        });
+        self.slots[slot as usize] = Some(Connection::new(now, self.serial, client, chains));
         self.look_again(connection, now + self.config.limits.idle);
         self.settle(slot);
     }
@@ -279,7 +307,7 @@ impl Relay {
             observe(&Carried { way, bytes, offered, due, left: now });
             let Chunk { connection: id, load } = delivery.packet;
             let upstream = self.config.upstream;
-            match self.find(id).map(|connection| connection.arrive(way, load, upstream)) {
+            match self.find(id).map(|connection| connection.arrive(now, way, load, upstream)) {
                 None => {
                     self.stats.stray += 1;
                     continue;
@@ -341,6 +369,11 @@ impl Relay {
         let Some(connection) = slots.get_mut(slot as usize).and_then(Option::as_mut) else { return };
         connection.watch(&live.events, slot, config.limits.window);
         let id = ConnectionId { slot, serial: connection.serial };
+        let toxic_at = connection.next_toxic();
+        if toxic_at != connection.toxic_at.map(|(_, at)| at) {
+            connection.toxic_at.take().map(|(timer, _)| live.timers.cancel(timer));
+            connection.toxic_at = toxic_at.map(|at| (live.schedule(at, Slack::EXACT, Event::Toxic(id)), at));
+        }
         for way in [0, 1] {
             if connection.flows[way].waits() && !connection.in_line[way] {
                 connection.in_line[way] = true;
@@ -356,6 +389,16 @@ impl Relay {
             }
         }
         self.remove(slot);
+    }
+
+    /// Takes what the toxics of a connection let go.
+    fn let_through(&mut self, id: ConnectionId) {
+        let now = self.now();
+        let Some(connection) = self.find(id) else { return };
+        connection.toxic_at = None;
+        connection.let_through(now);
+        (0..2).for_each(|side| connection.write(now, side));
+        self.settle(id.slot);
     }
 
     fn expire(&mut self, id: ConnectionId) {
@@ -381,7 +424,10 @@ impl Relay {
 
     fn remove(&mut self, slot: u32) {
         let Some(connection) = self.slots[slot as usize].take() else { return };
-        connection.expiry.map(|expiry| self.live.timers.cancel(expiry));
+        let toxic = connection.toxic_at.map(|(timer, _)| timer);
+        connection.expiry.into_iter().chain(toxic).for_each(|timer| {
+            self.live.timers.cancel(timer);
+        });
         self.free.push(slot);
         self.stats.connections -= 1;
     }

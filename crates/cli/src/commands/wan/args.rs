@@ -17,6 +17,7 @@ use softtimers_wan::{Aqm, Bottleneck, Change, PathConfig, Queue, Way};
 use super::carrier::Ends;
 use super::inside::InsidePlan;
 use super::profile::Profile;
+use super::proxies::args::ProxiesArgs;
 use super::scenario::ScenarioFile;
 use super::setting::SETTINGS;
 use crate::address;
@@ -32,11 +33,11 @@ pub(crate) struct WanArgs {
     /// Address to listen on: IP:PORT; port 0 for any free one
     ///
     /// The address in use is printed to stderr. Only addresses of the loopback interface, unless --public is given.
-    #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces", "command"])]
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces", "command", "api", "proxies"])]
     pub(crate) listen: Option<String>,
 
     /// Destination: IP:PORT or NAME:PORT
-    #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces", "command"])]
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces", "command", "api", "proxies"])]
     pub(crate) to: Option<String>,
 
     /// Relay TCP streams instead of UDP datagrams
@@ -89,6 +90,10 @@ pub(crate) struct WanArgs {
     /// Write the --json object to a new file at the end
     #[arg(long, value_name = "FILE", requires = "command", help_heading = BEHIND, hide_short_help = true)]
     pub(crate) summary: Option<PathBuf>,
+
+    /// Several proxies in one process.
+    #[command(flatten)]
+    pub(crate) several: ProxiesArgs,
 
     /// The settings of the path.
     #[command(flatten)]
@@ -277,21 +282,32 @@ fn ends(args: &WanArgs) -> Result<(Ends, u32), Failure> {
     address::check_destination(upstream).map_err(|refused| refused.of("--to"))?;
     address::check_route(upstream).map_err(|refused| refused.of("--to"))?;
     let on_first_refused = Some(nobody_listens as fn(_));
-    let network = if upstream.is_ipv4() { 20 } else { 40 };
-    if args.tcp {
-        let ClientArgs { clients: most, client_timeout: idle, .. } = args.clients;
-        let limits = StreamLimits { most, idle, ..StreamLimits::default() };
-        // With time stamps, as nearly all of it.
-        return Ok((
-            Ends::Tcp(StreamConfig { listen, limits, on_first_refused, ..StreamConfig::to(upstream) }),
-            network + 32,
-        ));
-    }
-    let clients = args.clients.limits();
+    let overhead = overhead(args.tcp, upstream);
+    Ok(match if args.tcp { tcp_ends } else { udp_ends }(listen, upstream, &args.clients) {
+        Ends::Tcp(config) => (Ends::Tcp(StreamConfig { on_first_refused, ..config }), overhead),
+        Ends::Udp(config) => (Ends::Udp(RelayConfig { on_first_refused, ..config }), overhead),
+        ends => (ends, 0),
+    })
+}
+
+/// The ends of streams.
+pub(super) fn tcp_ends(listen: SocketAddr, upstream: SocketAddr, clients: &ClientArgs) -> Ends {
+    let &ClientArgs { clients: most, client_timeout: idle, .. } = clients;
+    let limits = StreamLimits { most, idle, ..StreamLimits::default() };
+    Ends::Tcp(StreamConfig { listen, limits, ..StreamConfig::to(upstream) })
+}
+
+/// The ends of datagrams.
+pub(super) fn udp_ends(listen: SocketAddr, upstream: SocketAddr, clients: &ClientArgs) -> Ends {
     let on_first_withheld = Some(withheld::tell as fn(_));
-    let relay =
-        RelayConfig { listen, clients, on_first_withheld, on_first_refused, ..RelayConfig::to(upstream) };
-    Ok((Ends::Udp(relay), network + 8))
+    let clients = clients.limits();
+    Ends::Udp(RelayConfig { listen, clients, on_first_withheld, ..RelayConfig::to(upstream) })
+}
+
+/// The bytes that a packet has beyond those offered: of TCP with time stamps, as nearly all of it.
+pub(super) fn overhead(tcp: bool, upstream: SocketAddr) -> u32 {
+    let network = if upstream.is_ipv4() { 20 } else { 40 };
+    network + if tcp { 32 } else { 8 }
 }
 
 /// Said once a run, for a path in front of nobody looks like one that loses everything.
@@ -300,6 +316,21 @@ fn nobody_listens(upstream: SocketAddr) {
 }
 
 fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConfig, Failure> {
+    let path = path_of_settings(args, way, overhead);
+    ends.check(&path).map_err(|error| Failure::usage(format_args!("the path {way}: {error}")))?;
+    check_queue(args, way, &path)?;
+    Ok(path)
+}
+
+/// The path that each of several proxies begins with; its headers are known when its ends are.
+pub(super) fn path_without_ends(args: &WanArgs, way: Way) -> Result<PathConfig, Failure> {
+    let path = path_of_settings(args, way, 0);
+    path.check().map_err(|error| Failure::usage(format_args!("the path {way}: {error}")))?;
+    check_queue(args, way, &path)?;
+    Ok(path)
+}
+
+fn path_of_settings(args: &WanArgs, way: Way, overhead: u32) -> PathConfig {
     let mut path = PathConfig::default().overhead(overhead);
     if let Some(profile) = args.profile {
         profile.apply(way, &mut path);
@@ -313,7 +344,10 @@ fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConf
             change.apply(&mut path);
         }
     }
-    ends.check(&path).map_err(|error| Failure::usage(format_args!("the path {way}: {error}")))?;
+    path
+}
+
+fn check_queue(args: &WanArgs, way: Way, path: &PathConfig) -> Result<(), Failure> {
     // It may get a rate while it runs.
     if args.control.is_none()
         && args.scenario.is_none()
@@ -324,7 +358,7 @@ fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConf
             "the path {way}: --queue, --aqm and --mark are about the queue of a bottleneck; --rate or --trace makes one"
         )));
     }
-    Ok(path)
+    Ok(())
 }
 
 const WAN_EXAMPLES: &str = "\
@@ -337,6 +371,7 @@ Examples:
   softtimers wan --listen 127.0.0.1:0 --to 127.0.0.1:53 --delay 20ms --loss 1% --seed 7 -t 60 --json
   softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --up-rate 10Mbit --down-trace LTE.down
   softtimers wan --listen 0.0.0.0:5000 --public --trust 192.0.2.0/24 --to 127.0.0.1:4433 --rtt 100ms
+  softtimers wan --api 127.0.0.1:8474
   softtimers wan --tcp --listen 127.0.0.1:8080 --to example.org:80 --rtt 80ms -b 20Mbit
   softtimers wan --rtt 40ms --scenario train.toml --peer 'iperf3 -s' -- iperf3 -c peer -t 60
   sudo softtimers wan --ifaces veth-a,veth-b --rtt 20ms -b 100Mbit --queue 50ms --loss 0.1%

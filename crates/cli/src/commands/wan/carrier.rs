@@ -9,6 +9,7 @@ use softtimers_net::packet::ClaimError;
 use softtimers_wan::interfaces::{Bridge, BridgeConfig, Problem};
 use softtimers_wan::live::Ended;
 use softtimers_wan::tcp::{self, StreamConfig};
+use softtimers_wan::toxic::Dose;
 use softtimers_wan::udp::{self, RelayConfig};
 use softtimers_wan::{Counters, Measured, PathConfig, PathError, Scenario, WanBuilder, Way};
 
@@ -121,6 +122,13 @@ impl Carrier {
     /// [`PathError`]; then nothing changes.
     pub(crate) fn play(&mut self, scenario: &Scenario) -> Result<(), PathError> {
         each!(self, it => it.play(scenario))
+    }
+
+    /// Other toxics in one direction, if it carries streams.
+    pub(crate) fn set_toxics(&mut self, way: Way, doses: Vec<Dose>) {
+        if let Carrier::Tcp(relay) = self {
+            relay.set_toxics(way, doses);
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {

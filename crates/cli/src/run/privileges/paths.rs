@@ -22,6 +22,8 @@ pub(crate) struct Opens {
     pub(crate) removes: Option<PathBuf>,
     /// TCP connections.
     pub(crate) connects: bool,
+    /// Ports of TCP that it listens on.
+    pub(crate) listens: bool,
 }
 
 /// The directory that a file is in.
@@ -55,12 +57,18 @@ fn restrict(opens: &Opens) -> Result<RulesetStatus, String> {
     let refused = |error: RulesetError| error.to_string();
     let all = AccessFs::from_all(KNOWN);
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
-    let mut tcp: BitFlags<AccessNet> = AccessNet::BindTcp.into();
+    let mut tcp: BitFlags<AccessNet> = BitFlags::empty();
+    if !opens.listens {
+        tcp |= AccessNet::BindTcp;
+    }
     if !opens.connects {
         tcp |= AccessNet::ConnectTcp;
     }
-    let ruleset = Ruleset::default().handle_access(all).and_then(|ruleset| ruleset.handle_access(tcp));
-    let mut ruleset = ruleset.and_then(Ruleset::create).map_err(refused)?;
+    let mut ruleset = Ruleset::default().handle_access(all).map_err(refused)?;
+    if !tcp.is_empty() {
+        ruleset = ruleset.handle_access(tcp).map_err(refused)?;
+    }
+    let mut ruleset = ruleset.create().map_err(refused)?;
     for directory in
         ["/proc", "/sys"].map(Path::new).into_iter().chain(opens.reads.iter().map(PathBuf::as_path))
     {

@@ -1,0 +1,93 @@
+//! What a request of the API means, and its answer: no HTTP but method, path and status.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::fields::{ProxyFields, ToxicChange, ToxicFields};
+use super::registry::{Refusal, Registry, refuse};
+
+/// An answer: a status, and JSON if there is something to say.
+pub(crate) type Answer = (u16, Option<Value>);
+
+/// Answers a request.
+pub(crate) fn answer(registry: &mut Registry, method: &str, path: &str, body: &[u8]) -> Answer {
+    match done(registry, method, path, body) {
+        Ok(answer) => answer,
+        Err(Refusal { status, words }) => (status, Some(json!({ "error": words, "status": status }))),
+    }
+}
+
+fn done(registry: &mut Registry, method: &str, path: &str, body: &[u8]) -> Result<Answer, Refusal> {
+    let parts = path.trim_matches('/').split('/').map(decoded).collect::<Option<Vec<String>>>();
+    let parts = parts.ok_or_else(|| refuse(400, "the path is not UTF-8"))?;
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let ok = |value| Ok((200, Some(value)));
+    match (method, parts.as_slice()) {
+        ("GET", ["version"]) => ok(json!({ "version": VERSION })),
+        ("POST", ["reset"]) => registry.reset().map(|()| (204, None)),
+        ("POST", ["populate"]) => {
+            let (proxies, outcome) = registry.populate(&read::<Vec<ProxyFields>>(body)?);
+            Ok(match outcome {
+                Ok(()) => (201, Some(json!({ "proxies": proxies }))),
+                Err(Refusal { status, words }) => {
+                    (status, Some(json!({ "error": words, "status": status, "proxies": proxies })))
+                }
+            })
+        }
+        ("GET", ["proxies"]) => ok(registry.show_all()),
+        ("POST", ["proxies"]) => {
+            let name = registry.create(&read(body)?)?;
+            Ok((201, Some(registry.show(&name)?)))
+        }
+        ("GET", ["proxies", name]) => ok(registry.show(name)?),
+        ("POST" | "PATCH", ["proxies", name]) => {
+            registry.show(name)?;
+            registry.update(name, &read(body)?)?;
+            ok(registry.show(name)?)
+        }
+        ("DELETE", ["proxies", name]) => registry.remove(name).map(|()| (204, None)),
+        ("GET", ["proxies", name, "toxics"]) => ok(registry.toxics(name)?),
+        ("POST", ["proxies", name, "toxics"]) => {
+            registry.show(name)?;
+            ok(registry.add_toxic(name, read::<ToxicFields>(body)?)?)
+        }
+        ("GET", ["proxies", name, "toxics", toxic]) => ok(registry.toxic(name, toxic)?),
+        ("POST" | "PATCH", ["proxies", name, "toxics", toxic]) => {
+            registry.toxic(name, toxic)?;
+            ok(registry.change_toxic(name, toxic, &read::<ToxicChange>(body)?)?)
+        }
+        ("DELETE", ["proxies", name, "toxics", toxic]) => {
+            registry.remove_toxic(name, toxic).map(|()| (204, None))
+        }
+        (_, ["version" | "reset" | "populate" | "proxies"])
+        | (_, ["proxies", _])
+        | (_, ["proxies", _, "toxics"])
+        | (_, ["proxies", _, "toxics", _]) => Err(refuse(405, "this method is not allowed here")),
+        _ => Err(refuse(404, "not found")),
+    }
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body).map_err(|error| refuse(400, format_args!("bad request body: {error}")))
+}
+
+/// A part of a path without its percent signs.
+fn decoded(part: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        bytes.push(match (first, after) {
+            (b'%', [high, low, after @ ..]) => {
+                rest = after;
+                let digits = [*high, *low];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            (&byte, _) => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// The version of Toxiproxy whose API this is: clients ask whether it is new enough.
+const VERSION: &str = "2.12.0";

@@ -1,0 +1,109 @@
+//! What `wan` with several proxies is asked for: [`ProxiesPlan`].
+
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use softtimers_measure::failure::Failure;
+use softtimers_wan::{PathConfig, Way};
+
+use super::super::args::{WanArgs, path_without_ends};
+use super::fields::ProxyFields;
+use super::registry::Defaults;
+use crate::address;
+use crate::args::any_seed;
+use crate::file;
+use crate::run::output::Output;
+
+/// Several paths in one process.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Several proxies")]
+pub(crate) struct ProxiesArgs {
+    /// Serve Toxiproxy's HTTP API: IP:PORT, of the loopback interface
+    ///
+    /// Proxies are made, changed and removed by it, with the toxics latency, bandwidth, slow_close, timeout, reset_peer, slicer
+    /// and limit_data. Toxiproxy's own port is 8474. Requests with an Origin header or another Host are refused.
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "control", "scenario", "json_stream"])]
+    pub(crate) api: Option<String>,
+
+    /// Begin with the proxies of a JSON file, as Toxiproxy has it
+    ///
+    /// A list of {"name", "listen", "upstream", "enabled"}, and also "protocol": "tcp" or "udp", and "path": a list of changes such as
+    /// "both rtt 80ms rate 20Mbit". The settings of the command line are those of every proxy.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "control", "scenario", "json_stream"])]
+    pub(crate) proxies: Option<PathBuf>,
+}
+
+impl ProxiesArgs {
+    /// Says whether there are several.
+    pub(crate) fn are_given(&self) -> bool {
+        self.api.is_some() || self.proxies.is_some()
+    }
+}
+
+/// A run with several proxies.
+#[derive(Debug)]
+pub(crate) struct ProxiesPlan {
+    /// Where the API is served.
+    pub(crate) api: Option<SocketAddr>,
+    /// The proxies to begin with.
+    pub(crate) proxies: Vec<ProxyFields>,
+    /// What all of them have.
+    pub(crate) defaults: Defaults,
+    /// The longest time that the run lasts.
+    pub(crate) duration: Option<Duration>,
+    pub(crate) output: Output,
+}
+
+impl ProxiesPlan {
+    /// Understands the arguments.
+    ///
+    /// # Errors
+    /// A usage failure that names the value and what is allowed.
+    pub(crate) fn new(args: &WanArgs) -> Result<Self, Failure> {
+        let api = args.several.api.as_deref().map(loopback).transpose()?;
+        let proxies = args.several.proxies.as_deref().map(read).transpose()?.unwrap_or_default();
+        let [up, down] = [Way::Up, Way::Down].map(|way| path_without_ends(args, way));
+        let paths: [PathConfig; 2] = [up?, down?];
+        Ok(ProxiesPlan {
+            api,
+            proxies,
+            defaults: Defaults {
+                paths,
+                public: args.public,
+                clients: args.clients.clone(),
+                seed: args.seed.unwrap_or_else(any_seed),
+            },
+            duration: args.duration,
+            output: Output::from(&args.output),
+        })
+    }
+}
+
+fn loopback(text: &str) -> Result<SocketAddr, Failure> {
+    let address = address::resolve(text).map_err(|refused| refused.of("--api"))?;
+    if address::is_local(address) {
+        Ok(address)
+    } else {
+        Err(Failure::usage(format_args!(
+            "--api {address}: who reaches it can make proxies, so only addresses of the loopback interface are allowed"
+        )))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<ProxyFields>, Failure> {
+    let refused = |problem: String| Failure::usage(format_args!("--proxies {}: {problem}", path.display()));
+    let mut text = Vec::new();
+    let file = file::open(path).map_err(|error| refused(error.to_string()))?;
+    file.take(MOST_OF_A_FILE + 1).read_to_end(&mut text).map_err(|error| refused(error.to_string()))?;
+    if text.len() as u64 > MOST_OF_A_FILE {
+        return Err(refused(format!("longer than {MOST_OF_A_FILE} bytes")));
+    }
+    // A message may quote what is there.
+    serde_json::from_slice(&text).map_err(|error| refused(file::quoted(error).to_string()))
+}
+
+/// Thousands of proxies.
+const MOST_OF_A_FILE: u64 = 1 << 20;

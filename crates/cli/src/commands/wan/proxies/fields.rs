@@ -1,0 +1,208 @@
+//! The fields of Toxiproxy's API, as they are read and written.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use softtimers_wan::Way;
+use softtimers_wan::toxic::Toxic;
+use std::time::Duration;
+
+/// A proxy, as it is asked for. What is absent stays, or is the default.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+pub(crate) struct ProxyFields {
+    #[serde(default)]
+    pub(crate) name: Option<String>,
+    #[serde(default)]
+    pub(crate) listen: Option<String>,
+    #[serde(default)]
+    pub(crate) upstream: Option<String>,
+    #[serde(default)]
+    pub(crate) enabled: Option<bool>,
+    /// Not Toxiproxy's: `tcp` or `udp`.
+    #[serde(default)]
+    pub(crate) protocol: Option<String>,
+    /// Not Toxiproxy's: changes of the path.
+    #[serde(default)]
+    pub(crate) path: Option<Vec<String>>,
+}
+
+/// A toxic, as it is asked for.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub(crate) struct ToxicFields {
+    #[serde(default)]
+    pub(crate) name: String,
+    #[serde(default, rename = "type")]
+    pub(crate) kind: String,
+    #[serde(default = "downstream")]
+    pub(crate) stream: String,
+    #[serde(default = "always")]
+    pub(crate) toxicity: f64,
+    #[serde(default)]
+    pub(crate) attributes: Map<String, Value>,
+}
+
+/// A change of a toxic.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub(crate) struct ToxicChange {
+    #[serde(default)]
+    pub(crate) toxicity: Option<f64>,
+    #[serde(default)]
+    pub(crate) attributes: Map<String, Value>,
+}
+
+fn downstream() -> String {
+    "downstream".to_owned()
+}
+
+fn always() -> f64 {
+    1.0
+}
+
+/// The attributes of a type of toxic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", content = "attributes", rename_all = "snake_case")]
+pub(crate) enum Attributes {
+    Latency {
+        #[serde(default)]
+        latency: u64,
+        #[serde(default)]
+        jitter: u64,
+    },
+    Bandwidth {
+        #[serde(default)]
+        rate: u64,
+    },
+    SlowClose {
+        #[serde(default)]
+        delay: u64,
+    },
+    Timeout {
+        #[serde(default)]
+        timeout: u64,
+    },
+    ResetPeer {
+        #[serde(default)]
+        timeout: u64,
+    },
+    Slicer {
+        #[serde(default)]
+        average_size: u32,
+        #[serde(default)]
+        size_variation: u32,
+        #[serde(default)]
+        delay: u64,
+    },
+    LimitData {
+        #[serde(default)]
+        bytes: u64,
+    },
+}
+
+impl Attributes {
+    /// Reads those of a type; `None` if there is no such type.
+    ///
+    /// # Errors
+    /// What is wrong with a value.
+    pub(crate) fn read(kind: &str, given: &Map<String, Value>) -> Result<Option<Self>, String> {
+        if !KINDS.contains(&kind) {
+            return Ok(None);
+        }
+        let tagged = serde_json::json!({ "type": kind, "attributes": given });
+        let read: Self = serde_json::from_value(tagged).map_err(|error| error.to_string())?;
+        let longest = match read {
+            Attributes::Latency { latency, jitter } => latency.max(jitter),
+            Attributes::SlowClose { delay } => delay,
+            Attributes::Timeout { timeout } | Attributes::ResetPeer { timeout } => timeout,
+            Attributes::Slicer { delay, .. } => delay / 1_000,
+            Attributes::Bandwidth { .. } | Attributes::LimitData { .. } => 0,
+        };
+        if longest > LONGEST_MS {
+            return Err(format!("{longest} ms; at most {LONGEST_MS} are allowed"));
+        }
+        Ok(Some(read))
+    }
+
+    /// The same, after a change of some of them.
+    ///
+    /// # Errors
+    /// What is wrong with a value.
+    pub(crate) fn changed(self, change: &Map<String, Value>) -> Result<Self, String> {
+        let (kind, mut all) = self.parts();
+        all.extend(change.clone());
+        Ok(Self::read(&kind, &all)?.unwrap_or(self))
+    }
+
+    /// The name of the type, and the attributes.
+    pub(crate) fn parts(self) -> (String, Map<String, Value>) {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(mut object)) => {
+                let kind = object.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+                let attributes = object.remove("attributes").and_then(|all| all.as_object().cloned());
+                (kind, attributes.unwrap_or_default())
+            }
+            _ => Default::default(),
+        }
+    }
+
+    /// The fault. Toxiproxy's units are milliseconds, kilobytes, and microseconds between slices.
+    pub(crate) fn toxic(self) -> Toxic {
+        let ms = Duration::from_millis;
+        match self {
+            Attributes::Latency { latency, jitter } => {
+                Toxic::Latency { latency: ms(latency), jitter: ms(jitter) }
+            }
+            Attributes::Bandwidth { rate } => Toxic::Bandwidth { rate: rate.saturating_mul(1_000) },
+            Attributes::SlowClose { delay } => Toxic::SlowClose { delay: ms(delay) },
+            Attributes::Timeout { timeout } => Toxic::Timeout { timeout: ms(timeout) },
+            Attributes::ResetPeer { timeout } => Toxic::ResetPeer { timeout: ms(timeout) },
+            Attributes::Slicer { average_size, size_variation, delay } => {
+                Toxic::Slicer { average_size, size_variation, delay: Duration::from_micros(delay) }
+            }
+            Attributes::LimitData { bytes } => Toxic::LimitData { bytes },
+        }
+    }
+}
+
+/// The direction of a stream's name.
+pub(crate) fn way(stream: &str) -> Option<Way> {
+    match stream {
+        "upstream" => Some(Way::Up),
+        "downstream" => Some(Way::Down),
+        _ => None,
+    }
+}
+
+/// The stream's name of a direction.
+pub(crate) fn stream(way: Way) -> &'static str {
+    if way == Way::Up { "upstream" } else { "downstream" }
+}
+
+const KINDS: [&str; 7] =
+    ["latency", "bandwidth", "slow_close", "timeout", "reset_peer", "slicer", "limit_data"];
+/// A day.
+const LONGEST_MS: u64 = 86_400_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_those_of_the_type() {
+        let given = |text: &str| serde_json::from_str::<Map<String, Value>>(text).unwrap();
+        let latency =
+            Attributes::read("latency", &given(r#"{"latency": 5, "unknown": 1}"#)).unwrap().unwrap();
+        assert_eq!(latency, Attributes::Latency { latency: 5, jitter: 0 });
+        assert_eq!(
+            latency.changed(&given(r#"{"jitter": 2}"#)),
+            Ok(Attributes::Latency { latency: 5, jitter: 2 })
+        );
+        assert_eq!(latency.parts(), ("latency".to_owned(), given(r#"{"latency": 5, "jitter": 0}"#)));
+        for kind in KINDS {
+            let all = Attributes::read(kind, &Map::new()).unwrap().unwrap();
+            assert_eq!(all.parts().0, kind);
+        }
+        assert_eq!(Attributes::read("down", &Map::new()), Ok(None));
+        assert!(Attributes::read("latency", &given(r#"{"latency": -1}"#)).is_err());
+        assert!(Attributes::read("latency", &given(r#"{"latency": 18446744073709551615}"#)).is_err());
+        assert!(Attributes::read("timeout", &given(r#"{"timeout": "soon"}"#)).is_err());
+    }
+}

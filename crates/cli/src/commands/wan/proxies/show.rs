@@ -1,0 +1,105 @@
+//! What several proxies tell: the keys of `softtimers.wan-proxies/1`.
+
+use serde::Serialize;
+use softtimers_wan::Way;
+
+use super::super::carrier::Carrier;
+use super::super::show::{ClientsReport, DirectionReport};
+use crate::run::grid::Grid;
+use crate::run::output::Report;
+use crate::run::quantity::bytes;
+use crate::run::table::Table;
+
+/// The `config` object.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub(crate) struct ProxiesConfig {
+    /// The address of the HTTP API; `null` for none.
+    pub(crate) api: Option<String>,
+    /// The most clients of a proxy at once.
+    pub(crate) clients: u32,
+    /// The longest run; `null` for no bound.
+    pub(crate) duration_s: Option<f64>,
+}
+
+/// The findings of all proxies there are at the end.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub(crate) struct ProxiesReport {
+    /// In the order of their names.
+    pub(crate) proxies: Vec<ProxyReport>,
+    /// The time that the run took.
+    pub(crate) span_s: f64,
+}
+
+/// The findings of one.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub(crate) struct ProxyReport {
+    /// Its name.
+    pub(crate) name: String,
+    /// `tcp` or `udp`.
+    pub(crate) protocol: &'static str,
+    /// The address that it listens on.
+    pub(crate) listen: String,
+    /// The address that it relays to.
+    pub(crate) upstream: String,
+    /// Whether it listens now.
+    pub(crate) enabled: bool,
+    /// The number of its toxics at the end.
+    pub(crate) toxics: usize,
+    /// What it has carried since it was enabled last.
+    #[serde(flatten)]
+    pub(crate) carried: Carried,
+}
+
+/// What a relay has carried.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub(crate) struct Carried {
+    /// The direction from the clients.
+    pub(crate) up: DirectionReport,
+    /// The direction back to them.
+    pub(crate) down: DirectionReport,
+    /// The bytes that the path has delivered to the upstream.
+    pub(crate) up_bytes: u64,
+    /// Those back.
+    pub(crate) down_bytes: u64,
+    /// Its clients.
+    pub(crate) clients: ClientsReport,
+}
+
+impl Carried {
+    pub(crate) fn of(carrier: &Carrier) -> Self {
+        let direction =
+            |way| DirectionReport::of(carrier.path(way), &carrier.counters(way), carrier.measured(way));
+        let bytes = |way| carrier.counters(way).delivered_bytes;
+        Carried {
+            up: direction(Way::Up),
+            down: direction(Way::Down),
+            up_bytes: bytes(Way::Up),
+            down_bytes: bytes(Way::Down),
+            clients: carrier.clients(),
+        }
+    }
+}
+
+impl Report for ProxiesReport {
+    const SCHEMA: &'static str = "softtimers.wan-proxies/1";
+    const ROWS: Option<&'static str> = Some("proxies");
+
+    fn table(&self) -> Table {
+        let mut table = Table::default();
+        let mut grid = Grid::new(["proxy", "listen", "upstream", "clients", "reset", "to upstream", "back"]);
+        for proxy in &self.proxies {
+            let ProxyReport { name, listen, upstream, enabled, carried, .. } = proxy;
+            let name = if *enabled { name.clone() } else { format!("{name} (off)") };
+            let Carried { clients, up_bytes, down_bytes, .. } = carried;
+            let numbers = [clients.opened.to_string(), clients.reset.to_string()];
+            let bytes = [bytes(*up_bytes), bytes(*down_bytes)];
+            grid.row([name, listen.clone(), upstream.clone()].into_iter().chain(numbers).chain(bytes));
+        }
+        if grid.is_empty() {
+            table.row("proxies", "none");
+        } else {
+            table.grid(grid.words(2));
+        }
+        table
+    }
+}

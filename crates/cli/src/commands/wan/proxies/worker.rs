@@ -1,0 +1,118 @@
+//! A relay on a thread of its own, which takes orders: [`Worker`].
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use softtimers_measure::failure::Failure;
+use softtimers_wan::live::Ended;
+use softtimers_wan::toxic::Dose;
+use softtimers_wan::{PathConfig, WanBuilder, Way};
+
+use super::super::carrier::{Carrier, Ends};
+use super::show::Carried;
+
+/// A relay that runs.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    orders: Sender<(Order, Sender<Answer>)>,
+    bell: UnixStream,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a relay is told.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Other toxics one way.
+    Toxics(Way, Vec<Dose>),
+    /// Another path one way; it has been checked.
+    Path(Way, Box<PathConfig>),
+    /// End all connections, listen no more, and tell what was carried.
+    Stop,
+}
+
+/// What it answers: what it has carried so far.
+type Answer = Carried;
+
+impl Worker {
+    /// Listens, and carries on a thread from now on: that, and the address in use.
+    ///
+    /// # Errors
+    /// If it cannot listen there, or the system has no thread or descriptor left.
+    pub(crate) fn start(name: &str, ends: Ends, path: WanBuilder) -> Result<(Self, String), Failure> {
+        let no_start = |error: io::Error| Failure::broke_off("starting a relay", &error);
+        let (bell, rings) = UnixStream::pair().map_err(no_start)?;
+        let quiet = [&bell, &rings].into_iter().try_for_each(|end| end.set_nonblocking(true));
+        quiet.map_err(no_start)?;
+        let ((orders, given), (tell, started)) = (channel(), channel());
+        let thread = std::thread::Builder::new().name(name.chars().take(15).collect());
+        // The relay's loop belongs to its thread.
+        let thread = thread.spawn(move || {
+            let watched = Carrier::start(&ends, path).and_then(|mut carrier| {
+                carrier.watch(&rings, 0).map_err(no_start)?;
+                Ok((carrier.config(&ends).listen, carrier))
+            });
+            let (told, carrier) = match watched {
+                Ok((listen, carrier)) => (Ok(listen), Some(carrier)),
+                Err(failure) => (Err(failure), None),
+            };
+            let _ = tell.send(told);
+            carrier.into_iter().for_each(|carrier| carry(carrier, &rings, &given));
+        });
+        let thread = Some(thread.map_err(no_start)?);
+        let ended = |_| Failure::check("a relay has ended before it began");
+        let listen = started.recv().map_err(ended)??;
+        Ok((Worker { orders, bell, thread }, listen))
+    }
+
+    /// Has it do something, and waits until it is done; `None` if it has ended.
+    pub(crate) fn tell(&self, order: Order) -> Option<Answer> {
+        let (answer, answered) = channel();
+        self.orders.send((order, answer)).ok()?;
+        // If it is full, it rings already.
+        let _ = (&self.bell).write(&[0]);
+        answered.recv_timeout(PATIENCE).ok()
+    }
+
+    /// Ends it; what it has carried.
+    pub(crate) fn stop(mut self) -> Option<Answer> {
+        let carried = self.tell(Order::Stop);
+        if carried.is_some() {
+            let _ = self.thread.take().map(JoinHandle::join);
+        }
+        carried
+    }
+}
+
+fn carry(mut carrier: Carrier, mut rings: &UnixStream, orders: &Receiver<(Order, Sender<Answer>)>) {
+    loop {
+        match carrier.run(None) {
+            Ok(Ended::Watched(_)) => {}
+            Ok(Ended::Time) => continue,
+            Err(_) => return,
+        }
+        // An order always rings after it was given.
+        let _ = rings.read(&mut [0; 64]);
+        for (order, answer) in orders.try_iter() {
+            match order {
+                Order::Toxics(way, doses) => carrier.set_toxics(way, doses),
+                Order::Path(way, path) => {
+                    // It was checked.
+                    let _ = carrier.set(way, *path);
+                }
+                Order::Stop => {
+                    let carried = Carried::of(&carrier);
+                    drop(carrier);
+                    let _ = answer.send(carried);
+                    return;
+                }
+            }
+            let _ = answer.send(Carried::of(&carrier));
+        }
+    }
+}
+
+/// Orders are obeyed within microseconds, unless the machine is stopped.
+const PATIENCE: Duration = Duration::from_secs(5);

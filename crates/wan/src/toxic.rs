@@ -1,0 +1,469 @@
+//! Faults of a stream, by the names that Toxiproxy gave them: a [`Toxic`], and the [`Chain`] of those that one direction of a
+//! connection meets. A state machine: time is an argument, and there is no socket.
+//!
+//! ```text
+//!   offer ─▶ [ latency ]─[ bandwidth ]─[ slicer ]─[ limit_data ] ─▶ pop_due
+//!            each piece gets its time as it comes in; none overtakes another
+//! ```
+//!
+//! The semantics are those of Toxiproxy 2, as its code has them. Differences: the end of one direction leaves the other open;
+//! and when a toxic is changed or removed, what the chain holds is let go at once, where Toxiproxy lets only that toxic's go.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use softtimers_core::{Random, Timestamp};
+
+use crate::Probability;
+
+/// A fault of one direction of a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Toxic {
+    /// What comes is later by `latency`, give or take up to `jitter`.
+    Latency {
+        /// The delay of each piece.
+        latency: Duration,
+        /// The most by which it varies.
+        jitter: Duration,
+    },
+    /// A connection has a rate of its own. Zero is none.
+    Bandwidth {
+        /// Bytes a second.
+        rate: u64,
+    },
+    /// The end of the stream comes later.
+    SlowClose {
+        /// By so much.
+        delay: Duration,
+    },
+    /// Nothing passes, and the connection is closed after a time, or when the toxic is removed.
+    Timeout {
+        /// The time from when the toxic met the connection; zero is never.
+        timeout: Duration,
+    },
+    /// The connection is reset, after a time from when something first came.
+    ResetPeer {
+        /// This time.
+        timeout: Duration,
+    },
+    /// What comes passes in slices.
+    Slicer {
+        /// Their length in the mean.
+        average_size: u32,
+        /// The most bytes by which it varies.
+        size_variation: u32,
+        /// The time between two of them.
+        delay: Duration,
+    },
+    /// The connection is closed once so many bytes have passed.
+    LimitData {
+        /// The number of bytes.
+        bytes: u64,
+    },
+}
+
+/// A toxic, and the share of the connections that meet it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dose {
+    /// Names it: what is set again under the same number is the same, perhaps changed.
+    pub id: u64,
+    /// The fault.
+    pub toxic: Toxic,
+    /// The share of connections that meet it, drawn for each when both come together.
+    pub toxicity: Probability,
+}
+
+/// What leaves a [`Chain`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Passed {
+    /// Bytes of the stream.
+    Bytes(Box<[u8]>),
+    /// The end of this direction.
+    End,
+    /// The whole connection is to be closed, once what came before is written.
+    Close,
+    /// The whole connection is to be reset.
+    Reset,
+}
+
+/// The toxics that one direction of a connection meets, in order.
+#[derive(Debug)]
+pub struct Chain {
+    stages: Vec<Stage>,
+    random: Random,
+    held: VecDeque<(Timestamp, Passed)>,
+    /// When the connection ends, and how.
+    verdict: Option<(Timestamp, Passed)>,
+    is_over: bool,
+    swallowed: usize,
+}
+
+#[derive(Debug)]
+struct Stage {
+    dose: Dose,
+    is_met: bool,
+    since: Timestamp,
+    /// When what came last is through.
+    busy_until: Timestamp,
+    /// Bytes that have passed.
+    passed: u64,
+}
+
+impl Chain {
+    /// A chain without a toxic.
+    pub fn new(seed: u64) -> Self {
+        Chain {
+            stages: Vec::new(),
+            random: Random::stream(seed, 0),
+            held: VecDeque::new(),
+            verdict: None,
+            is_over: false,
+            swallowed: 0,
+        }
+    }
+
+    /// Says whether whatever comes passes at once and unchanged.
+    pub fn is_clear(&self) -> bool {
+        self.stages.is_empty() && self.held.is_empty() && self.verdict.is_none() && !self.is_over
+    }
+
+    /// From now on these are the toxics. One that is there already goes on as it is.
+    pub fn set(&mut self, now: Timestamp, doses: &[Dose]) {
+        let mut before = std::mem::take(&mut self.stages);
+        let mut lets_go = false;
+        for &dose in doses {
+            let known = before.iter().position(|stage| stage.dose.id == dose.id).map(|at| before.remove(at));
+            let stage = match known {
+                Some(stage) if stage.dose == dose => stage,
+                known => {
+                    lets_go |= known.is_some();
+                    let is_met = dose.toxicity.happens(&mut self.random);
+                    let passed = known.map_or(0, |stage| stage.passed);
+                    Stage { dose, is_met, since: now, busy_until: now, passed }
+                }
+            };
+            self.stages.push(stage);
+        }
+        if lets_go || !before.is_empty() {
+            self.held.iter_mut().for_each(|(due, _)| *due = now.min(*due));
+            self.stages.iter_mut().for_each(|stage| stage.busy_until = stage.busy_until.min(now));
+        }
+        let closes =
+            before.iter().any(|stage| stage.is_met && matches!(stage.dose.toxic, Toxic::Timeout { .. }));
+        let last = self.held.back().map_or(now, |(due, _)| now.max(*due));
+        let timeouts = self.stages.iter().filter_map(|stage| stage.ends_at(last));
+        let verdict = closes.then_some(now).into_iter().chain(timeouts).min().map(|at| (at, Passed::Close));
+        // A reset that has begun goes on.
+        self.verdict = self.verdict.take().filter(|(_, how)| *how == Passed::Reset).or(verdict);
+    }
+
+    /// Bytes come in.
+    pub fn offer(&mut self, now: Timestamp, bytes: Box<[u8]>) {
+        if self.is_over {
+            self.swallowed += bytes.len();
+        } else {
+            self.feed(now, 0, bytes);
+        }
+    }
+
+    /// The stream ends here.
+    pub fn end(&mut self, now: Timestamp) {
+        let mut at = now;
+        for stage in self.stages.iter_mut().filter(|stage| stage.is_met) {
+            at = at.max(stage.busy_until);
+            match stage.dose.toxic {
+                Toxic::SlowClose { delay } => at += delay,
+                Toxic::ResetPeer { timeout } => {
+                    self.verdict.get_or_insert((at + timeout, Passed::Reset));
+                    return;
+                }
+                _ => {}
+            }
+        }
+        self.hold(at, Passed::End);
+    }
+
+    /// When to look next, if anything is held or is to happen.
+    pub fn poll_at(&self) -> Option<Timestamp> {
+        let next = self.held.front().map(|(due, _)| *due);
+        next.into_iter().chain(self.verdict.as_ref().map(|(at, _)| *at)).min()
+    }
+
+    /// The next thing that leaves by now, in order.
+    pub fn pop_due(&mut self, now: Timestamp) -> Option<Passed> {
+        let held = self.held.front().map(|(due, _)| *due).filter(|&due| due <= now);
+        let verdict = self.verdict.as_ref().map(|(at, _)| *at).filter(|&at| at <= now);
+        match (held, verdict) {
+            (Some(due), at) if at.is_none_or(|at| due <= at) => {
+                self.held.pop_front().map(|(_, passed)| passed)
+            }
+            (_, Some(_)) => {
+                self.is_over = true;
+                let dropped = self.held.drain(..).map(|(_, passed)| length(&passed));
+                self.swallowed += dropped.sum::<usize>();
+                self.verdict.take().map(|(_, how)| how)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns how many bytes were swallowed since this was asked last.
+    pub fn swallowed(&mut self) -> usize {
+        std::mem::take(&mut self.swallowed)
+    }
+
+    fn hold(&mut self, at: Timestamp, passed: Passed) {
+        let at = self.held.back().map_or(at, |(last, _)| at.max(*last));
+        self.held.push_back((at, passed));
+    }
+
+    /// Bytes come to a stage, or behind the last.
+    fn feed(&mut self, now: Timestamp, at: usize, bytes: Box<[u8]>) {
+        let Some(stage) = self.stages.get_mut(at) else { return self.hold(now, Passed::Bytes(bytes)) };
+        if !stage.is_met {
+            return self.feed(now, at + 1, bytes);
+        }
+        let begin = now.max(stage.busy_until);
+        match stage.dose.toxic {
+            Toxic::SlowClose { .. } => self.feed(now, at + 1, bytes),
+            Toxic::Timeout { .. } => self.swallowed += bytes.len(),
+            Toxic::ResetPeer { timeout } => {
+                self.swallowed += bytes.len();
+                if self.verdict.as_ref().is_none_or(|(at, _)| *at > now + timeout) {
+                    self.verdict = Some((now + timeout, Passed::Reset));
+                }
+            }
+            Toxic::Latency { latency, jitter } => {
+                let vary = u64::try_from(jitter.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
+                let above = Duration::from_nanos(self.random.below(2 * vary + 1));
+                stage.busy_until = (now + latency + above).saturating_sub(jitter).max(begin);
+                let due = stage.busy_until;
+                self.feed(due, at + 1, bytes);
+            }
+            Toxic::Bandwidth { rate: 0 } => self.feed(now, at + 1, bytes),
+            Toxic::Bandwidth { rate } => {
+                // A tenth of a second at a time, as Toxiproxy.
+                let pieces = usize::try_from(rate / 10).unwrap_or(usize::MAX).max(1);
+                let mut through = begin;
+                for piece in bytes.chunks(pieces) {
+                    through += time_of(piece.len(), rate);
+                    self.feed(through, at + 1, piece.into());
+                }
+                self.stages[at].busy_until = through;
+            }
+            Toxic::Slicer { average_size, size_variation, delay } => {
+                let mut through = begin;
+                for slice in slices(&bytes, average_size, size_variation, &mut self.random) {
+                    self.feed(through, at + 1, slice.into());
+                    through += delay;
+                }
+                self.stages[at].busy_until = through;
+            }
+            Toxic::LimitData { bytes: limit } => {
+                let left = usize::try_from(limit.saturating_sub(stage.passed)).unwrap_or(usize::MAX);
+                let passes = bytes.len().min(left);
+                stage.passed += passes as u64;
+                let is_reached = stage.passed >= limit;
+                self.swallowed += bytes.len() - passes;
+                if passes > 0 {
+                    self.feed(now, at + 1, bytes[..passes].into());
+                }
+                if is_reached && self.verdict.is_none() {
+                    let last = self.held.back().map_or(now, |(due, _)| now.max(*due));
+                    self.verdict = Some((last, Passed::Close));
+                }
+            }
+        }
+    }
+}
+
+impl Stage {
+    /// When it closes the connection, if it does so by itself: `last` is when what is held is through.
+    fn ends_at(&self, last: Timestamp) -> Option<Timestamp> {
+        match self.dose.toxic {
+            Toxic::Timeout { timeout } if self.is_met && !timeout.is_zero() => Some(self.since + timeout),
+            Toxic::LimitData { bytes } if self.is_met && self.passed >= bytes && bytes > 0 => Some(last),
+            _ => None,
+        }
+    }
+}
+
+fn length(passed: &Passed) -> usize {
+    if let Passed::Bytes(bytes) = passed { bytes.len() } else { 0 }
+}
+
+fn time_of(bytes: usize, rate: u64) -> Duration {
+    let nanos = bytes as u128 * 1_000_000_000 / u128::from(rate);
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// Halves that vary, until all are short: no slice is longer than the average and the variation.
+fn slices<'b>(bytes: &'b [u8], average: u32, variation: u32, random: &mut Random) -> Vec<&'b [u8]> {
+    let most = (average as usize).saturating_add(variation as usize).max(1);
+    if bytes.len() <= most {
+        return vec![bytes];
+    }
+    let around = (variation as usize).min(bytes.len() / 2 - 1);
+    let middle = bytes.len() / 2 + random.below(2 * around as u64 + 1) as usize - around;
+    let (left, right) = bytes.split_at(middle.clamp(1, bytes.len() - 1));
+    let mut all = slices(left, average, variation, random);
+    all.extend(slices(right, average, variation, random));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZERO: Timestamp = Timestamp::ZERO;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn chain(toxics: &[Toxic]) -> Chain {
+        let mut chain = Chain::new(1);
+        chain.set(ZERO, &doses(toxics));
+        chain
+    }
+
+    fn doses(toxics: &[Toxic]) -> Vec<Dose> {
+        let dose = |(toxic, id): (&Toxic, u64)| Dose { id, toxic: *toxic, toxicity: Probability::ALWAYS };
+        toxics.iter().zip(1..).map(dose).collect()
+    }
+
+    /// Everything that leaves, with its time in milliseconds, until nothing is left.
+    fn drain(chain: &mut Chain) -> Vec<(u64, Passed)> {
+        let mut all = Vec::new();
+        while let Some(at) = chain.poll_at() {
+            while let Some(passed) = chain.pop_due(at) {
+                all.push((at.as_nanos() / 1_000_000, passed));
+            }
+        }
+        all
+    }
+
+    fn bytes(length: usize) -> Box<[u8]> {
+        (0..length).map(|byte| byte as u8).collect()
+    }
+
+    #[test]
+    fn latency_delays_and_keeps_the_order() {
+        let mut chain = chain(&[Toxic::Latency { latency: ms(100), jitter: ms(90) }]);
+        for number in 0..50 {
+            chain.offer(ZERO + ms(number), vec![number as u8].into());
+        }
+        chain.end(ZERO + ms(50));
+        let all = drain(&mut chain);
+        assert!(all.is_sorted_by_key(|(at, _)| *at));
+        let order = all.iter().flat_map(|(_, passed)| match passed {
+            Passed::Bytes(bytes) => bytes.to_vec(),
+            _ => vec![],
+        });
+        assert_eq!(order.collect::<Vec<u8>>(), (0..50).collect::<Vec<u8>>());
+        assert_eq!(all.last().map(|(_, passed)| passed), Some(&Passed::End));
+        assert!(all[0].0 >= 10 && all[50].0 <= 49 + 190);
+    }
+
+    #[test]
+    fn bandwidth_is_exact_and_the_end_waits() {
+        // 1,000 bytes at 1 kB/s, in tenths.
+        let mut chain = chain(&[Toxic::Bandwidth { rate: 1_000 }]);
+        chain.offer(ZERO, bytes(1_000));
+        chain.end(ZERO);
+        let all = drain(&mut chain);
+        let times: Vec<_> = all.iter().map(|(at, _)| *at).collect();
+        assert_eq!(times, [100, 200, 300, 400, 500, 600, 700, 800, 900, 1_000, 1_000]);
+        assert_eq!(all[10].1, Passed::End);
+    }
+
+    #[test]
+    fn a_slow_close_holds_the_end_only() {
+        let mut chain = chain(&[Toxic::SlowClose { delay: ms(30) }]);
+        chain.offer(ZERO, bytes(3));
+        chain.end(ZERO + ms(1));
+        assert_eq!(drain(&mut chain), [(0, Passed::Bytes(bytes(3))), (31, Passed::End)]);
+    }
+
+    #[test]
+    fn a_timeout_swallows_and_closes_in_time_or_when_it_is_removed() {
+        let mut chain = chain(&[Toxic::Timeout { timeout: ms(20) }]);
+        chain.offer(ZERO, bytes(7));
+        assert_eq!(drain(&mut chain), [(20, Passed::Close)]);
+        assert_eq!(chain.swallowed(), 7);
+        let mut chain = super::tests::chain(&[Toxic::Timeout { timeout: Duration::ZERO }]);
+        chain.offer(ZERO, bytes(7));
+        assert_eq!(chain.poll_at(), None);
+        chain.set(ZERO + ms(9), &[]);
+        assert_eq!(drain(&mut chain), [(9, Passed::Close)]);
+    }
+
+    #[test]
+    fn a_reset_comes_its_time_after_the_first_piece() {
+        let mut chain = chain(&[Toxic::ResetPeer { timeout: ms(5) }]);
+        assert_eq!(chain.poll_at(), None);
+        chain.offer(ZERO + ms(10), bytes(1));
+        chain.offer(ZERO + ms(12), bytes(1));
+        assert_eq!(drain(&mut chain), [(15, Passed::Reset)]);
+        assert_eq!(chain.swallowed(), 2);
+        // Also where nothing but the end comes.
+        let mut chain = super::tests::chain(&[Toxic::ResetPeer { timeout: ms(5) }]);
+        chain.end(ZERO);
+        assert_eq!(drain(&mut chain), [(5, Passed::Reset)]);
+    }
+
+    #[test]
+    fn limited_data_pass_to_the_byte_and_then_it_closes() {
+        let mut chain =
+            chain(&[Toxic::LimitData { bytes: 10 }, Toxic::Latency { latency: ms(4), jitter: ms(0) }]);
+        chain.offer(ZERO, bytes(6));
+        chain.offer(ZERO + ms(1), bytes(6));
+        chain.offer(ZERO + ms(2), bytes(6));
+        let expected = [(4, Passed::Bytes(bytes(6))), (5, Passed::Bytes(bytes(4))), (5, Passed::Close)];
+        assert_eq!(drain(&mut chain), expected);
+        assert_eq!(chain.swallowed(), 8);
+    }
+
+    #[test]
+    fn slices_are_whole_and_apart() {
+        for (average, variation) in [(100, 20), (1, 0), (7, 7), (0, 0), (1_000_000, 5)] {
+            let delay = Duration::from_micros(1_000);
+            let mut chain =
+                chain(&[Toxic::Slicer { average_size: average, size_variation: variation, delay }]);
+            chain.offer(ZERO, bytes(2_000));
+            let all = drain(&mut chain);
+            let lengths = all.iter().map(|(_, passed)| length(passed));
+            assert!(lengths.clone().all(|slice| slice > 0));
+            assert_eq!(lengths.sum::<usize>(), 2_000);
+            assert!(all.iter().zip(0..).all(|((at, _), number)| *at == number));
+        }
+    }
+
+    #[test]
+    fn what_is_held_goes_at_once_when_a_toxic_is_removed() {
+        let slow = [Toxic::Latency { latency: ms(10_000), jitter: ms(0) }];
+        let mut chain = chain(&slow);
+        chain.offer(ZERO, bytes(1));
+        chain.set(ZERO + ms(1), &doses(&slow));
+        assert_eq!(chain.poll_at(), Some(ZERO + ms(10_000)), "the same is no change");
+        chain.set(ZERO + ms(2), &[]);
+        chain.offer(ZERO + ms(3), bytes(2));
+        assert_eq!(drain(&mut chain), [(2, Passed::Bytes(bytes(1))), (3, Passed::Bytes(bytes(2)))]);
+        assert!(chain.is_clear());
+    }
+
+    #[test]
+    fn toxicity_is_a_share_of_the_connections() {
+        let toxic = Toxic::Latency { latency: ms(1), jitter: ms(0) };
+        let dose = Dose { id: 1, toxic, toxicity: Probability::per_million(250_000).unwrap() };
+        let met = (0..4_000).filter(|&seed| {
+            let mut chain = Chain::new(seed);
+            chain.set(ZERO, &[dose]);
+            chain.offer(ZERO, bytes(1));
+            chain.poll_at() != Some(ZERO)
+        });
+        let met = met.count();
+        // Four standard deviations around 1,000; the seeds are fixed.
+        assert!((890..1_110).contains(&met), "{met}");
+    }
+}
