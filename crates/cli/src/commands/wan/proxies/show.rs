@@ -68,7 +68,7 @@ pub(crate) struct Carried {
 impl Carried {
     pub(crate) fn of(carrier: &Carrier) -> Self {
         let direction =
-            |way| DirectionReport::of(carrier.path(way), &carrier.counters(way), carrier.measured(way));
+            |way| DirectionReport::of(&carrier.path(way), &carrier.counters(way), carrier.measured(way));
         let bytes = |way| carrier.counters(way).delivered_bytes;
         Carried {
             up: direction(Way::Up),
