@@ -29,13 +29,14 @@ func check(holds bool, what string) {
 
 // Sends a line through the proxy, and returns what comes back, how long that took, and how the connection ended.
 func exchange(address string, length int, ends bool) (int, time.Duration, error) {
+	// A timeout begins when the proxy takes the connection.
+	start := time.Now()
 	connection, err := net.Dial("tcp", address)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer connection.Close()
 	connection.SetDeadline(time.Now().Add(20 * time.Second))
-	start := time.Now()
 	if _, err = connection.Write(make([]byte, length)); err != nil {
 		return 0, time.Since(start), err
 	}

@@ -19,7 +19,7 @@ use crate::run::output::Output;
 
 /// Several paths in one process.
 #[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "Several proxies")]
+#[command(next_help_heading = "Ends")]
 pub(crate) struct ProxiesArgs {
     /// Serve Toxiproxy's HTTP API: IP:PORT, of the loopback interface
     ///
@@ -32,7 +32,7 @@ pub(crate) struct ProxiesArgs {
     ///
     /// A list of {"name", "listen", "upstream", "enabled"}, and also "protocol": "tcp" or "udp", and "path": a list of changes such as
     /// "both rtt 80ms rate 20Mbit". The settings of the command line are those of every proxy.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "control", "scenario", "json_stream"])]
+    #[arg(long, value_name = "FILE", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "control", "scenario", "json_stream"])]
     pub(crate) proxies: Option<PathBuf>,
 }
 
