@@ -18,6 +18,7 @@
 
 pub mod bench;
 pub mod command;
+mod course;
 pub mod cpu;
 pub mod events;
 pub mod figures;

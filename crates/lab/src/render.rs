@@ -19,14 +19,16 @@ use anyhow::{Context, Result, bail};
 use softtimers_measure::result::{Results, Table};
 
 use crate::command::root;
-use crate::{slack, strip};
+use crate::{course, slack, strip};
 
 type Draw = fn(&Table) -> Result<String, String>;
 
 /// The pictures, what they show, and who draws them.
-const PICTURES: [(&str, (&str, &str), Draw); 2] = [
+const PICTURES: [(&str, (&str, &str), Draw); 4] = [
     (strip::PICTURE, (strip::DATA, strip::DATA), strip::draw),
     (slack::PICTURE, (slack::DATA, slack::TABLE), slack::draw),
+    (course::SHORT, (course::DATA, course::TABLE), course::draw_short),
+    (course::FAST, (course::DATA, course::TABLE), course::draw_fast),
 ];
 
 /// The pages of measurements.

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   quinn       ●●●●●●●●●●                    ●●●●●●●●●●              its bucket
-//!   the gate    ●● · · ●● · · ●● · · ●● · · ●● · · ●● · · ●●          pairs at 9/8 window ÷ round trip
+//!   the gate    ●● · · ●● · · ●● · · ●● · · ●● · · ●● · · ●●          a few at 9/8 window ÷ round trip
 //!                    └ refused: "would block"; the connection waits on a timer, or for its next ACK
 //! ```
 //!
@@ -45,7 +45,7 @@
 //! # How many at once
 //!
 //! While the path has lost nothing, as many packets as belong into 500 µs leave together, for then there is room for them in
-//! its queue. For ten seconds after a loss they leave in pairs.
+//! its queue. For ten seconds after a loss they leave in pairs, or three at a time where these are no more than that.
 //!
 //! # The rate
 //!
@@ -96,10 +96,10 @@ pub enum Verdict {
 /// assert_eq!(gate.offer(at(1_000), 2, 2_500), Verdict::Leave);
 /// gate.departed(at(1_000), 2, 2_500);
 ///
-/// assert_eq!(gate.begin(10), 2);
+/// assert_eq!(gate.begin(10), 3);
 /// gate.asked(window);
-/// assert_eq!(gate.offer(at(1_004), 2, 2_500), Verdict::Wait(at(1_250)));
-/// assert_eq!(gate.offer(at(1_190), 2, 2_500), Verdict::Leave); // an ACK has come, and it is the same one again
+/// assert_eq!(gate.offer(at(1_004), 3, 3_750), Verdict::Wait(at(1_250)));
+/// assert_eq!(gate.offer(at(1_190), 3, 3_750), Verdict::Leave); // an ACK has come, and it is the same one again
 /// ```
 ///
 /// # Cost
@@ -201,9 +201,13 @@ impl Gate {
         // quinn asks once for several transmits, and after the first of them there may be a rate.
         let Some(clock) = &self.clock else { return self.config.least_segments.clamp(1, most.max(1)) };
         let packet = clock.time_of(1, self.segment.into()).as_nanos().max(1);
+        let within = |time: Duration| usize::try_from(time.as_nanos() / packet).unwrap_or(most);
         let lossy = self.current.is_none_or(|window| window.lossy);
-        let interval = if lossy { self.config.release_interval } else { self.config.lossless_interval };
-        let wanted = usize::try_from(interval.as_nanos() / packet).unwrap_or(most);
+        let wanted = if lossy {
+            within(self.config.release_interval).max(within(self.config.lossless_interval).min(LOSSY_MOST))
+        } else {
+            within(self.config.lossless_interval)
+        };
         let far_apart = packet * 2 > FAR_APART.as_nanos();
         let least = if far_apart { 1 } else { self.config.least_segments };
         wanted.max(least).clamp(1, most.max(1))
@@ -355,6 +359,9 @@ impl Gate {
 /// would send at once; meanwhile the queue on the way has drained by as much. In time alone, 2 ms, it would be 50 packets at
 /// 300 Mbit/s, which a short queue does not hold.
 const CATCH_UP: CatchUp = CatchUp { time: Duration::from_millis(2), packets: 10 };
+/// Packets that leave together after a loss, but for rates at which these would be less than a release interval: each release costs
+/// a system call and often a wake-up, and a short queue that holds two holds three.
+const LOSSY_MOST: usize = 3;
 /// Quarters of a gap by which the timer is later at the most.
 const MOST_PUNCTUAL: u32 = 8;
 /// Two packets further apart than this need not share a call: at that rate nobody counts calls.

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use quinn::{ClientConfig, ServerConfig};
+use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 use rustix::net::sockopt::set_tcp_congestion;
 use softtimers::{Clock, Monotonic};
 use softtimers_measure::processor::Processor;
@@ -129,6 +129,30 @@ async fn take(listener: tokio::net::TcpListener, count: Arc<AtomicU64>) -> std::
     }
 }
 
+/// A sender with a connection.
+enum Ready {
+    Quinn(Endpoint, Connection),
+    Tcp(tokio::net::TcpStream),
+}
+
+impl Ready {
+    async fn connect(sender: Sender, config: ClientConfig, address: SocketAddr) -> Result<Self, Failure> {
+        match sender {
+            Sender::Quinn(kind) => {
+                let (endpoint, connections) = connect(kind, NEAR, config, address, 1).await?;
+                let connection = connections.into_iter().next().ok_or("no connection")?;
+                Ok(Ready::Quinn(endpoint, connection))
+            }
+            Sender::Tcp(control) => {
+                let stream = TcpStream::connect(address)?;
+                set_tcp_congestion(&stream, control)?;
+                stream.set_nonblocking(true)?;
+                Ok(Ready::Tcp(tokio::net::TcpStream::from_std(stream)?))
+            }
+        }
+    }
+}
+
 /// Sends so many bytes on each flow.
 async fn load(
     senders: &[Sender],
@@ -138,25 +162,24 @@ async fn load(
     bytes: u64,
     most: Duration,
 ) -> Result<Vec<(Duration, Vec<u64>)>, Failure> {
+    // All of them before one begins: a handshake's packets would be lost among its own, and wait for a second.
+    let mut ready = vec![];
+    for (sender, &address) in senders.iter().zip(addresses) {
+        ready.push(Ready::connect(*sender, client.clone(), address).await?);
+    }
     let mut open = vec![];
     let mut flows = tokio::task::JoinSet::new();
-    for (number, (sender, &address)) in senders.iter().zip(addresses).enumerate() {
+    for (number, ready) in ready.into_iter().enumerate() {
         let later = APART * number as u32;
-        match *sender {
-            Sender::Quinn(kind) => {
-                let (endpoint, connection) = connect(kind, NEAR, client.clone(), address, 1).await?;
-                let connection = connection.into_iter().next().ok_or("no connection")?;
+        match ready {
+            Ready::Quinn(endpoint, connection) => {
                 open.push((endpoint, connection.clone()));
                 flows.spawn(async move {
                     tokio::time::sleep(later).await;
                     send(connection, bytes).await.map_err(Failure::from)
                 });
             }
-            Sender::Tcp(control) => {
-                let stream = TcpStream::connect(address)?;
-                set_tcp_congestion(&stream, control)?;
-                stream.set_nonblocking(true)?;
-                let stream = tokio::net::TcpStream::from_std(stream)?;
+            Ready::Tcp(stream) => {
                 flows.spawn(async move {
                     tokio::time::sleep(later).await;
                     push(&stream, bytes).await.map_err(Failure::from)

@@ -8,8 +8,8 @@
 //!           hog                     └ what is dropped, and how the packets came
 //! ```
 //!
-//! `kernel` and `shared` have the path between two hosts of this machine, which takes root, and carries the kernel's TCP as well: in
-//! turn with quinn, and beside it.
+//! `course` is one transfer of each over time. `kernel` and `shared` have the path between two hosts of this machine, which takes
+//! root, and carries the kernel's TCP as well: in turn with quinn, and beside it.
 //!
 //! | column | says |
 //! |---|---|
@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod bridge;
+mod course;
 mod flows;
 mod met;
 mod path;
@@ -59,7 +60,7 @@ enum Drops {
 const SHORT: Load = Load::on(Line::SHORT);
 const FAST: Load = Load::on(Line::FAST);
 
-const SECTIONS: [Section<(usize, u64)>; 6] = [
+const SECTIONS: [Section<(usize, u64)>; 7] = [
     ("short", |asked| {
         let case =
             |load, goodput, drops, cost| Case { load, goodput, drops: Drops::Share(drops), cost: Some(cost) };
@@ -86,6 +87,7 @@ const SECTIONS: [Section<(usize, u64)>; 6] = [
         let case = |load| Case { load, goodput: 1.0, drops: Drops::Any, cost: None };
         measure("bbr", &[Kind::Bbr, Kind::SmoothBbr], &[case(SHORT), case(FAST)], asked)
     }),
+    ("course", course::course),
     ("kernel", met::kernel),
     ("shared", met::shared),
 ];

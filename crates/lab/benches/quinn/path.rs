@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use softtimers::Timestamp;
 use softtimers_measure::processor::Processor;
 use softtimers_wan::udp::{Carried, Relay, RelayConfig};
 use softtimers_wan::{Bottleneck, Counters, PathConfig, Queue, Wan, Way};
@@ -30,10 +31,15 @@ impl Line {
     pub(crate) const SHORT: Line = Line { mbit: 100, packets: 20, millis: 20 };
     pub(crate) const FAST: Line = Line { mbit: 300, packets: 30, millis: 20 };
 
+    /// Of each way.
+    fn delay(self) -> Duration {
+        Duration::from_micros(self.millis * 500)
+    }
+
     /// Both ways of it.
     pub(crate) fn ways(self) -> io::Result<(PathConfig, PathConfig)> {
         let link = Bottleneck::bits_per_second(self.mbit * 1_000_000).map_err(io::Error::other)?;
-        let delayed = PathConfig::default().delay(Duration::from_micros(self.millis * 500));
+        let delayed = PathConfig::default().delay(self.delay());
         Ok((delayed.clone().bottleneck(link).queue(Queue::packets(self.packets)), delayed))
     }
 }
@@ -52,6 +58,18 @@ pub(crate) struct Seen {
     pub(crate) counters: Counters,
     /// Lengths of the bursts.
     pub(crate) bursts: Vec<u32>,
+    /// Each packet that was not dropped.
+    pub(crate) crossed: Vec<Crossed>,
+}
+
+/// A packet that has crossed the link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crossed {
+    /// When it came to the link.
+    pub(crate) offered: Timestamp,
+    pub(crate) bytes: u32,
+    /// For how long the link had work then, this packet included.
+    pub(crate) behind: Duration,
 }
 
 impl Path {
@@ -69,10 +87,15 @@ impl Path {
             // Half of what a packet of 1,200 bytes takes.
             let apart = 1_200 * 8 * 1_000 / line.mbit / 2;
             let (mut first, mut last, mut length, mut bursts) = (None, 0, 0, vec![]);
+            let mut crossed = vec![];
+            let delay = line.delay();
             let note = |packet: &Carried| {
                 if packet.way == Way::Down || packet.bytes < 1_000 {
                     return;
                 }
+                let took = packet.due.saturating_duration_since(packet.offered);
+                let behind = took.saturating_sub(delay);
+                crossed.push(Crossed { offered: packet.offered, bytes: packet.bytes, behind });
                 let offered = packet.offered.as_nanos();
                 let warm = offered - *first.get_or_insert(offered) > 300_000_000;
                 if offered - last > apart {
@@ -83,7 +106,7 @@ impl Path {
             };
             let until = relay.now() + Duration::from_secs(600);
             relay.run_observed(Some(until), note)?;
-            Ok(Seen { counters: relay.counters(Way::Up), bursts })
+            Ok(Seen { counters: relay.counters(Way::Up), bursts, crossed })
         });
         let address = hear.recv_timeout(Duration::from_secs(5)).map_err(io::Error::other)?;
         Ok(Path { address, stop, thread })

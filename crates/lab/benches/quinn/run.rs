@@ -17,7 +17,7 @@ use quinn::{
 };
 use rcgen::{CertificateParams, KeyPair};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
-use softtimers::{Clock, Monotonic};
+use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_lab::cpu;
 use softtimers_measure::estimate::quantile;
 use softtimers_measure::processor::Processor;
@@ -121,17 +121,37 @@ pub(crate) const COLUMNS: [(&str, usize); 7] = [
 /// One run of so many bytes on each connection, whose figures are told by name.
 pub(crate) fn run(
     kind: Kind,
-    Load { line, hog, connections }: Load,
+    load: Load,
     bytes: u64,
     mut tell: impl FnMut(&str, f64),
 ) -> Result<(), Failure> {
+    let connections = load.connections;
+    let (Sent { time, used, cuts, .. }, Seen { counters, mut bursts, .. }) = transfer(kind, load, bytes)?;
+    bursts.sort_unstable();
+    let burst = |share: f64| f64::from(quantile(&bursts, share).unwrap_or(0));
+    let (time, used) = (time.as_secs_f64(), used.as_secs_f64());
+    let megabits = (bytes * u64::from(connections)) as f64 * 8e-6;
+    let loss = counters.queue_drops as f64 / counters.offered.max(1) as f64;
+    let cuts = cuts as f64 / f64::from(connections);
+    let cost = used * 8e6 / megabits;
+    let told = [megabits / time, 100.0 * loss, cuts, burst(0.999), burst(1.0), 100.0 * used / time, cost];
+    COLUMNS.iter().zip(told).for_each(|((name, _), figure)| tell(name, figure));
+    Ok(())
+}
+
+/// So many bytes on each connection: what the sender says of it, and what the path does.
+pub(crate) fn transfer(
+    kind: Kind,
+    Load { line, hog, connections }: Load,
+    bytes: u64,
+) -> Result<(Sent, Seen), Failure> {
     // The client's and everybody else's, where there are two.
     let of = |number| Processor::new(number).ok();
     let (near, far) = Processor::two().map_or((None, None), |[far, near]| (of(near), of(far)));
     let (client_config, server_config) = configs()?;
     let (received, over) = (Arc::new(AtomicU64::new(0)), AtomicBool::new(false));
     let (say, hear) = mpsc::channel();
-    let (client, seen) = thread::scope(|scope| {
+    thread::scope(|scope| {
         let (received, over) = (&received, &over);
         let server = scope.spawn(move || {
             let _kept = far.map(Processor::keep).transpose()?;
@@ -162,20 +182,21 @@ pub(crate) fn run(
         let client = client.join().map_err(|_| "the client has panicked");
         over.store(true, Ordering::Relaxed);
         server.join().map_err(|_| "the server has panicked")??;
-        Ok::<_, Failure>((client??, path.finish()?))
-    })?;
-    let ((time, used, events), Seen { counters, mut bursts }) = (client, seen);
-    bursts.sort_unstable();
-    let burst = |share: f64| f64::from(quantile(&bursts, share).unwrap_or(0));
-    let (time, used) = (time.as_secs_f64(), used.as_secs_f64());
-    let megabits = (bytes * u64::from(connections)) as f64 * 8e-6;
-    let loss = counters.queue_drops as f64 / counters.offered.max(1) as f64;
-    // Times that congestion control cut the window, of a connection.
-    let cuts = events as f64 / f64::from(connections);
-    let cost = used * 8e6 / megabits;
-    let told = [megabits / time, 100.0 * loss, cuts, burst(0.999), burst(1.0), 100.0 * used / time, cost];
-    COLUMNS.iter().zip(told).for_each(|((name, _), figure)| tell(name, figure));
-    Ok(())
+        Ok((client??, path.finish()?))
+    })
+}
+
+/// A transfer, as its sender sees it.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub(crate) began: Timestamp,
+    time: Duration,
+    /// CPU time of the client's thread.
+    used: Duration,
+    /// Times that congestion control heard of losses, of all connections.
+    cuts: u64,
+    /// The first connection's window, in bytes, every few milliseconds.
+    pub(crate) windows: Vec<(Timestamp, u64)>,
 }
 
 pub(crate) fn current_thread() -> std::io::Result<tokio::runtime::Runtime> {
@@ -235,32 +256,35 @@ fn socket(at: Ipv4Addr) -> std::io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sends so many bytes on each of so many connections; until all was received, the CPU time that it took, and the cuts.
+/// Sends so many bytes on each of so many connections, until all was received.
 async fn load_up(
     kind: Kind,
     config: ClientConfig,
     address: SocketAddr,
     [connections, bytes]: [u64; 2],
     received: &AtomicU64,
-) -> Result<(Duration, Duration, u64), Failure> {
+) -> Result<Sent, Failure> {
     let (endpoint, open) = connect(kind, Ipv4Addr::LOCALHOST, config, address, connections).await?;
     let (began, used) = (Monotonic.now(), cpu::of_thread());
     let senders: Vec<_> =
         open.iter().cloned().map(|connection| tokio::spawn(send(connection, bytes))).collect();
+    let mut windows = vec![];
     while received.load(Ordering::Relaxed) < connections * bytes {
+        let first = open.first().map(|connection| connection.stats().path.cwnd);
+        windows.extend(first.map(|window| (Monotonic.now(), window)));
         if Monotonic.now().saturating_duration_since(began) > MOST {
             return Err("a transfer does not end".into());
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let (time, used) = (Monotonic.now().saturating_duration_since(began), cpu::of_thread() - used);
-    let events = open.iter().map(|connection| connection.stats().path.congestion_events).sum();
+    let cuts = open.iter().map(|connection| connection.stats().path.congestion_events).sum();
     for sender in senders {
         sender.await??;
     }
     open.iter().for_each(|connection| connection.close(0u32.into(), b""));
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
-    Ok((time, used, events))
+    Ok(Sent { began, time, used, cuts, windows })
 }
 
 /// So many connections of this kind, from a socket of their own.

@@ -11,8 +11,8 @@ pub struct GateConfig {
     pub enabled: bool,
     /// The longest time for which a transmit waits, and with it the ACKs behind it: 5 ms.
     pub max_extra_delay: Duration,
-    /// How far releases should be apart after a loss: 100 µs. A faster connection sends more packets at once, and so
-    /// needs no more wake-ups.
+    /// How far releases of more than three packets should be apart after a loss: 100 µs. A faster connection sends more
+    /// packets at once, and so needs no more wake-ups.
     pub release_interval: Duration,
     /// The same while the path has lost nothing for ten seconds: 500 µs.
     pub lossless_interval: Duration,
