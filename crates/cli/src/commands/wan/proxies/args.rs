@@ -25,7 +25,7 @@ pub(crate) struct ProxiesArgs {
     ///
     /// Proxies are made, changed and removed by it, with the toxics latency, bandwidth, slow_close, timeout, reset_peer, slicer
     /// and limit_data. Toxiproxy's own port is 8474. Requests with an Origin header or another Host are refused.
-    #[arg(long, value_name = "ADDR", conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "control", "scenario", "json_stream"])]
+    #[arg(long, value_name = "ADDR", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "control", "scenario", "json_stream"])]
     pub(crate) api: Option<String>,
 
     /// Begin with the proxies of a JSON file, as Toxiproxy has it
