@@ -74,7 +74,7 @@ pub fn typed(text: &str) {
 /// Any line is a request of the control socket or is refused in one line, and a path takes whatever is accepted. A line
 /// that names a file is left out.
 pub fn control(line: &str) {
-    if line.split_ascii_whitespace().any(|word| word == "trace") {
+    if line.split_ascii_whitespace().any(|word| word == "trace" || word.contains("dist=")) {
         return;
     }
     match control::request(line) {
@@ -91,8 +91,12 @@ pub fn control(line: &str) {
 }
 
 /// Any text is a scenario or is refused in one line that names one of its lines, and a path goes through whatever is
-/// accepted. Names of files lead nowhere.
+/// accepted. One that names a file is left out.
 pub fn scenario(text: &str) {
+    // Escaped letters included.
+    if ["trace", "dist=", "\\"].iter().any(|word| text.contains(word)) {
+        return;
+    }
     let lines = text.lines().count().max(1);
     match ScenarioFile::parse(text, Path::new("/proc/self/nowhere")) {
         Ok(file) => {

@@ -4,12 +4,15 @@
 //! short whatever the depth; [`Queue`](crate::Queue)'s limit holds beside it.
 
 mod codel;
+mod fq_codel;
 mod pie;
 
 pub use codel::CodelConfig;
+pub use fq_codel::FqCodelConfig;
 pub use pie::PieConfig;
 
 pub(crate) use codel::{Codel, Store};
+pub(crate) use fq_codel::{Accounts, FqCodel};
 pub(crate) use pie::{Pie, Verdict};
 
 /// How the queue in front of the bottleneck is managed.
@@ -41,6 +44,8 @@ pub enum Aqm {
     DropTail,
     /// Packets are dropped when they leave the queue, while the wait has been too long for a while (RFC 8289).
     Codel(CodelConfig),
+    /// Flows take turns, each with CoDel of its own (RFC 8290). A flow is what is [offered](crate::Direction::offer_of) as one.
+    FqCodel(FqCodelConfig),
     /// Packets are dropped when they come, with a probability that a controller of the wait sets (RFC 8033).
     Pie(PieConfig),
 }
@@ -51,6 +56,7 @@ impl Aqm {
         match self {
             Aqm::DropTail => "droptail",
             Aqm::Codel(_) => "codel",
+            Aqm::FqCodel(_) => "fq_codel",
             Aqm::Pie(_) => "pie",
         }
     }

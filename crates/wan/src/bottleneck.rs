@@ -10,6 +10,8 @@
 //!   through             t₀+T     t₀+2T    t₀+3T       t₁+T
 //! ```
 
+use std::time::Duration;
+
 use softtimers_core::{Pattern, Rate, RateError, Schedule, Timestamp};
 
 use crate::DeliveryTrace;
@@ -77,17 +79,21 @@ impl Bottleneck {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Link {
     None,
-    /// A schedule of bytes, whose place is when the last packet is through.
-    Constant(Schedule),
+    /// A schedule of bytes: the last packet is through so much before its place, or when it came.
+    Constant {
+        schedule: Schedule,
+        burst: Duration,
+    },
     Trace(Chances),
 }
 
 impl Link {
-    pub(crate) fn new(bottleneck: &Bottleneck) -> Self {
+    pub(crate) fn new(bottleneck: &Bottleneck, burst: u32) -> Self {
         match &bottleneck.0 {
             Kind::None => Link::None,
             Kind::Constant { rate, .. } => {
-                Link::Constant(Schedule::new(*rate, Pattern::Constant, Timestamp::ZERO))
+                let schedule = Schedule::new(*rate, Pattern::Constant, Timestamp::ZERO);
+                Link::Constant { schedule, burst: length(*rate, u64::from(burst)) }
             }
             Kind::Trace(trace) => Link::Trace(Chances::new(trace.clone())),
         }
@@ -97,13 +103,13 @@ impl Link {
     pub(crate) fn serve(&mut self, at: Timestamp, bytes: u64) -> Timestamp {
         match self {
             Link::None => at,
-            Link::Constant(schedule) => {
+            Link::Constant { schedule, burst } => {
                 // A packet that follows at once keeps the fraction of a nanosecond.
                 if schedule.place() < at {
                     schedule.restart(at);
                 }
                 schedule.leap(bytes);
-                schedule.place()
+                schedule.place().saturating_sub(*burst).max(at)
             }
             Link::Trace(chances) => chances.serve(at, bytes),
         }
@@ -113,10 +119,10 @@ impl Link {
     pub(crate) fn through(&self, now: Timestamp, bytes: u64) -> Timestamp {
         match self {
             Link::None => now,
-            Link::Constant(schedule) => {
+            Link::Constant { schedule, burst } => {
                 let mut ahead = schedule.clone();
                 ahead.leap(bytes);
-                ahead.place()
+                ahead.place().saturating_sub(*burst)
             }
             Link::Trace(chances) => chances.through(bytes),
         }
@@ -128,6 +134,7 @@ impl Link {
         &mut self,
         now: Timestamp,
         bottleneck: &Bottleneck,
+        depth: u32,
         serving: Option<(Timestamp, u64)>,
     ) -> Option<Timestamp> {
         match (&mut *self, &bottleneck.0) {
@@ -136,25 +143,58 @@ impl Link {
                 return serving.map(|(done, _)| done);
             }
             // The part of the packet that has been sent has been sent.
-            (Link::Constant(schedule), Kind::Constant { rate, .. }) => {
+            (Link::Constant { schedule, burst: Duration::ZERO }, Kind::Constant { rate, .. })
+                if depth == 0 =>
+            {
                 schedule.set_rate(now, *rate, serving.map_or(0, |(_, bytes)| bytes));
                 return serving.map(|_| schedule.place());
             }
+            (Link::Constant { schedule, burst }, Kind::Constant { rate, .. }) => {
+                let new_burst = length(*rate, u64::from(depth));
+                if schedule.rate() == *rate && *burst == new_burst {
+                    return serving.map(|(done, _)| done);
+                }
+                // The bucket keeps what is in it, as far as there is room, and lacks what it lacks.
+                let full = now + *burst;
+                let lacks = schedule.place().saturating_duration_since(full);
+                let has = full.saturating_duration_since(schedule.place().max(now));
+                let lacks = length(*rate, bytes_in(schedule.rate(), lacks));
+                let has = length(*rate, bytes_in(schedule.rate(), has)).min(new_burst);
+                schedule.set_rate(now, *rate, 0);
+                schedule.restart((now + new_burst + lacks).saturating_sub(has));
+                *burst = new_burst;
+                return serving.map(|_| schedule.place().saturating_sub(new_burst).max(now));
+            }
             _ => {}
         }
-        let left = serving.map(|(_, bytes)| match self {
+        let left = serving.map(|(done, bytes)| match self {
             Link::None => 0,
             // The bytes whose places are past.
-            Link::Constant(schedule) => {
-                let rest = schedule.place().saturating_duration_since(now);
-                let mut since = Schedule::new(schedule.rate(), Pattern::Constant, Timestamp::ZERO);
-                since.advance_to(Timestamp::ZERO + rest).min(bytes)
+            Link::Constant { schedule, .. } => {
+                bytes_in(schedule.rate(), done.saturating_duration_since(now)).min(bytes)
             }
             Link::Trace(chances) => chances.left(now, bytes),
         });
-        *self = Link::new(bottleneck);
+        *self = Link::new(bottleneck, depth);
         left.map(|bytes| self.serve(now, bytes))
     }
+
+    /// Says whether an idle link would not be otherwise if it had been idle for longer.
+    pub(crate) fn is_rested(&self, now: Timestamp) -> bool {
+        !matches!(self, Link::Constant { schedule, .. } if schedule.place() > now)
+    }
+}
+
+/// The time that so many bytes take.
+fn length(rate: Rate, bytes: u64) -> Duration {
+    let mut since = Schedule::new(rate, Pattern::Constant, Timestamp::ZERO);
+    since.leap(bytes);
+    since.place().saturating_duration_since(Timestamp::ZERO)
+}
+
+/// The bytes that are through in such a time.
+fn bytes_in(rate: Rate, time: Duration) -> u64 {
+    Schedule::new(rate, Pattern::Constant, Timestamp::ZERO).advance_to(Timestamp::ZERO + time)
 }
 
 #[cfg(test)]
@@ -174,7 +214,7 @@ mod tests {
     /// A year of packets of 1,499 bytes, at a rate that takes no whole number of nanoseconds for one.
     #[test]
     fn a_busy_link_does_not_drift() {
-        let mut link = Link::new(&constant(99_999_989));
+        let mut link = Link::new(&constant(99_999_989), 0);
         let each = 8_000_000_000u128 * 1_499;
         for packet in 1..=10_000u128 {
             let done = link.serve(at(0), 1_499);
@@ -187,18 +227,18 @@ mod tests {
     #[test]
     fn a_change_takes_what_is_left_of_the_packet() {
         // 12,000 bits: 120 µs at 100 Mbit/s, 60 at 200. Half of it has been sent.
-        let mut link = Link::new(&constant(100_000_000));
+        let mut link = Link::new(&constant(100_000_000), 0);
         let done = link.serve(at(1_000), 1_500);
         assert_eq!(done, at(1_120));
         let mut faster = link.clone();
-        let done = faster.change(at(1_060), &constant(200_000_000), Some((done, 1_500)));
+        let done = faster.change(at(1_060), &constant(200_000_000), 0, Some((done, 1_500)));
         assert_eq!(done, Some(at(1_090)));
         let mut to_trace = link.clone();
         let trace = Bottleneck::trace(DeliveryTrace::parse(b"1\n").unwrap());
-        let done = to_trace.change(at(1_060), &trace, Some((at(1_120), 1_500)));
+        let done = to_trace.change(at(1_060), &trace, 0, Some((at(1_120), 1_500)));
         assert_eq!(done, Some(at(2_060)));
         assert_eq!(to_trace.through(at(1_060), 750).as_nanos(), 2_060 * MICRO);
-        assert_eq!(link.change(at(1_060), &Bottleneck::NONE, Some((at(1_120), 1_500))), Some(at(1_060)));
+        assert_eq!(link.change(at(1_060), &Bottleneck::NONE, 0, Some((at(1_120), 1_500))), Some(at(1_060)));
     }
 
     /// Said with every packet, it is as if nothing had been said.
@@ -206,14 +246,37 @@ mod tests {
     fn the_same_bottleneck_again_changes_nothing() {
         let trace = Bottleneck::trace(DeliveryTrace::parse(b"1\n3\n").unwrap());
         for bottleneck in [constant(33_333_333), trace, Bottleneck::NONE] {
-            let (mut told, mut untold) = (Link::new(&bottleneck), Link::new(&bottleneck));
+            let (mut told, mut untold) = (Link::new(&bottleneck, 0), Link::new(&bottleneck, 0));
             let mut now = at(7);
             for bytes in [1_500, 1, 40, 65_535, 1_499] {
                 let done = told.serve(now, bytes);
                 assert_eq!(untold.serve(now, bytes), done);
-                assert_eq!(told.change(now, &bottleneck, Some((done, bytes))), Some(done));
+                assert_eq!(told.change(now, &bottleneck, 0, Some((done, bytes))), Some(done));
                 now = done;
             }
         }
+    }
+
+    /// 8 Mbit/s is a byte a microsecond.
+    #[test]
+    fn a_bucket_lets_a_burst_through_and_then_its_rate() {
+        let mut link = Link::new(&constant(8_000_000), 3_000);
+        let done: Vec<_> = (0..4).map(|_| link.serve(at(0), 1_000)).collect();
+        assert_eq!(done, [at(0), at(0), at(0), at(1_000)]);
+        // Half of it is there again, and a long packet waits for what it lacks.
+        assert_eq!(link.serve(at(2_500), 1_500), at(2_500));
+        assert_eq!(link.serve(at(2_500), 500), at(3_000));
+        assert_eq!(link.serve(at(10_000), 5_000), at(12_000));
+        assert!(!link.is_rested(at(14_999)) && link.is_rested(at(15_000)));
+        // It keeps what is in it: a thousand bytes when half a packet has been waited for.
+        let mut faster = Link::new(&constant(8_000_000), 3_000);
+        faster.serve(at(0), 2_000);
+        assert_eq!(faster.change(at(0), &constant(16_000_000), 6_000, None), None);
+        assert_eq!([faster.serve(at(0), 1_000), faster.serve(at(0), 1_000)], [at(0), at(500)]);
+        let mut waiting = Link::new(&constant(8_000_000), 3_000);
+        let done = waiting.serve(at(0), 4_000);
+        assert_eq!(done, at(1_000));
+        let done = waiting.change(at(500), &constant(16_000_000), 3_000, Some((done, 4_000)));
+        assert_eq!(done, Some(at(750)));
     }
 }

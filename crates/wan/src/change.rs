@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Aqm, Bottleneck, Jitter, Late, Limit, Loss, PathConfig, Probability};
+use crate::{Aqm, Bottleneck, Jitter, Limit, Loss, PathConfig, Probability, Reorder};
 
 /// A new value of a parameter of a [`PathConfig`].
 ///
@@ -19,6 +19,8 @@ use crate::{Aqm, Bottleneck, Jitter, Late, Limit, Loss, PathConfig, Probability}
 pub enum Change {
     /// [`PathConfig::bottleneck`]
     Bottleneck(Bottleneck),
+    /// [`PathConfig::burst`]
+    Burst(u32),
     /// The limit of [`PathConfig::queue`].
     Queue(Limit),
     /// The mark of [`PathConfig::queue`].
@@ -39,8 +41,8 @@ pub enum Change {
     Delay(Duration),
     /// [`PathConfig::jitter`]
     Jitter(Jitter),
-    /// [`PathConfig::late`]
-    Late(Option<Late>),
+    /// [`PathConfig::reorder`]
+    Reorder(Option<Reorder>),
 }
 
 impl Change {
@@ -48,6 +50,7 @@ impl Change {
     pub fn apply(&self, path: &mut PathConfig) {
         match self.clone() {
             Change::Bottleneck(bottleneck) => path.bottleneck = bottleneck,
+            Change::Burst(bytes) => path.burst = bytes,
             Change::Queue(limit) => path.queue.limit = limit,
             Change::Mark(mark) => path.queue.mark = mark,
             Change::Aqm(aqm) => path.aqm = aqm,
@@ -58,7 +61,7 @@ impl Change {
             Change::Corrupt(share) => path.corrupt = share,
             Change::Delay(delay) => path.delay = delay,
             Change::Jitter(jitter) => path.jitter = jitter,
-            Change::Late(late) => path.late = late,
+            Change::Reorder(reorder) => path.reorder = reorder,
         }
     }
 }

@@ -1,20 +1,21 @@
-//! How long a packet is under way behind the bottleneck: a delay, its [`Jitter`], and who comes [`Late`].
+//! How long a packet is under way behind the bottleneck: a delay, its [`Jitter`], and who is out of order ([`Reorder`]).
 //!
 //! ```text
 //!   sent        a  b  c  d
 //!   kept        a     b  c      d         nobody overtakes: c waits for b
 //!   free            b a    d c            each for itself: jitter alone reorders
 //!   late        a     c  d        b       a share comes later by so much, the others pass it
+//!   ahead       c a   b     d             some take no delay, and pass the others
 //! ```
 
 use std::time::Duration;
 
 use softtimers_core::{Random, Timestamp};
 
-use crate::Probability;
+use crate::{DelayTable, Probability};
 
 /// The variation of the delay from packet to packet.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Jitter {
     /// The size of the variation, as [`Spread`] has it.
     pub size: Duration,
@@ -23,12 +24,15 @@ pub struct Jitter {
     /// Allows a packet to overtake another because of it. If not, one waits for the packet before it, so at gaps below
     /// the size the mean delay is longer than what was asked for.
     pub reorders: bool,
+    /// How much a packet's delay resembles that of the packet before: their correlation. The distribution stays as it is, where
+    /// that of netem becomes narrower.
+    pub correlation: Probability,
 }
 
 impl Jitter {
     /// Between delay − size and delay + size, in order.
     pub const fn uniform(size: Duration) -> Self {
-        Jitter { size, spread: Spread::Uniform, reorders: false }
+        Jitter { size, spread: Spread::Uniform, reorders: false, correlation: Probability::NEVER }
     }
 
     /// The same, and packets may overtake each other.
@@ -40,8 +44,15 @@ impl Jitter {
 
     /// The same, after another distribution.
     #[must_use]
-    pub const fn spread(mut self, spread: Spread) -> Self {
+    pub fn spread(mut self, spread: Spread) -> Self {
         self.spread = spread;
+        self
+    }
+
+    /// The same, each delay with this correlation to the one before.
+    #[must_use]
+    pub const fn correlated(mut self, correlation: Probability) -> Self {
+        self.correlation = correlation;
         self
     }
 
@@ -53,20 +64,34 @@ impl Jitter {
     /// The most by which a delay is shorter.
     fn earliest(&self) -> u64 {
         let size = nanos(self.size);
-        match self.spread {
+        match &self.spread {
             Spread::Uniform => size,
             Spread::Normal => size.saturating_mul(u64::from(NORMAL_REACH)),
             Spread::Exponential => 0,
+            Spread::Table(table) => {
+                let early = u64::from(table.least().min(0).unsigned_abs());
+                scaled(size, early, TABLE_ONE).saturating_add(1)
+            }
         }
     }
 
     /// A delay. Draws nothing where there is no jitter.
-    fn apply(&self, delay: Duration, random: &mut Random) -> Duration {
+    fn apply(&self, delay: Duration, random: &mut Random, memory: &mut Memory) -> Duration {
         let (delay, size) = (nanos(delay), nanos(self.size));
         if size == 0 {
             return Duration::from_nanos(delay);
         }
-        Duration::from_nanos(match self.spread {
+        let nanos = if self.correlation == Probability::NEVER {
+            self.drawn(delay, size, random)
+        } else {
+            self.at(delay, size, memory.next(self.correlation, random))
+        };
+        Duration::from_nanos(nanos)
+    }
+
+    /// A delay that has nothing to do with others.
+    fn drawn(&self, delay: u64, size: u64, random: &mut Random) -> u64 {
+        match &self.spread {
             Spread::Uniform => {
                 let above = random.below(size.saturating_mul(2).saturating_add(1));
                 delay.saturating_add(above).saturating_sub(size)
@@ -76,12 +101,30 @@ impl Jitter {
                 delay.saturating_add(above).saturating_sub(size.saturating_mul(u64::from(NORMAL_REACH)))
             }
             Spread::Exponential => delay.saturating_add(scaled(size, random.exponential(), Random::ONE)),
-        })
+            Spread::Table(table) => deviating(delay, size, table.at((random.next_u64() >> 32) as u32)),
+        }
+    }
+
+    /// The delay that so large a part of 2³² is below.
+    fn at(&self, delay: u64, size: u64, part: u32) -> u64 {
+        match &self.spread {
+            Spread::Uniform => {
+                let above = scaled(size, 2 * u64::from(part), 1 << 32);
+                delay.saturating_add(above).saturating_sub(size)
+            }
+            Spread::Normal => deviating(delay, size, DelayTable::normal().at(part)),
+            // −ln(1 − part), by the numbers that such a draw would have had.
+            Spread::Exponential => {
+                let above = minus_ln(u32::MAX - part);
+                delay.saturating_add(scaled(size, above, 1 << 32))
+            }
+            Spread::Table(table) => deviating(delay, size, table.at(part)),
+        }
     }
 }
 
 /// A distribution of delays.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Spread {
     /// Everything from delay − size to delay + size is as likely.
     #[default]
@@ -91,6 +134,17 @@ pub enum Spread {
     /// The delay is the least, and the size what comes on top in the mean, exponentially distributed: a
     /// queue somewhere else.
     Exponential,
+    /// The deviations of a table, such as [`DelayTable::pareto`], times the size; not below zero.
+    Table(DelayTable),
+}
+
+/// Packets that are out of order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reorder {
+    /// Some come later, and the others overtake them.
+    Late(Late),
+    /// Some come at once, and overtake the others.
+    Ahead(Ahead),
 }
 
 /// A share of the packets comes later, and the others overtake it.
@@ -102,18 +156,30 @@ pub struct Late {
     pub by: Duration,
 }
 
+/// Packets that take no delay, as netem's `reorder`: after `gap` − 1 others, the next with this probability.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ahead {
+    /// The chance of a packet whose turn it may be.
+    pub share: Probability,
+    /// The distance between them at least, in packets. 0 counts as 1.
+    pub gap: u32,
+}
+
 /// Draws the delays of one direction and keeps what must stay in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Propagation {
     jitter: Random,
     late: Random,
-    /// When the latest packet that was not late arrives.
+    memory: Memory,
+    /// When the latest packet that was in its place arrives.
     last: Timestamp,
+    /// Packets since one went ahead.
+    since: u32,
 }
 
 impl Propagation {
     pub(crate) fn new(jitter: Random, late: Random) -> Self {
-        Propagation { jitter, late, last: Timestamp::ZERO }
+        Propagation { jitter, late, memory: Memory::default(), last: Timestamp::ZERO, since: 0 }
     }
 
     /// When a packet arrives that the bottleneck has let go at `sent`.
@@ -122,10 +188,18 @@ impl Propagation {
         sent: Timestamp,
         delay: Duration,
         jitter: &Jitter,
-        late: Option<Late>,
+        reorder: Option<Reorder>,
     ) -> Timestamp {
-        let arrival = sent + jitter.apply(delay, &mut self.jitter);
-        if let Some(late) = late {
+        if let Some(Reorder::Ahead(ahead)) = reorder {
+            let is_turn = self.since + 1 >= ahead.gap;
+            if is_turn && ahead.share.happens(&mut self.late) {
+                self.since = 0;
+                return sent;
+            }
+            self.since = self.since.saturating_add(1);
+        }
+        let arrival = sent + jitter.apply(delay, &mut self.jitter, &mut self.memory);
+        if let Some(Reorder::Late(late)) = reorder {
             if late.share.happens(&mut self.late) {
                 return arrival + late.by;
             }
@@ -134,6 +208,34 @@ impl Propagation {
         self.last = self.last.max(arrival);
         arrival
     }
+}
+
+/// The last draw of a jitter with correlation: a normal deviation, in parts of 1/8192, of which the quantile is taken. So each
+/// draw is distributed as without a memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Memory(Option<i32>);
+
+impl Memory {
+    /// A part of 2³².
+    fn next(&mut self, correlation: Probability, random: &mut Random) -> u32 {
+        const BILLION: i64 = 1_000_000_000;
+        let normal = DelayTable::normal();
+        let bits = random.next_u64();
+        let fresh = i64::from(normal.at((bits >> 32) as u32));
+        let like = i64::from(correlation.parts_per_billion());
+        let unlike = ((BILLION * BILLION - like * like) as u64).isqrt() as i64;
+        let next = self.0.map_or(fresh, |last| (i64::from(last) * like + fresh * unlike) / BILLION) as i32;
+        self.0 = Some(next);
+        let (below, width) = normal.below(next);
+        let within = (u128::from(width) * u128::from(bits as u32)) >> 32;
+        u32::try_from(u128::from(below) + within).unwrap_or(u32::MAX)
+    }
+}
+
+/// A delay that deviates by so many parts of 1/8192 of the size.
+fn deviating(delay: u64, size: u64, deviation: i32) -> u64 {
+    let by = scaled(size, u64::from(deviation.unsigned_abs()), TABLE_ONE);
+    if deviation < 0 { delay.saturating_sub(by) } else { delay.saturating_add(by) }
 }
 
 /// A number of mean 6 and standard deviation 1, in 32 fractional bits: the sum of twelve uniform ones.
@@ -154,5 +256,22 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// −ln(part / 2³²) with 32 fractional bits, at most 22: by halving until it is above a half, and a series there.
+fn minus_ln(part: u32) -> u64 {
+    const LN_2: u64 = 0xb172_17f7;
+    let part = part.max(1);
+    let shift = part.leading_zeros();
+    // m = 1 − x with x up to a half; −ln m = x + x²/2 + x³/3 + …
+    let x = (1u64 << 32) - (u64::from(part) << shift);
+    let (mut power, mut sum) = (x, 0);
+    for term in 1..=40 {
+        sum += power / term;
+        power = (power * x) >> 32;
+    }
+    u64::from(shift) * LN_2 + sum
+}
+
+/// One size in a [`DelayTable`].
+const TABLE_ONE: u64 = DelayTable::ONE as u64;
 /// Standard deviations on either side of the mean that a sum of twelve reaches.
 const NORMAL_REACH: u32 = 6;

@@ -27,7 +27,7 @@ use std::time::Duration;
 use softtimers_core::{Random, Timestamp};
 
 use crate::account::Taken;
-use crate::aqm::{Codel, Pie, Store, Verdict};
+use crate::aqm::{Accounts, Codel, FqCodel, Pie, Store, Verdict};
 use crate::bottleneck::Link;
 use crate::delay::Propagation;
 use crate::loss::LossProcess;
@@ -81,6 +81,10 @@ pub struct Direction<T> {
     waiting_bytes: u64,
     link: Link,
     codel: Codel,
+    /// What waits, if flows take turns: then nothing is in `waiting`.
+    fair: Option<Box<FqCodel<Packet<T>>>>,
+    /// Which flows share a queue.
+    salt: u64,
     pie: Pie,
     early: Random,
     loss: LossProcess,
@@ -105,8 +109,16 @@ pub(crate) struct Packet<T> {
     number: u64,
     offered: Timestamp,
     marked: bool,
-    /// Its transport understands marks.
-    capable: bool,
+    traits: Traits,
+}
+
+/// The properties of a packet beside its length that a [managed queue](Aqm) goes by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Traits {
+    /// Its transport understands marks: then a queue that may mark does not drop it.
+    pub capable: bool,
+    /// A number for its flow, such as a hash of its addresses and ports.
+    pub flow: u64,
 }
 
 #[derive(Debug)]
@@ -171,15 +183,22 @@ impl<T: Clone> Direction<T> {
     /// [`PathError`], as [`PathConfig::check`].
     pub fn new(path: PathConfig, seed: u64) -> Result<Self, PathError> {
         path.check()?;
-        let [loss, jitter, late, duplicate, corrupt, early] =
-            [0, 1, 2, 3, 4, 5].map(|stream| Random::stream(seed, stream));
+        let [loss, jitter, late, duplicate, corrupt, early, mut salt] =
+            [0, 1, 2, 3, 4, 5, 6].map(|stream| Random::stream(seed, stream));
+        let salt = salt.next_u64();
+        let fair = match path.aqm {
+            Aqm::FqCodel(config) => Some(Box::new(FqCodel::new(salt, &config))),
+            _ => None,
+        };
         Ok(Direction {
+            fair,
+            salt,
             latest: Timestamp::ZERO,
             looked: Timestamp::ZERO,
             serving: None,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
-            link: Link::new(&path.bottleneck),
+            link: Link::new(&path.bottleneck, path.burst),
             codel: Codel::default(),
             pie: Pie::default(),
             early,
@@ -209,48 +228,100 @@ impl<T: Clone> Direction<T> {
     /// The same, of a packet whose transport understands marks, if `capable`: then a [managed](Aqm) queue that may mark does
     /// not drop it.
     pub fn offer_capable(&mut self, now: Timestamp, bytes: u32, capable: bool, packet: T) -> Admission {
+        self.offer_of(now, bytes, Traits { capable, ..Traits::default() }, packet)
+    }
+
+    /// The same, of a packet with these traits.
+    pub fn offer_of(&mut self, now: Timestamp, bytes: u32, traits: Traits, packet: T) -> Admission {
         self.advance(now);
         let number = self.counters.offered;
         self.counters.offered += 1;
         self.counters.offered_bytes += u64::from(bytes);
         if !self.has_room(bytes) {
             self.counters.overflowed += 1;
-            self.keep(self.latest, packet);
             return Admission::Overflow;
         }
-        let on_link = self.on_link(bytes);
-        let mut marked = false;
         self.look_at_wait();
+        let mut marked = false;
         if self.serving.is_some() {
-            let ahead = self.ahead();
-            if !self.path.queue.limit.admits(on_link, &ahead) {
+            let (on_link, ahead) = (self.on_link(bytes), self.ahead());
+            // Where flows take turns, another may have to go.
+            if self.fair.is_none() && !self.path.queue.limit.admits(on_link, &ahead) {
                 self.counters.queue_drops += 1;
-                self.keep(self.latest, packet);
                 return Admission::QueueFull;
             }
-            let verdict = self.early_verdict(&ahead, capable);
+            let verdict = self.early_verdict(&ahead, traits.capable);
             if verdict == Verdict::Drop {
                 self.counters.queue_drops += 1;
                 self.counters.aqm_drops += 1;
-                self.keep(self.latest, packet);
                 return Admission::QueueFull;
             }
             marked = verdict == Verdict::Mark
                 || self.path.queue.mark.is_some_and(|mark| !mark.admits(on_link, &ahead));
-            self.counters.marked += u64::from(marked);
         }
         self.held_bytes += u64::from(bytes);
         self.counters.held += 1;
-        let packet = Packet { packet, bytes, number, offered: self.latest, marked, capable };
-        if self.serving.is_some() {
-            self.waiting_bytes += on_link;
-            self.waiting.push_back(packet);
-        } else {
+        let packet = Packet { packet, bytes, number, offered: self.latest, marked, traits };
+        let admission = self.join(packet);
+        self.counters.marked += u64::from(admission == Admission::Marked);
+        self.expect_wait();
+        admission
+    }
+
+    /// A packet goes onto the link, or waits.
+    fn join(&mut self, packet: Packet<T>) -> Admission {
+        let (number, marked, on_link) = (packet.number, packet.marked, self.on_link(packet.bytes));
+        if self.serving.is_none() && self.fair.is_none() {
             self.serve(self.latest, packet);
             self.advance(self.latest);
+        } else {
+            self.wait(packet);
+            if self.serving.is_none() {
+                let next = self.dequeue(self.latest);
+                next.into_iter().for_each(|next| self.serve(self.latest, next));
+                self.advance(self.latest);
+            } else if self.fair.is_some() && self.make_room(number, on_link) {
+                return Admission::QueueFull;
+            }
         }
-        self.expect_wait();
         if marked { Admission::Marked } else { Admission::Accepted }
+    }
+
+    /// Puts a packet behind those that wait.
+    fn wait(&mut self, packet: Packet<T>) {
+        let on_link = self.on_link(packet.bytes);
+        self.waiting_bytes += on_link;
+        match (&mut self.fair, self.path.aqm) {
+            (Some(fair), Aqm::FqCodel(config)) => fair.enqueue(&config, packet.traits.flow, on_link, packet),
+            _ => self.waiting.push_back(packet),
+        }
+    }
+
+    /// Drops from the flow with the most bytes until there is room for the packet that has come, of so many bytes; whether that one
+    /// was dropped.
+    fn make_room(&mut self, number: u64, on_link: u64) -> bool {
+        let Some(mut fair) = self.fair.take() else { return false };
+        let mut is_gone = false;
+        while fair.packets() > 0 {
+            let others = self.waiting_bytes.saturating_sub(on_link);
+            let through = self.link.through(self.latest, others);
+            let ahead = Ahead {
+                packets: fair.packets() - 1,
+                bytes: others,
+                wait: through.saturating_duration_since(self.latest),
+            };
+            if is_gone || self.path.queue.limit.admits(on_link, &ahead) {
+                break;
+            }
+            for packet in fair.fattest_half(self) {
+                is_gone |= packet.number == number;
+                self.held_bytes -= u64::from(packet.bytes);
+                self.counters.held -= 1;
+                self.counters.queue_drops += 1;
+            }
+        }
+        self.fair = Some(fair);
+        is_gone
     }
 
     /// Returns whether a packet of `bytes` would be accepted at `now`: for a sender that can wait with it instead of
@@ -267,7 +338,11 @@ impl<T: Clone> Direction<T> {
     /// Packets that wait for the link at `now`, the one on it not counted.
     pub fn queued(&mut self, now: Timestamp) -> usize {
         self.advance(now);
-        self.waiting.len()
+        self.waits() as usize
+    }
+
+    fn waits(&self) -> u64 {
+        self.waiting.len() as u64 + self.fair.as_ref().map_or(0, |fair| fair.packets())
     }
 
     /// When the packet on the link is through it; `None` if it is idle. If a [scenario](Self::play) changes the path before,
@@ -385,19 +460,31 @@ impl<T: Clone> Direction<T> {
     fn become_path(&mut self, path: PathConfig) {
         self.look_at_wait();
         let serving = self.serving.as_ref().map(|(done, packet)| (*done, self.on_link(packet.bytes)));
-        let through = self.link.change(self.latest, &path.bottleneck, serving);
+        let through = self.link.change(self.latest, &path.bottleneck, path.burst, serving);
         if let (Some((done, _)), Some(through)) = (&mut self.serving, through) {
             *done = through;
         }
-        let bytes = |packet: &Packet<T>| u64::from(packet.bytes) + u64::from(path.overhead);
-        if self.path.overhead != path.overhead {
-            self.waiting_bytes = self.waiting.iter().map(bytes).sum();
-        }
+        let is_new = (self.path.aqm, self.path.overhead) != (path.aqm, path.overhead);
         if self.path.aqm != path.aqm {
             (self.codel, self.pie) = (Codel::default(), Pie::default());
         }
         self.path = path;
+        if is_new {
+            self.wait_anew();
+        }
         self.expect_wait();
+    }
+
+    /// All that waits joins the queue that there is now, in the order in which it came.
+    fn wait_anew(&mut self) {
+        let mut all: Vec<_> = self.waiting.drain(..).collect();
+        all.extend(self.fair.take().into_iter().flat_map(|fair| fair.into_packets()));
+        all.sort_unstable_by_key(|packet| packet.number);
+        if let Aqm::FqCodel(config) = self.path.aqm {
+            self.fair = Some(Box::new(FqCodel::new(self.salt, &config)));
+        }
+        self.waiting_bytes = 0;
+        all.into_iter().for_each(|packet| self.wait(packet));
     }
 
     /// The parameters that hold now, up to where the link has been worked off: see [`path_at`](Self::path_at).
@@ -429,7 +516,7 @@ impl<T: Clone> Direction<T> {
             self.latest = self.latest.max(change);
             let path = self.timeline.pass(&self.path);
             self.become_path(path);
-            if self.serving.is_none() {
+            if self.serving.is_none() && self.link.is_rested(self.latest) {
                 self.timeline.skip_to(now);
             }
         }
@@ -449,7 +536,16 @@ impl<T: Clone> Direction<T> {
 
     /// Takes the next packet out of the queue at `at`, when the link is free.
     fn dequeue(&mut self, at: Timestamp) -> Option<Packet<T>> {
-        let Aqm::Codel(config) = self.path.aqm else { return self.pop() };
+        let config = match self.path.aqm {
+            Aqm::Codel(config) => config,
+            Aqm::FqCodel(config) => {
+                let mut fair = self.fair.take()?;
+                let next = fair.dequeue(&config, at, self);
+                self.fair = Some(fair);
+                return next;
+            }
+            _ => return self.pop(),
+        };
         let mut codel = std::mem::take(&mut self.codel);
         let next = codel.dequeue(&config, at, self);
         self.codel = codel;
@@ -504,8 +600,8 @@ impl<T: Clone> Direction<T> {
     }
 
     fn send(&mut self, done: Timestamp, packet: Packet<T>, copy: bool) {
-        let PathConfig { delay, ref jitter, late, corrupt, .. } = self.path;
-        let due = self.propagation.arrival(done, delay, jitter, late);
+        let PathConfig { delay, ref jitter, reorder, corrupt, .. } = self.path;
+        let due = self.propagation.arrival(done, delay, jitter, reorder);
         let hit = packet.bytes > 0 && corrupt.happens(&mut self.corrupt);
         let flipped = hit.then(|| self.corrupt.below(u64::from(packet.bytes) * 8));
         self.counters.corrupted += u64::from(hit);
@@ -522,7 +618,7 @@ impl<T: Clone> Direction<T> {
     fn ahead(&self) -> Ahead {
         let through = self.link.through(self.latest, self.waiting_bytes);
         Ahead {
-            packets: self.waiting.len() as u64,
+            packets: self.waits(),
             bytes: self.waiting_bytes,
             wait: through.saturating_duration_since(self.latest),
         }
@@ -556,9 +652,9 @@ impl<T: Clone> Store for Direction<T> {
     }
 
     fn mark(&mut self, packet: &mut Packet<T>) -> bool {
-        self.counters.marked += u64::from(packet.capable && !packet.marked);
-        packet.marked |= packet.capable;
-        packet.capable
+        self.counters.marked += u64::from(packet.traits.capable && !packet.marked);
+        packet.marked |= packet.traits.capable;
+        packet.traits.capable
     }
 
     fn discard(&mut self, packet: Packet<T>) {
@@ -567,6 +663,32 @@ impl<T: Clone> Store for Direction<T> {
         self.counters.queue_drops += 1;
         self.counters.aqm_drops += 1;
         self.keep(self.latest, packet.packet);
+    }
+}
+
+impl<T: Clone> Accounts<Packet<T>> for Direction<T> {
+    fn came(packet: &Packet<T>) -> Timestamp {
+        packet.offered
+    }
+
+    fn length(&self, packet: &Packet<T>) -> u64 {
+        self.on_link(packet.bytes)
+    }
+
+    fn is_short(&self, bytes: u64) -> bool {
+        bytes <= LONGEST + u64::from(self.path.overhead)
+    }
+
+    fn left(&mut self, packet: &Packet<T>) {
+        self.waiting_bytes -= self.on_link(packet.bytes);
+    }
+
+    fn mark(&mut self, packet: &mut Packet<T>) -> bool {
+        Store::mark(self, packet)
+    }
+
+    fn discard(&mut self, packet: Packet<T>) {
+        Store::discard(self, packet);
     }
 }
 

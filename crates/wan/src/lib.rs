@@ -53,6 +53,7 @@ pub mod bottleneck;
 pub mod change;
 pub mod delay;
 pub mod direction;
+pub mod distribution;
 #[cfg(feature = "tokio")]
 mod endpoints;
 #[cfg(any(target_os = "linux", feature = "tokio"))]
@@ -83,15 +84,17 @@ pub mod wan;
 #[doc(inline)]
 pub use account::{Counters, Measured};
 #[doc(inline)]
-pub use aqm::{Aqm, CodelConfig, PieConfig};
+pub use aqm::{Aqm, CodelConfig, FqCodelConfig, PieConfig};
 #[doc(inline)]
 pub use bottleneck::Bottleneck;
 #[doc(inline)]
 pub use change::Change;
 #[doc(inline)]
-pub use delay::{Jitter, Late, Spread};
+pub use delay::{Ahead, Jitter, Late, Reorder, Spread};
 #[doc(inline)]
-pub use direction::{Admission, Delivery, Direction};
+pub use direction::{Admission, Delivery, Direction, Traits};
+#[doc(inline)]
+pub use distribution::{DelayTable, DelayTableError};
 #[doc(inline)]
 pub use loss::{GilbertElliott, Loss};
 #[doc(inline)]

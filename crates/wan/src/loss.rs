@@ -31,6 +31,28 @@ pub enum Loss {
 }
 
 impl Loss {
+    /// Each packet with this probability, and with this correlation to the packet before it: after a loss, the next is lost with
+    /// share + correlation · (1 − share). The share stays what it is, which netem's own correlation (deprecated there) does not
+    /// achieve.
+    ///
+    /// ```
+    /// use softtimers_wan::{Loss, Probability};
+    ///
+    /// let [share, half] = [Probability::per_million(10_000)?, Probability::once_in(2)];
+    /// let Loss::GilbertElliott(chain) = Loss::correlated(share, half) else { panic!("no chain") };
+    /// assert_eq!([chain.to_bad.to_string(), chain.to_good.to_string()], ["0.005", "0.495"]);
+    /// # Ok::<(), softtimers_wan::ProbabilityError>(())
+    /// ```
+    pub fn correlated(share: Probability, correlation: Probability) -> Self {
+        let chance = |parts: u32| {
+            let of_new = u64::from(1_000_000_000 - correlation.parts_per_billion());
+            let both = u64::from(parts) * of_new / 1_000_000_000;
+            Probability::per_billion(both as u32).unwrap_or(Probability::ALWAYS)
+        };
+        let parts = share.parts_per_billion();
+        Loss::GilbertElliott(GilbertElliott::bursts(chance(parts), chance(1_000_000_000 - parts)))
+    }
+
     /// The share that is lost in the long run.
     pub fn mean(&self) -> f64 {
         match self {

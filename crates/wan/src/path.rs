@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{Aqm, Bottleneck, Jitter, Late, Loss, Probability, Queue, Scenario, Spread};
+use crate::{Ahead, Aqm, Bottleneck, Jitter, Late, Loss, Probability, Queue, Reorder, Scenario, Spread};
 
 /// The parameters of one direction. By default it is a perfect wire: no delay, no bottleneck, no loss.
 ///
@@ -25,6 +25,9 @@ use crate::{Aqm, Bottleneck, Jitter, Late, Loss, Probability, Queue, Scenario, S
 pub struct PathConfig {
     /// The slowest link of the path: rate and queue.
     pub bottleneck: Bottleneck,
+    /// Bytes that pass at once after a pause: the depth of a token bucket, which fills at the bottleneck's rate. For one of a constant
+    /// rate; a longer packet waits until it could have been sent.
+    pub burst: u32,
     /// The queue that waits for it.
     pub queue: Queue,
     /// How that queue is managed.
@@ -44,8 +47,8 @@ pub struct PathConfig {
     pub delay: Duration,
     /// The variation of the delay from packet to packet.
     pub jitter: Jitter,
-    /// The packets that come later, to be overtaken.
-    pub late: Option<Late>,
+    /// The packets that are out of order beside that.
+    pub reorder: Option<Reorder>,
     /// The most packets that are held, waiting and under way; what exceeds it is dropped and counted apart.
     pub most_packets: u32,
     /// The most bytes that the path holds.
@@ -57,6 +60,7 @@ impl Default for PathConfig {
     fn default() -> Self {
         PathConfig {
             bottleneck: Bottleneck::NONE,
+            burst: 0,
             queue: Queue::default(),
             aqm: Aqm::DropTail,
             overhead: 0,
@@ -66,7 +70,7 @@ impl Default for PathConfig {
             corrupt: Probability::NEVER,
             delay: Duration::ZERO,
             jitter: Jitter::default(),
-            late: None,
+            reorder: None,
             most_packets: 1 << 18,
             most_bytes: 1 << 28,
         }
@@ -78,6 +82,13 @@ impl PathConfig {
     #[must_use]
     pub fn bottleneck(mut self, bottleneck: Bottleneck) -> Self {
         self.bottleneck = bottleneck;
+        self
+    }
+
+    /// With so many bytes that pass at once after a pause.
+    #[must_use]
+    pub fn burst(mut self, bytes: u32) -> Self {
+        self.burst = bytes;
         self
     }
 
@@ -147,7 +158,14 @@ impl PathConfig {
     /// With so many packets later by so much.
     #[must_use]
     pub fn late(mut self, share: Probability, by: Duration) -> Self {
-        self.late = Some(Late { share, by });
+        self.reorder = Some(Reorder::Late(Late { share, by }));
+        self
+    }
+
+    /// With packets that take no delay, at least `gap` packets apart, each with this probability when it may be its turn.
+    #[must_use]
+    pub fn ahead(mut self, share: Probability, gap: u32) -> Self {
+        self.reorder = Some(Reorder::Ahead(Ahead { share, gap }));
         self
     }
 
@@ -163,9 +181,9 @@ impl PathConfig {
     /// # Errors
     /// [`PathError`], which names the values.
     pub fn check(&self) -> Result<(), PathError> {
-        let Jitter { size, spread, .. } = self.jitter;
-        if spread == Spread::Uniform && size > self.delay {
-            return Err(PathError::LongJitter { jitter: size, delay: self.delay });
+        let Jitter { size, spread, .. } = &self.jitter;
+        if *spread == Spread::Uniform && *size > self.delay {
+            return Err(PathError::LongJitter { jitter: *size, delay: self.delay });
         }
         if self.overhead > MOST_OVERHEAD {
             return Err(PathError::Overhead { bytes: self.overhead });
@@ -183,7 +201,7 @@ impl PathConfig {
             (self.outage, "an outage"),
             (self.loss != Loss::None, "loss"),
             (self.jitter.reorders, "jitter that reorders"),
-            (self.late.is_some(), "reordering"),
+            (self.reorder.is_some(), "reordering"),
             (self.duplicate != Probability::NEVER, "duplicates"),
             (self.corrupt != Probability::NEVER, "corruption"),
             (self.queue.mark.is_some(), "marks"),
@@ -197,7 +215,15 @@ impl PathConfig {
 
     /// The shortest time under way.
     pub(crate) fn least_delay(&self) -> Duration {
-        self.jitter.least(self.delay)
+        least_delay(self.delay, &self.jitter, self.reorder)
+    }
+}
+
+/// The shortest time under way with these parameters.
+pub(crate) fn least_delay(delay: Duration, jitter: &Jitter, reorder: Option<Reorder>) -> Duration {
+    match reorder {
+        Some(Reorder::Ahead(_)) => Duration::ZERO,
+        _ => jitter.least(delay),
     }
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 
 use crate::{
-    Aqm, Bottleneck, Change, CodelConfig, Delivery, DeliveryTrace, Direction, GilbertElliott, Jitter, Limit,
-    Loss, PathConfig, PieConfig, Probability, Queue, Scenario, Spread, Way,
+    Aqm, Bottleneck, Change, CodelConfig, DelayTable, Delivery, DeliveryTrace, Direction, FqCodelConfig,
+    GilbertElliott, Jitter, Limit, Loss, PathConfig, PieConfig, Probability, Queue, Scenario, Spread, Traits,
+    Way,
 };
 
 /// Any bytes are a trace or are refused at a line of theirs; and a link that follows it lets everything
@@ -51,7 +52,7 @@ pub fn direction(seed: u64, script: &[u8]) {
             0 => {
                 let mut path = path_of(&step[2..]);
                 if in_order {
-                    (path.jitter.reorders, path.late) = (false, None);
+                    (path.jitter.reorders, path.reorder) = (false, None);
                 }
                 let small_path = path.clone().hold(5, 4_000);
                 let set = [busy.set(now, path.clone()), lazy.set(now, path), small.set(now, small_path)];
@@ -67,8 +68,11 @@ pub fn direction(seed: u64, script: &[u8]) {
             2 => drop(drain(&mut small, now)),
             _ => {
                 let bytes = u32::from(step[3]) * 8;
-                assert_eq!(busy.offer(now, bytes, number), lazy.offer(now, bytes, number));
-                small.offer(now, bytes, number);
+                let flow = if in_order { 0 } else { u64::from(number % 3) };
+                let traits = Traits { capable: step[4] % 2 == 0, flow };
+                let admitted = busy.offer_of(now, bytes, traits, number);
+                assert_eq!(admitted, lazy.offer_of(now, bytes, traits, number));
+                small.offer_of(now, bytes, traits, number);
                 assert!(small.counters().held <= 5);
             }
         }
@@ -139,12 +143,14 @@ fn path_of(bytes: &[u8]) -> PathConfig {
         ),
         _ => Bottleneck::bits_per_second(u64::from(bytes[1]) * 12_345_678 + 1).unwrap_or_default(),
     };
-    let aqm = match bytes[1] / 4 % 3 {
+    let codel = CodelConfig { target: micros(bytes[3]), interval: micros(bytes[4]), ecn: bytes[5] % 2 == 0 };
+    let aqm = match bytes[1] / 4 % 4 {
         0 => Aqm::DropTail,
-        1 => Aqm::Codel(CodelConfig {
-            target: micros(bytes[3]),
-            interval: micros(bytes[4]),
-            ecn: bytes[5] % 2 == 0,
+        1 => Aqm::Codel(codel),
+        2 => Aqm::FqCodel(FqCodelConfig {
+            codel,
+            flows: u32::from(bytes[2] % 5),
+            quantum: u32::from(bytes[1]) * 8,
         }),
         _ => Aqm::Pie(PieConfig {
             target: micros(bytes[3]),
@@ -163,16 +169,28 @@ fn path_of(bytes: &[u8]) -> PathConfig {
         1 => Loss::Random(share(bytes[3])),
         _ => Loss::GilbertElliott(GilbertElliott::bursts(share(bytes[2]), share(bytes[3]))),
     };
-    let spread = [Spread::Uniform, Spread::Normal, Spread::Exponential][usize::from(bytes[4] % 3)];
-    let jitter = Jitter { size: micros(bytes[4] / 2), spread, reorders: bytes[5] % 2 == 0 };
-    PathConfig { duplicate: share(bytes[5] / 4), corrupt: share(bytes[5]), ..PathConfig::default() }
+    let spread = match bytes[4] % 5 {
+        0 => Spread::Uniform,
+        1 => Spread::Normal,
+        2 => Spread::Exponential,
+        3 => Spread::Table(DelayTable::pareto_normal()),
+        _ => Spread::Table(DelayTable::parse(b"-20000 1 2 30000").unwrap_or_else(|_| unreachable!())),
+    };
+    let correlation = if bytes[5] % 3 == 0 { share(bytes[4]) } else { Probability::NEVER };
+    let jitter = Jitter { size: micros(bytes[4] / 2), spread, reorders: bytes[5] % 2 == 0, correlation };
+    let path = PathConfig::default();
+    let path = match bytes[2] % 4 {
+        0 => path.ahead(share(bytes[2]), u32::from(bytes[1] % 7)),
+        _ => path.late(share(bytes[2] / 8), micros(bytes[1])),
+    };
+    PathConfig { duplicate: share(bytes[5] / 4), corrupt: share(bytes[5]), ..path }
         .bottleneck(bottleneck)
         .queue(Queue { limit: limit(bytes[3]), mark: Some(limit(bytes[4])) })
         .aqm(aqm)
+        .burst(u32::from(bytes[5] % 4) * 1_000)
         .overhead(u32::from(bytes[1] % 32))
         .loss(loss)
         // Less than some uniform jitters: that is refused.
         .delay(micros(bytes[0]))
         .jitter(jitter)
-        .late(share(bytes[2] / 8), micros(bytes[1]))
 }

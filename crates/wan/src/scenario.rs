@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
+use crate::path::least_delay;
 use crate::{Change, PathConfig, PathError, Way};
 
 /// Changes of a path at times after its beginning.
@@ -243,7 +244,7 @@ impl Timeline {
         if self.next_at().is_none_or(|at| at > until) {
             return least;
         }
-        let (mut delay, mut jitter) = (path.delay, &path.jitter);
+        let (mut delay, mut jitter, mut reorder) = (path.delay, &path.jitter, path.reorder);
         let (mut begin, mut next) = (self.begin, self.next);
         // After a whole round, and what is left of this one, there is nothing that has not been seen.
         for _ in 0..=2 * self.changes.len() + 2 {
@@ -255,14 +256,15 @@ impl Timeline {
             match change {
                 Some((_, Change::Delay(new))) => delay = *new,
                 Some((_, Change::Jitter(new))) => jitter = new,
+                Some((_, Change::Reorder(new))) => reorder = *new,
                 Some(_) => {}
-                None => (delay, jitter) = (self.base.delay, &self.base.jitter),
+                None => (delay, jitter, reorder) = (self.base.delay, &self.base.jitter, self.base.reorder),
             }
             next += 1;
             if change.is_none() {
                 (begin, next) = (begin + after, 0);
             }
-            least = least.min(jitter.least(delay));
+            least = least.min(least_delay(delay, jitter, reorder));
         }
         least
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use softtimers_core::{Random, Timestamp};
 
-use crate::{Admission, Delivery, Direction, PathConfig, PathError, Scenario};
+use crate::{Admission, Delivery, Direction, PathConfig, PathError, Scenario, Traits};
 
 /// A direction of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -90,6 +90,11 @@ impl<T: Clone> Wan<T> {
         packet: T,
     ) -> Admission {
         self.direction_mut(way).offer_capable(now, bytes, capable, packet)
+    }
+
+    /// The same, of a packet with these traits: see [`Direction::offer_of`].
+    pub fn offer_of(&mut self, now: Timestamp, way: Way, bytes: u32, traits: Traits, packet: T) -> Admission {
+        self.direction_mut(way).offer_of(now, bytes, traits, packet)
     }
 
     /// When to look next: `None` if nothing is held. Sooner is harmless, later is late.

@@ -8,10 +8,10 @@ use softtimers_net::packet::{
     ClaimError, FrameBatch, FrameReceiver, FrameSender, Heard, Interface, LoopProbe, claim,
 };
 
-use super::mark::{is_capable, mark};
+use super::mark::{flow, is_capable, mark};
 use super::problem::Problem;
 use crate::live::{Ended, Live, Next, controls};
-use crate::{PathConfig, PathError, Scenario, WanBuilder, Way};
+use crate::{Aqm, PathConfig, PathError, Scenario, Traits, WanBuilder, Way};
 
 /// The settings of a bridge.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -223,13 +223,10 @@ impl Bridge {
             let outcome = frame.on_the_wire(&mut |bytes| {
                 pieces += 1;
                 // What is dropped here is counted there.
-                let _ = live.wan.offer_capable(
-                    received,
-                    way,
-                    bytes.len() as u32,
-                    is_capable(bytes),
-                    bytes.into(),
-                );
+                let is_fair = matches!(live.wan.direction(way).path().aqm, Aqm::FqCodel(_));
+                let traits =
+                    Traits { capable: is_capable(bytes), flow: if is_fair { flow(bytes) } else { 0 } };
+                let _ = live.wan.offer_of(received, way, bytes.len() as u32, traits, bytes.into());
             });
             stats.unsplit += u64::from(outcome.is_err());
             stats.joined += u64::from(pieces > 1);

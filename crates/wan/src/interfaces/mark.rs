@@ -6,6 +6,7 @@
 //!   00 not capable    01, 10 capable    11 congestion experienced
 //! ```
 
+use softtimers_core::Random;
 use softtimers_net::packet::complete_ipv4_checksum;
 
 /// Says whether the transport of a frame's packet understands marks.
@@ -13,6 +14,35 @@ pub(super) fn is_capable(frame: &[u8]) -> bool {
     let Some((network, is_v4)) = network(frame) else { return false };
     let (at, shift) = if is_v4 { (1, 0) } else { (1, 4) };
     frame.get(network + at).is_some_and(|byte| byte >> shift & 3 != 0)
+}
+
+/// A number for the flow of a frame: of addresses, protocol and, of TCP and UDP, ports (RFC 8290, section 4.1).
+pub(super) fn flow(frame: &[u8]) -> u64 {
+    let mut sum = 0;
+    let mut mix = |bytes: Option<&[u8]>| {
+        for byte in bytes.unwrap_or_default() {
+            sum = Random::stream(sum, u64::from(*byte)).next_u64();
+        }
+    };
+    let Some((at, is_v4)) = network(frame) else {
+        mix(frame.get(12..14));
+        return sum;
+    };
+    let packet = frame.get(at..).unwrap_or_default();
+    let (addresses, protocol, ports) = if is_v4 {
+        // A fragment has no ports, or only the first has.
+        let is_whole = packet.get(6..8).is_some_and(|flags| flags[0] & 0x3f == 0 && flags[1] == 0);
+        let header = packet.first().map_or(0, |first| usize::from(first & 15) * 4);
+        (packet.get(12..20), packet.get(9), is_whole.then_some(header))
+    } else {
+        (packet.get(8..40), packet.get(6), Some(40))
+    };
+    mix(addresses);
+    mix(protocol.map(std::slice::from_ref));
+    if let (Some(6 | 17), Some(ports)) = (protocol, ports) {
+        mix(packet.get(ports..ports + 4));
+    }
+    sum
 }
 
 /// Marks a frame; whether its transport is capable of that.
@@ -88,5 +118,23 @@ mod tests {
             tags.truncate(length);
             mark(&mut tags);
         }
+    }
+
+    #[test]
+    fn flows_are_told_apart_by_addresses_and_ports() {
+        let packet = |port: u8, fragment: u8| {
+            let mut packet = v4(0);
+            packet[6] = fragment;
+            packet.extend([1, 2, 3, port]);
+            frame(0x0800, &packet)
+        };
+        assert_eq!(flow(&packet(4, 0x40)), flow(&packet(4, 0)));
+        assert_ne!(flow(&packet(4, 0)), flow(&packet(5, 0)));
+        assert_eq!(flow(&packet(4, 0x20)), flow(&packet(5, 0x20)));
+        let v6 =
+            |last: u8| frame(0x86dd, &[&[0x60, 0, 0, 0, 0, 8, 17, 64][..], &[last; 32], &[1; 8]].concat());
+        assert_ne!(flow(&v6(1)), flow(&v6(2)));
+        // Whatever is cut off.
+        (0..60).for_each(|length| _ = flow(&v6(1)[..length.min(v6(1).len())]));
     }
 }

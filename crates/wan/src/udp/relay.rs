@@ -11,7 +11,7 @@ use softtimers_net::relay::{
 use softtimers_net::udp::{Datagram, RecvBatch, UdpSocket, is_about_an_earlier_datagram};
 
 use crate::live::{Carried, Ended, Live, Next, controls};
-use crate::{Delivery, PathConfig, PathError, Scenario, Wan, WanBuilder, Way};
+use crate::{Delivery, PathConfig, PathError, Scenario, Traits, Wan, WanBuilder, Way};
 
 /// A UDP relay whose two sides are a [`Wan`] apart. See the [module documentation](super).
 ///
@@ -246,7 +246,8 @@ fn offer(wan: &mut Wan<Packet>, now: Timestamp, way: Way, client: ClientId, data
     let received = datagram.received.unwrap_or(now).min(now);
     let packet = Packet { client, payload: datagram.payload.into() };
     // What is dropped here is counted there.
-    let _ = wan.offer(received, way, datagram.payload.len() as u32, packet);
+    let traits = Traits { capable: false, flow: client.slot().into() };
+    let _ = wan.offer_of(received, way, datagram.payload.len() as u32, traits, packet);
 }
 
 /// The outcome of sending a datagram.

@@ -4,6 +4,7 @@
 mod emulator;
 mod managed;
 mod scenarios;
+mod shapes;
 mod statistics;
 
 use std::time::Duration;

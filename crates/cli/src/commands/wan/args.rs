@@ -146,7 +146,7 @@ const BOTH_WAYS: &str = "Path, both ways";
 const RUN: &str = "Run";
 
 /// Settings of the path that few people need.
-const RARE: [&str; 6] = ["trace", "aqm", "mark", "duplicate", "corrupt", "overhead"];
+const RARE: [&str; 7] = ["trace", "burst", "aqm", "mark", "duplicate", "corrupt", "overhead"];
 
 /// The settings of both directions or of one, as they were given.
 #[derive(Clone, Debug, Default)]
@@ -352,10 +352,10 @@ fn check_queue(args: &WanArgs, way: Way, path: &PathConfig) -> Result<(), Failur
     if args.control.is_none()
         && args.scenario.is_none()
         && path.bottleneck == Bottleneck::NONE
-        && (path.queue != Queue::default() || path.aqm != Aqm::DropTail)
+        && (path.queue != Queue::default() || path.aqm != Aqm::DropTail || path.burst > 0)
     {
         return Err(Failure::usage(format_args!(
-            "the path {way}: --queue, --aqm and --mark are about the queue of a bottleneck; --rate or --trace makes one"
+            "the path {way}: --queue, --aqm, --mark and --burst are about a bottleneck; --rate or --trace makes one"
         )));
     }
     Ok(())
@@ -380,7 +380,7 @@ Values:
   RATE   10Mbit, 1.5Gbit, with headers: a packet counts 28 bytes more than its payload over IPv4,
          a TCP segment 52, a frame of --ifaces nothing more; see --overhead
   LIMIT  20packets, 64KiB, 50ms
-  LOSS   1%, or gilbert:TO_BAD,TO_GOOD[,LOSS_BAD[,LOSS_GOOD]] with losses in bursts: gilbert:0.2%,30%
+  LOSS   1%, 1%:corr=25%, or gilbert:TO_BAD,TO_GOOD[,LOSS_BAD[,LOSS_GOOD]] with losses in bursts: gilbert:0.2%,30%
 
 Exit codes:
    0  done, also by Ctrl-C, SIGTERM or SIGHUP; every --assert held

@@ -185,9 +185,13 @@ fn setting(
         return Err((place, problem.replace("there are rtt", "there are outage, rtt")));
     }
     let text = string(name, value)?;
-    let beside = directory.join(text);
-    let text = if name == "trace" { beside.to_str().unwrap_or(text) } else { text };
-    control::change(name, Some(text)).map_err(|problem| (value.span().start, problem))
+    let beside = |file: &str| directory.join(file).display().to_string();
+    let text = match text.split_once("dist=") {
+        _ if name == "trace" => beside(text),
+        Some((before, file)) if name == "jitter" => format!("{before}dist={}", beside(file)),
+        _ => text.to_owned(),
+    };
+    control::change(name, Some(&text)).map_err(|problem| (value.span().start, problem))
 }
 
 fn way(value: &Spanned<DeValue<'_>>) -> Result<Option<Way>, Problem> {

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use softtimers_measure::units::{self, SendRate};
 use softtimers_wan::{
-    Aqm, Bottleneck, Change, CodelConfig, DeliveryTrace, GilbertElliott, Jitter, Late, Limit, Loss,
-    PieConfig, Probability, Spread,
+    Ahead, Aqm, Bottleneck, Change, CodelConfig, DelayTable, DeliveryTrace, FqCodelConfig, GilbertElliott,
+    Jitter, Late, Limit, Loss, PieConfig, Probability, Reorder, Spread,
 };
 
 use crate::file;
@@ -27,30 +27,31 @@ pub(crate) struct Setting {
 
 /// A row: the change that it makes, its flag, value and help, and who understands a value.
 macro_rules! settings {
-    ($($change:ident, $flag:literal, $value:literal, $help:literal, $parse:path;)*) => {
+    ($($change:expr, $flag:literal, $value:literal, $help:literal, $parse:path;)*) => {
         /// All of them, in the order of the help.
         pub(crate) const SETTINGS: &[Setting] = &[$(Setting {
             flags: [$flag, concat!("up-", $flag), concat!("down-", $flag)],
             value: $value,
             help: $help,
-            parse: |text| $parse(text).map(|value| Change::$change(value.into())).map_err(|error| error.to_string()),
+            parse: |text| $parse(text).map($change).map_err(|error| error.to_string()),
         },)*];
     };
 }
 
 settings! {
-    Delay, "delay", "TIME", "Delay each way", units::duration;
-    Jitter, "jitter", "TIME[:OPTION]", "Vary the delay by up to TIME; :normal, :exponential, :reordering", jitter;
-    Bottleneck, "rate", "RATE", "Bottleneck in bits a second: 10Mbit; or none", rate;
-    Bottleneck, "trace", "FILE", "Recorded bottleneck instead of --rate, in mahimahi's format", trace;
-    Queue, "queue", "LIMIT", "Queue at the bottleneck: 20packets, 64KiB or 50ms", limit;
-    Mark, "mark", "LIMIT", "Mark packets that wait beyond this (ECN); only counted without --ifaces", limit;
-    Aqm, "aqm", "NAME[:TARGET][:ecn]", "Managed queue: codel, pie, with ecn to mark; or droptail", aqm;
-    Loss, "loss", "LOSS", "Loss each way: 1%, or bursts gilbert:0.2%,30%", loss;
-    Late, "reorder", "SHARE:TIME", "Delay a share of packets by TIME more: 1%:5ms", reorder;
-    Duplicate, "duplicate", "SHARE", "Deliver a share of packets twice: 0.1%", share;
-    Corrupt, "corrupt", "SHARE", "Flip a bit in a share of packets: 0.1%", share;
-    Overhead, "overhead", "SIZE", "Bytes of headers that each packet adds on the bottleneck [default: IP and UDP or TCP; none with --ifaces]", overhead;
+    Change::Delay, "delay", "TIME", "Delay each way", units::duration;
+    Change::Jitter, "jitter", "TIME[:OPTION]", "Vary the delay by TIME; :normal, :exponential, :pareto, :paretonormal, :dist=FILE, :corr=25%, :reordering", jitter;
+    Change::Bottleneck, "rate", "RATE", "Bottleneck in bits a second: 10Mbit; or none", rate;
+    Change::Bottleneck, "trace", "FILE", "Recorded bottleneck instead of --rate, in mahimahi's format", trace;
+    Change::Burst, "burst", "SIZE", "Let SIZE through at once after a pause (token bucket): 64KiB", size;
+    Change::Queue, "queue", "LIMIT", "Queue at the bottleneck: 20packets, 64KiB or 50ms", limit;
+    |mark| Change::Mark(Some(mark)), "mark", "LIMIT", "Mark packets that wait beyond this (ECN); only counted without --ifaces", limit;
+    Change::Aqm, "aqm", "NAME[:TARGET][:ecn]", "Managed queue: codel, fq_codel, pie, with ecn to mark; or droptail", aqm;
+    Change::Loss, "loss", "LOSS", "Loss each way: 1%, 1%:corr=25%, or bursts gilbert:0.2%,30%", loss;
+    Change::Reorder, "reorder", "SHARE:TIME", "Delay a share of packets by TIME more: 1%:5ms; or none of a share: 25%:gap=5", reorder;
+    Change::Duplicate, "duplicate", "SHARE", "Deliver a share of packets twice: 0.1%", share;
+    Change::Corrupt, "corrupt", "SHARE", "Flip a bit in a share of packets: 0.1%", share;
+    Change::Overhead, "overhead", "SIZE", "Bytes of headers that each packet adds on the bottleneck [default: IP and UDP or TCP; none with --ifaces]", size;
 }
 
 impl Setting {
@@ -76,11 +77,34 @@ fn jitter(text: &str) -> Result<Jitter, String> {
         jitter = match option {
             "normal" => jitter.spread(Spread::Normal),
             "exponential" => jitter.spread(Spread::Exponential),
+            "pareto" => jitter.spread(Spread::Table(DelayTable::pareto())),
+            "paretonormal" => jitter.spread(Spread::Table(DelayTable::pareto_normal())),
             "reordering" => jitter.reordering(),
-            _ => return Err(format!("no option {option:?}; there are normal, exponential, reordering")),
+            _ => match option.split_once('=') {
+                Some(("dist", path)) => jitter.spread(Spread::Table(distribution(path)?)),
+                Some(("corr", value)) => jitter.correlated(share(value)?),
+                _ => {
+                    return Err(format!(
+                        "no option {option:?}; there are normal, exponential, pareto, paretonormal, dist=FILE, corr=SHARE, reordering"
+                    ));
+                }
+            },
         };
     }
     Ok(jitter)
+}
+
+fn distribution(path: &str) -> Result<DelayTable, String> {
+    let text = read(Path::new(path), MOST_OF_A_TABLE).map_err(|error| format!("dist={path}: {error}"))?;
+    DelayTable::parse(&text).map_err(|error| {
+        // It may quote the line.
+        let problem = if exceeds_caller() {
+            format!("line {}: {TABLE_LINES}", error.line())
+        } else {
+            error.to_string()
+        };
+        format!("dist={path}: {problem}")
+    })
 }
 
 fn rate(text: &str) -> Result<Bottleneck, String> {
@@ -135,19 +159,24 @@ fn aqm(text: &str) -> Result<Aqm, String> {
         }
     }
     let (codel, pie) = (CodelConfig::default(), PieConfig::default());
+    let codel = CodelConfig { target: target.unwrap_or(codel.target), ecn, ..codel };
     match name {
-        "codel" => Ok(Aqm::Codel(CodelConfig { target: target.unwrap_or(codel.target), ecn, ..codel })),
+        "codel" => Ok(Aqm::Codel(codel)),
+        "fq_codel" => Ok(Aqm::FqCodel(FqCodelConfig { codel, ..FqCodelConfig::default() })),
         "pie" => Ok(Aqm::Pie(PieConfig { target: target.unwrap_or(pie.target), ecn, ..pie })),
         "droptail" if options.is_none() => Ok(Aqm::DropTail),
         _ => Err(format!(
-            "no managed queue {text:?}; there are codel, pie, both with :TARGET and :ecn, and droptail"
+            "no managed queue {text:?}; there are codel, fq_codel and pie, each with :TARGET and :ecn, and droptail"
         )),
     }
 }
 
 fn loss(text: &str) -> Result<Loss, String> {
     let Some(burst) = text.strip_prefix("gilbert:") else {
-        return share(text).map(Loss::Random);
+        return match text.split_once(":corr=") {
+            None => share(text).map(Loss::Random),
+            Some((lost, correlation)) => Ok(Loss::correlated(share(lost)?, share(correlation)?)),
+        };
     };
     let values: Vec<Probability> = burst.split(',').map(share).collect::<Result<_, _>>()?;
     let (to_bad, to_good, rest) = match values[..] {
@@ -164,16 +193,24 @@ fn loss(text: &str) -> Result<Loss, String> {
     Ok(Loss::GilbertElliott(bursts))
 }
 
-fn reorder(text: &str) -> Result<Option<Late>, String> {
-    let (which, by) = text.split_once(':').ok_or("a share and by how much later, such as 1%:5ms")?;
-    let by = units::duration(by).map_err(|error| error.to_string())?;
+fn reorder(text: &str) -> Result<Option<Reorder>, String> {
+    let (which, how) =
+        text.split_once(':').ok_or("a share and by how much later, such as 1%:5ms, or 25%:gap=5")?;
     let share = share(which)?;
-    Ok((share != Probability::NEVER).then_some(Late { share, by }))
+    let reorder = match how.strip_prefix("gap=") {
+        Some(gap) => {
+            let gap =
+                gap.parse().map_err(|_| format!("gap={gap}: a number of packets, such as 25%:gap=5"))?;
+            Reorder::Ahead(Ahead { share, gap })
+        }
+        None => Reorder::Late(Late { share, by: units::duration(how).map_err(|error| error.to_string())? }),
+    };
+    Ok((share != Probability::NEVER).then_some(reorder))
 }
 
-fn overhead(text: &str) -> Result<u32, String> {
+fn size(text: &str) -> Result<u32, String> {
     let bytes = units::bytes(text).map_err(|error| error.to_string())?;
-    u32::try_from(bytes).map_err(|_| format!("{bytes} bytes are more than any header"))
+    u32::try_from(bytes).map_err(|_| format!("{bytes} bytes are too many; at most {} are possible", u32::MAX))
 }
 
 fn share(text: &str) -> Result<Probability, String> {
@@ -183,6 +220,9 @@ fn share(text: &str) -> Result<Probability, String> {
 
 const TRACE_LINES: &str =
     "each is a whole number of milliseconds, not below the one before, the last above zero";
+const TABLE_LINES: &str = "each has whole numbers from -32768 to 32767, or begins with #";
+/// Of 16,384 numbers, and comments.
+const MOST_OF_A_TABLE: u64 = 1 << 20;
 /// A day of one packet a millisecond has less than a gigabyte; recordings have minutes.
 const MOST_OF_A_TRACE: u64 = 64 << 20;
 
@@ -210,8 +250,21 @@ mod tests {
         assert_eq!(change("aqm", "codel"), Ok(Change::Aqm(Aqm::Codel(CodelConfig::default()))));
         let one_percent = Probability::per_million(10_000).unwrap();
         assert_eq!(change("loss", "1%"), Ok(Change::Loss(Loss::Random(one_percent))));
-        let late = Late { share: one_percent, by: Duration::from_millis(5) };
-        assert_eq!(change("reorder", "1%:5ms"), Ok(Change::Late(Some(late))));
+        let late = Reorder::Late(Late { share: one_percent, by: Duration::from_millis(5) });
+        assert_eq!(change("reorder", "1%:5ms"), Ok(Change::Reorder(Some(late))));
+        let ahead = Reorder::Ahead(Ahead { share: one_percent, gap: 5 });
+        assert_eq!(change("reorder", "1%:gap=5"), Ok(Change::Reorder(Some(ahead))));
+        assert_eq!(change("reorder", "0%:gap=5"), Ok(Change::Reorder(None)));
+        assert_eq!(change("burst", "64KiB"), Ok(Change::Burst(65_536)));
+        let Ok(Change::Aqm(Aqm::FqCodel(fair))) = change("aqm", "fq_codel:10ms:ecn") else {
+            panic!("no turns")
+        };
+        assert!(fair.codel.ecn && fair.codel.target == Duration::from_millis(10) && fair.flows == 1_024);
+        let correlated = Loss::correlated(one_percent, one_percent);
+        assert_eq!(change("loss", "1%:corr=1%"), Ok(Change::Loss(correlated)));
+        let table = Spread::Table(DelayTable::pareto());
+        let jitter = Jitter::uniform(Duration::from_millis(2)).spread(table).correlated(one_percent);
+        assert_eq!(change("jitter", "2ms:pareto:corr=1%"), Ok(Change::Jitter(jitter)));
         let Ok(Change::Loss(Loss::GilbertElliott(bursts))) = change("loss", "gilbert:0.2%,30%,90%") else {
             panic!("no bursts");
         };
@@ -237,6 +290,11 @@ mod tests {
             ("loss", "gilbert:1%"),
             ("loss", "gilbert:1%,2%,3%,4%,5%"),
             ("reorder", "1%"),
+            ("reorder", "1%:gap=x"),
+            ("loss", "1%:corr=2"),
+            ("jitter", "1ms:corr=often"),
+            ("jitter", "1ms:dist=/nowhere/at/all"),
+            ("burst", "5GiB"),
             ("jitter", "1ms:often"),
             ("overhead", "5000000000B"),
             ("trace", "/nowhere/at/all"),

@@ -7,7 +7,7 @@ use softtimers_measure::distribution::Distribution;
 use softtimers_wan::interfaces::BridgeStats;
 use softtimers_wan::tcp::StreamStats;
 use softtimers_wan::udp::RelayStats;
-use softtimers_wan::{Counters, Limit, Measured, PathConfig, Probability};
+use softtimers_wan::{Counters, Limit, Measured, PathConfig, Probability, Reorder};
 
 use crate::withheld::Withheld;
 
@@ -71,6 +71,10 @@ pub(crate) struct SetReport {
     pub(crate) jitter_ns: u64,
     /// The bottleneck, in the mean of a trace; `null` for none.
     pub(crate) rate_bps: Option<u64>,
+    /// The bytes that pass at once after a pause.
+    pub(crate) burst_bytes: u32,
+    /// Whether nothing gets through.
+    pub(crate) outage: bool,
     /// The limit of the queue, if it is in packets.
     pub(crate) queue_packets: Option<u32>,
     /// If it is in bytes.
@@ -81,7 +85,7 @@ pub(crate) struct SetReport {
     pub(crate) aqm: &'static str,
     /// The share that is lost, in the mean.
     pub(crate) loss: f64,
-    /// The share that comes later than others.
+    /// The share that comes later than others, or ahead of them.
     pub(crate) reorder: f64,
     /// The share that comes twice.
     pub(crate) duplicate: f64,
@@ -196,7 +200,12 @@ impl SetReport {
                 .and_then(|limit| if let Limit::Time(most) = limit { Some(nanos(most)) } else { None }),
             aqm: path.aqm.name(),
             loss: path.loss.mean(),
-            reorder: path.late.map_or(0.0, |late| late.share.as_f64()),
+            reorder: path.reorder.map_or(0.0, |reorder| match reorder {
+                Reorder::Late(late) => late.share.as_f64(),
+                Reorder::Ahead(ahead) => ahead.share.as_f64(),
+            }),
+            burst_bytes: path.burst,
+            outage: path.outage,
             duplicate: Probability::as_f64(path.duplicate),
             corrupt: Probability::as_f64(path.corrupt),
             overhead_bytes: path.overhead,
