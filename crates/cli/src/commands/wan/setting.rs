@@ -40,15 +40,15 @@ macro_rules! settings {
 
 settings! {
     Change::Delay, "delay", "TIME", "Delay each way", units::duration;
-    Change::Jitter, "jitter", "TIME[:OPTION]", "Vary the delay by TIME; :normal, :exponential, :pareto, :paretonormal, :dist=FILE, :corr=25%, :reordering", jitter;
+    Change::Jitter, "jitter", "TIME[:OPTION]", "Vary the delay by TIME; :normal, :exponential, :pareto, :dist=FILE, :corr=25%, :reordering", jitter;
     Change::Bottleneck, "rate", "RATE", "Bottleneck in bits a second: 10Mbit; or none", rate;
     Change::Bottleneck, "trace", "FILE", "Recorded bottleneck instead of --rate, in mahimahi's format", trace;
     Change::Burst, "burst", "SIZE", "Let SIZE through at once after a pause (token bucket): 64KiB", size;
     Change::Queue, "queue", "LIMIT", "Queue at the bottleneck: 20packets, 64KiB or 50ms", limit;
     |mark| Change::Mark(Some(mark)), "mark", "LIMIT", "Mark packets that wait beyond this (ECN); only counted without --ifaces", limit;
     Change::Aqm, "aqm", "NAME[:TARGET][:ecn]", "Managed queue: codel, fq_codel, pie, with ecn to mark; or droptail", aqm;
-    Change::Loss, "loss", "LOSS", "Loss each way: 1%, 1%:corr=25%, or bursts gilbert:0.2%,30%", loss;
-    Change::Reorder, "reorder", "SHARE:TIME", "Delay a share of packets by TIME more: 1%:5ms; or none of a share: 25%:gap=5", reorder;
+    Change::Loss, "loss", "LOSS", "Loss each way: 1%, or bursts gilbert:0.2%,30%", loss;
+    Change::Reorder, "reorder", "SHARE:TIME", "Delay a share of packets by TIME more: 1%:5ms", reorder;
     Change::Duplicate, "duplicate", "SHARE", "Deliver a share of packets twice: 0.1%", share;
     Change::Corrupt, "corrupt", "SHARE", "Flip a bit in a share of packets: 0.1%", share;
     Change::Overhead, "overhead", "SIZE", "Bytes of headers that each packet adds on the bottleneck [default: IP and UDP or TCP; none with --ifaces]", size;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::show::{DirectionReport, SetReport, WanConfig, WanReport};
+use super::show::{ClientsReport, DirectionReport, InterfacesReport, SetReport, WanConfig, WanReport};
 use crate::run::output::Report;
 use crate::run::quantity::{bits, bytes, end, number, or_dash, setting, share};
 use crate::run::screen::Tone;
@@ -73,8 +73,17 @@ impl Report for WanReport {
 
     fn table(&self) -> Table {
         let mut table = Table::default();
-        self.up.add_to("up", &mut table);
-        self.down.add_to("down", &mut table);
+        if self.up.measured.offered + self.down.measured.offered == 0 {
+            table.text("nothing came to the path, so nothing was carried", Tone::Plain);
+            if self.clients == ClientsReport::default()
+                && self.interfaces.unwrap_or_default() == InterfacesReport::default()
+            {
+                return table;
+            }
+        } else {
+            self.up.add_to("up", &mut table);
+            self.down.add_to("down", &mut table);
+        }
         table.heading("relay");
         if self.interfaces.is_none() {
             table.row("clients", format!("{} at the end, {} in all", self.clients.now, self.clients.opened));
@@ -110,8 +119,9 @@ impl Report for WanReport {
 #[cfg(test)]
 mod tests {
     use super::super::seconds::{COLUMNS, Seconds};
-    use super::super::show::{ClientsReport, InterfacesReport, MeasuredReport};
+    use super::super::show::MeasuredReport;
     use super::*;
+    use crate::run::screen::Screen;
     use crate::run::snapshot::{self, Live, times};
     use crate::withheld::Withheld;
 
@@ -173,6 +183,17 @@ mod tests {
             wakeups: 12_345,
             ..WanReport::default()
         }
+    }
+
+    #[test]
+    fn a_run_that_carried_nothing_says_so() {
+        let drawn = WanReport::default().table().draw(&Screen::PIPE);
+        assert_eq!(drawn.trim(), "nothing came to the path, so nothing was carried");
+        let refused = ClientsReport { refused: 3, ..ClientsReport::default() };
+        let drawn = WanReport { clients: refused, ..WanReport::default() }.table().draw(&Screen::PIPE);
+        assert!(
+            drawn.contains("nothing was carried") && drawn.contains("refused") && !drawn.contains("delay")
+        );
     }
 
     #[test]
