@@ -381,6 +381,8 @@ Values:
          a TCP segment 52, a frame of --ifaces nothing more; see --overhead
   LIMIT  20packets, 64KiB, 50ms
   LOSS   1%, 1%:corr=25%, or gilbert:TO_BAD,TO_GOOD[,LOSS_BAD[,LOSS_GOOD]] with losses in bursts: gilbert:0.2%,30%
+  TIME[:OPTION] of --jitter: 2ms:normal, :exponential, :pareto, :paretonormal, :dist=FILE (netem's format),
+         then :corr=25%, :reordering
   SHARE:TIME of --reorder may be SHARE:gap=N: as in netem, after N - 1 others one takes no delay, 25%:gap=5
 
 Exit codes:

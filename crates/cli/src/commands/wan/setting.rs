@@ -40,11 +40,11 @@ macro_rules! settings {
 
 settings! {
     Change::Delay, "delay", "TIME", "Delay each way", units::duration;
-    Change::Jitter, "jitter", "TIME[:OPTION]", "Vary the delay by TIME; :normal, :exponential, :pareto, :dist=FILE, :corr=25%, :reordering", jitter;
+    Change::Jitter, "jitter", "TIME[:OPTION]", "Vary the delay: 2ms, 2ms:normal, 2ms:corr=25%", jitter;
     Change::Bottleneck, "rate", "RATE", "Bottleneck in bits a second: 10Mbit; or none", rate;
     Change::Bottleneck, "trace", "FILE", "Recorded bottleneck instead of --rate, in mahimahi's format", trace;
     Change::Burst, "burst", "SIZE", "Let SIZE through at once after a pause (token bucket): 64KiB", size;
-    Change::Queue, "queue", "LIMIT", "Queue at the bottleneck: 20packets, 64KiB or 50ms", limit;
+    Change::Queue, "queue", "LIMIT", "Queue at the bottleneck: 20packets, 64KiB, 50ms", limit;
     |mark| Change::Mark(Some(mark)), "mark", "LIMIT", "Mark packets that wait beyond this (ECN); only counted without --ifaces", limit;
     Change::Aqm, "aqm", "NAME[:TARGET][:ecn]", "Managed queue: codel, fq_codel, pie, with ecn to mark; or droptail", aqm;
     Change::Loss, "loss", "LOSS", "Loss each way: 1%, or bursts gilbert:0.2%,30%", loss;
