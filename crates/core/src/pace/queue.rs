@@ -26,7 +26,8 @@
 //!    up. A packet that is there by then continues the train, so a source that enqueues in answer to
 //!    each departure is not idle.
 //! 4. **A turn ends and is fair.** Whatever is enqueued, a flow has one departure (one
-//!    [`Quantum`]) in a turn, and what becomes due meanwhile belongs to the next.
+//!    [`Quantum`]) in a turn, and what becomes due meanwhile belongs to the next. Under overload flows get equal shares or
+//!    shares in proportion to their rates, as you choose: [`Fairness`].
 //! 5. **Nothing is lost.** What was enqueued is waiting, sent, expired or removed, and counted as such. What
 //!    cannot be taken comes back to the caller, with the reason: the newest is refused, never an older
 //!    one pushed out ([`Limits`]).
@@ -55,8 +56,10 @@ mod node;
 mod packets;
 mod releases;
 mod run;
+mod shares;
 mod turn;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -69,9 +72,10 @@ use flow::{Batch, Flow};
 use hot::Hot;
 use packets::{Packet, Packets, Place, Removed};
 use releases::Releases;
+use shares::Shares;
 
 pub use account::{Departure, FlowStats, Popped, QueueStats, Reject, Rejected};
-pub use config::{FlowConfig, Limits, Quantum, QueueConfig};
+pub use config::{Fairness, FlowConfig, Limits, Quantum, QueueConfig};
 pub use id::FlowId;
 pub use turn::DepartureTurn;
 
@@ -128,6 +132,8 @@ pub struct DepartureQueue<T> {
     hot: Vec<Hot<T>>,
     packets: Packets<T>,
     releases: Releases,
+    /// The flows that are due are here, instead of the releases, if their shares are to be proportional.
+    shares: Option<Box<Shares>>,
     /// The latest time seen. Time that goes backwards is taken as standing still.
     latest: Timestamp,
     /// The flow with the least of `releases`, if a part of its quantum has been handed out.
@@ -146,6 +152,7 @@ impl<T> DepartureQueue<T> {
             hot: Vec::new(),
             packets: Packets::new(),
             releases: Releases::new(),
+            shares: (config.fairness == Fairness::Proportional).then(|| Box::new(Shares::new())),
             latest: Timestamp::ZERO,
             leaving: None,
             slack: config.slack,
@@ -170,6 +177,9 @@ impl<T> DepartureQueue<T> {
             None => self.hot.push(hot),
         }
         self.releases.add(index);
+        if let Some(shares) = &mut self.shares {
+            shares.add(index);
+        }
         self.stats.flows += 1;
         Ok(FlowId::of(id))
     }
@@ -186,7 +196,7 @@ impl<T> DepartureQueue<T> {
         let index = self.flows.find(flow.timer())?;
         self.leaving = self.leaving.filter(|batch| batch.flow != index);
         let (_, flow) = self.flows.take(index)?;
-        self.releases.withdraw(index);
+        self.withdraw(index);
         let hot = &mut self.hot[index as usize];
         hot.lane = Lane::CLOSED;
         let (waiting, _) = flow.waiting(hot);
@@ -326,7 +336,13 @@ impl<T> DepartureQueue<T> {
     /// As [`poll_at`](Self::poll_at).
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.releases.first()
+        let first = self.releases.first();
+        match self.shares.as_ref().and_then(|shares| shares.first()) {
+            Some(due) => {
+                self.hot.get(due as usize).map(|hot| hot.lane.release()).into_iter().chain(first).min()
+            }
+            None => first,
+        }
     }
 
     /// Returns the number of packets waiting.
@@ -369,11 +385,18 @@ impl<T> DepartureQueue<T> {
 
     /// Files a flow under the time at which its first packet may leave, if it has one.
     fn file(&mut self, index: u32) {
+        self.withdraw(index);
         let Some(hot) = self.hot.get_mut(index as usize) else { return };
         if hot.first.is_taken() {
             self.releases.file(index, head(&mut self.flows, hot, index), self.latest);
-        } else {
-            self.releases.withdraw(index);
+        }
+    }
+
+    /// Takes a flow out of where it is filed.
+    fn withdraw(&mut self, index: u32) {
+        self.releases.withdraw(index);
+        if let Some(shares) = &mut self.shares {
+            shares.withdraw(index);
         }
     }
 }

@@ -129,6 +129,11 @@ impl Flow {
         self.most_packets > 1
     }
 
+    /// The time that what left takes at the rate, in nanoseconds.
+    pub(super) fn time_of(&self, packets: u32, bytes: u32) -> u64 {
+        crate::time::saturating_nanos(self.clock.time_of(packets, u64::from(bytes)))
+    }
+
     /// So many packets leave: what no [lane](Lane::departed) does.
     pub(super) fn departed(&mut self, lane: &mut Lane, now: Timestamp, packets: u32, bytes: u32) {
         self.settle(lane);

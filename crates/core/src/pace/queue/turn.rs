@@ -30,6 +30,9 @@ impl<T> DepartureQueue<T> {
             self.left();
         }
         self.latest = self.latest.max(now);
+        if let Some(shares) = &mut self.shares {
+            shares.begin();
+        }
         DepartureTurn { limit: self.releases.line(self.latest) }
     }
 
@@ -49,7 +52,10 @@ impl<T> DepartureQueue<T> {
     /// a burst interval, because each packet is sent by itself: the flow's next one is then counted from
     /// there.
     pub fn pop_due_at(&mut self, turn: &DepartureTurn, now: Timestamp) -> Option<Popped<T>> {
-        let index = self.releases.before(turn.limit)?;
+        let index = match &self.shares {
+            None => self.releases.before(turn.limit)?,
+            Some(_) => self.next_by_share(turn, now)?,
+        };
         self.fetch_ahead();
         self.latest = self.latest.max(now);
         let now = now.max(turn.limit.time());
@@ -65,7 +71,11 @@ impl<T> DepartureQueue<T> {
         let lateness = now.saturating_duration_since(place);
         let mut more = false;
         if on_schedule {
-            self.releases.take_first(index);
+            let takes = u64::from(hot.lane.interval);
+            match &mut self.shares {
+                None => self.releases.take_first(index),
+                Some(shares) => shares.take_first(takes),
+            }
             if hot.first.is_taken() {
                 self.releases.file(index, head(&mut self.flows, hot, index), self.latest);
             }
@@ -92,8 +102,35 @@ impl<T> DepartureQueue<T> {
             return Some(self.departed_together(index, now, bytes));
         }
         flow.departed(&mut self.hot[index as usize].lane, now, 1, bytes);
+        if let Some(shares) = &mut self.shares {
+            shares.take_first(flow.time_of(1, bytes));
+        }
         self.file(index);
         Some(false)
+    }
+
+    /// Who of all that are due by now has the least of its share: in this turn as many as were due when it began.
+    #[inline(never)]
+    fn next_by_share(&mut self, turn: &DepartureTurn, now: Timestamp) -> Option<u32> {
+        if let Some(batch) = &self.leaving {
+            return Some(batch.flow);
+        }
+        if self.shares.as_ref()?.is_new_turn() {
+            self.share_out(turn.limit);
+            self.shares.as_mut()?.allow();
+        }
+        self.share_out(self.releases.line(now.max(turn.limit.time())));
+        self.shares.as_ref()?.next()
+    }
+
+    /// Those that are due before `limit` wait for their share.
+    fn share_out(&mut self, limit: Filed) {
+        let Some(shares) = &mut self.shares else { return };
+        while let Some(flow) = self.releases.before(limit) {
+            self.releases.take_first(flow);
+            let was_idle = self.hot.get(flow as usize).is_some_and(|hot| hot.lane.beginning);
+            shares.file(flow, was_idle);
+        }
     }
 
     /// The flow's first packet has expired: the next one takes its turn, unless it may not leave yet.
@@ -149,6 +186,9 @@ impl<T> DepartureQueue<T> {
         let Some(batch) = self.leaving.take() else { return };
         if let Some(flow) = self.flows.at_mut(batch.flow) {
             flow.departed(&mut self.hot[batch.flow as usize].lane, batch.at, batch.packets, batch.bytes);
+            if let Some(shares) = &mut self.shares {
+                shares.take_first(flow.time_of(batch.packets, batch.bytes));
+            }
         }
         self.file(batch.flow);
     }

@@ -1,0 +1,217 @@
+//! Who leaves first while not all can: the order of [`Fairness::Proportional`](super::Fairness::Proportional).
+//!
+//! Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996), with rates as weights. Each flow has a *tag*: where it
+//! would be by now if the thread's time were shared alike. A departure moves it on by what has left takes at the flow's rate,
+//! and of the flows that are due the least tag leaves first:
+//!
+//! ```text
+//!   releases ──due──▶ tag 100  flow a, every 20    ──leaves──▶ 120
+//!                     tag 110  flow b, every 200               310    a leaves ten times as often
+//! ```
+//!
+//! A flow that was idle takes the tag of what leaves now: nothing is owed for its absence. One that is not due because its
+//! burst interval has not passed keeps its own, or it would lose a part of its share to who leaves meanwhile.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// The flows that are due, and the tags of all.
+#[derive(Debug)]
+pub(super) struct Shares {
+    /// The first is one that is due, and not one that was called off.
+    due: BinaryHeap<Reverse<Due>>,
+    /// By the flow's index.
+    flows: Vec<Share>,
+    /// The latest tag of those that have left.
+    present: u64,
+    /// Counts the flows that became due; from one on.
+    order: u64,
+    called_off: usize,
+    /// The flows that may leave in this turn, once its first packet has been asked for.
+    left: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    tag: u64,
+    /// Its order among those that are due; zero while it is not.
+    order: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Due {
+    tag: u64,
+    order: u64,
+    flow: u32,
+}
+
+impl Shares {
+    pub(super) const fn new() -> Self {
+        Shares { due: BinaryHeap::new(), flows: Vec::new(), present: 0, order: 0, called_off: 0, left: None }
+    }
+
+    /// Makes room for a flow, which is not due.
+    pub(super) fn add(&mut self, flow: u32) {
+        let new = Share { tag: 0, order: 0 };
+        match self.flows.get_mut(flow as usize) {
+            Some(earlier) => *earlier = new,
+            None => self.flows.push(new),
+        }
+        self.due.reserve((2 * (self.flows.len() + MOST_CALLED_OFF)).saturating_sub(self.due.len()));
+    }
+
+    /// Begins a turn.
+    pub(super) fn begin(&mut self) {
+        self.left = None;
+    }
+
+    /// Whether the turn's first packet is yet to be asked for. Then [`allow`](Self::allow) is to follow.
+    pub(super) fn is_new_turn(&self) -> bool {
+        self.left.is_none()
+    }
+
+    /// As many flows may leave in this turn as are due now.
+    pub(super) fn allow(&mut self) {
+        self.left = Some(self.due.len() - self.called_off);
+    }
+
+    /// A flow has become due; if it `was_idle`, from now on.
+    pub(super) fn file(&mut self, flow: u32, was_idle: bool) {
+        self.order += 1;
+        let share = &mut self.flows[flow as usize];
+        share.order = self.order;
+        if was_idle {
+            share.tag = share.tag.max(self.present);
+        }
+        self.due.push(Reverse(Due { tag: share.tag, order: share.order, flow }));
+    }
+
+    /// The flow that leaves next, if it is one of this turn.
+    pub(super) fn next(&self) -> Option<u32> {
+        self.first().filter(|_| self.left.is_some_and(|left| left > 0))
+    }
+
+    /// The flow that leaves next, in this turn or later.
+    pub(super) fn first(&self) -> Option<u32> {
+        self.due.peek().map(|Reverse(due)| due.flow)
+    }
+
+    /// The [first](Self::first) flow has left; what left takes so long at its rate, in nanoseconds.
+    pub(super) fn take_first(&mut self, takes: u64) {
+        let Some(Reverse(due)) = self.due.pop() else { return };
+        self.present = self.present.max(due.tag);
+        self.flows[due.flow as usize] = Share { tag: due.tag.saturating_add(takes), order: 0 };
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        self.drop_called_off();
+    }
+
+    /// Takes a flow out, if it is due.
+    pub(super) fn withdraw(&mut self, flow: u32) {
+        if core::mem::take(&mut self.flows[flow as usize].order) == 0 {
+            return;
+        }
+        self.called_off += 1;
+        self.drop_called_off();
+        if self.called_off > MOST_CALLED_OFF + self.due.len() / 2 {
+            self.due.retain(|Reverse(due)| self.flows[due.flow as usize].order == due.order);
+            self.called_off = 0;
+        }
+    }
+
+    /// What was called off is not the first.
+    fn drop_called_off(&mut self) {
+        while let Some(Reverse(due)) = self.due.peek() {
+            if self.flows[due.flow as usize].order == due.order {
+                break;
+            }
+            self.due.pop();
+            self.called_off -= 1;
+        }
+    }
+}
+
+/// Beyond so many, and half of all, those that were called off are cleared away.
+const MOST_CALLED_OFF: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FLOWS: usize = 50;
+
+    /// The same by its rules: a list, searched from end to end.
+    #[derive(Default)]
+    struct Model {
+        tags: [u64; 10],
+        due: Vec<usize>,
+        present: u64,
+    }
+
+    impl Model {
+        fn next(&self) -> Option<usize> {
+            self.due.iter().copied().min_by_key(|&flow| self.tags[flow])
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The least tag first, and among equal ones who was due first; and a turn lets as many leave as were due.
+        #[test]
+        fn the_least_tag_leaves_first(ops in prop::collection::vec((0u8..8, 0usize..10, 0u64..50), 1..400)) {
+            let (mut shares, mut model) = (Shares::new(), Model::default());
+            (0..10).for_each(|flow| shares.add(flow));
+            let mut left = 0;
+            for (op, flow, takes) in ops {
+                let is_due = model.due.contains(&flow);
+                match op {
+                    0 => {
+                        shares.begin();
+                        prop_assert!(shares.is_new_turn());
+                        shares.allow();
+                        left = model.due.len();
+                    }
+                    1 => {
+                        shares.withdraw(flow as u32);
+                        model.due.retain(|&other| other != flow);
+                    }
+                    2..5 if !is_due => {
+                        shares.file(flow as u32, op > 3);
+                        model.tags[flow] = if op > 3 { model.tags[flow].max(model.present) } else { model.tags[flow] };
+                        model.due.push(flow);
+                    }
+                    _ => {
+                        if let Some(next) = model.next() {
+                            shares.take_first(takes);
+                            model.present = model.present.max(model.tags[next]);
+                            model.tags[next] += takes;
+                            model.due.retain(|&other| other != next);
+                            left = left.saturating_sub(1);
+                        }
+                    }
+                }
+                let next = model.next().map(|flow| flow as u32);
+                prop_assert_eq!(shares.first(), next);
+                prop_assert_eq!(shares.next(), next.filter(|_| left > 0));
+            }
+        }
+    }
+
+    /// However often flows are called off and due again, no more is kept than there is room for.
+    #[test]
+    fn what_was_called_off_is_cleared_away() {
+        let mut shares = Shares::new();
+        (0..FLOWS as u32).for_each(|flow| shares.add(flow));
+        let room = shares.due.capacity();
+        shares.file(0, true);
+        for round in 0..2_000 {
+            let flow = 1 + round % (FLOWS as u32 - 1);
+            shares.withdraw(flow);
+            shares.file(flow, true);
+        }
+        assert_eq!((shares.first(), shares.due.capacity()), (Some(0), room));
+        assert_eq!(shares.due.len() - shares.called_off, FLOWS);
+    }
+}

@@ -1,0 +1,201 @@
+//! What becomes of unequal flows when a program can send less than they ask for, in virtual time: each send takes so
+//! long, all flows always have a packet waiting, and turn follows turn.
+
+use core::time::Duration;
+
+use proptest::prelude::*;
+use softtimers_core::pace::queue::{
+    DepartureQueue, Fairness, FlowConfig, FlowId, Popped, Quantum, QueueConfig,
+};
+use softtimers_core::{PaceConfig, Rate, Timestamp};
+
+/// A program that sends in no time but its own: when it is, and what each flow has sent.
+struct Program {
+    queue: DepartureQueue<usize>,
+    flows: Vec<FlowId>,
+    sent: Vec<u64>,
+    now: u64,
+    /// What a send takes, in nanoseconds.
+    send: u64,
+}
+
+impl Program {
+    /// Flows at these intervals, in nanoseconds.
+    fn new(fairness: Fairness, send: u64, intervals: &[u64]) -> Self {
+        let config = QueueConfig { fairness, ..QueueConfig::default() };
+        let mut program =
+            Program { queue: DepartureQueue::new(config), flows: vec![], sent: vec![], now: 1_000, send };
+        intervals.iter().for_each(|&interval| program.add(interval, Quantum::ONE));
+        program
+    }
+
+    fn add(&mut self, interval: u64, quantum: Quantum) {
+        let pace = PaceConfig::new(Rate::every(Duration::from_nanos(interval)).unwrap());
+        let flow = self.queue.add_flow(FlowConfig { quantum, ..FlowConfig::new(pace) }).unwrap();
+        let index = self.flows.len();
+        self.flows.push(flow);
+        self.sent.push(0);
+        // As many as ever leave in one go here.
+        (0..8).for_each(|_| self.queue.enqueue(Timestamp::from_nanos(self.now), flow, 1_000, index).unwrap());
+    }
+
+    /// Sends for so long; what each flow has sent in that time.
+    fn run(&mut self, nanos: u64) -> Vec<u64> {
+        let (before, end) = (self.sent.clone(), self.now + nanos);
+        while self.now < end {
+            let turn = self.queue.turn(Timestamp::from_nanos(self.now));
+            while let Some(popped) = self.queue.pop_due_at(&turn, Timestamp::from_nanos(self.now)) {
+                let Popped::Departure(departure) = popped else { panic!("nothing expires here") };
+                self.sent[departure.token] += 1;
+                self.now += self.send;
+                let now = Timestamp::from_nanos(self.now);
+                self.queue.enqueue(now, departure.flow, 1_000, departure.token).unwrap();
+            }
+            let next = self.queue.poll_at().expect("all flows have packets");
+            self.now = self.now.max(next.as_nanos());
+        }
+        self.sent.iter().zip(before).map(|(sent, before)| sent - before).collect()
+    }
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+/// The table of [`Fairness`]: ten flows of 20 µs beside 90 of 200 µs, of which half can be sent.
+#[test]
+fn fast_flows_beside_slow_ones_at_half_of_what_they_ask_for() {
+    let intervals: Vec<u64> = (0..100).map(|flow| if flow < 10 { 20_000 } else { 200_000 }).collect();
+    let time = if cfg!(miri) { SECOND / 100 } else { SECOND };
+    for (fairness, fast, slow) in
+        [(Fairness::MaxMin, 0.14..0.18, 0.84..0.92), (Fairness::Proportional, 0.49..0.51, 0.49..0.51)]
+    {
+        // 950,000 packets/s are asked for.
+        let mut program = Program::new(fairness, 2_105, &intervals);
+        program.run(time / 2);
+        let shares: Vec<f64> = program
+            .run(time)
+            .iter()
+            .zip(&intervals)
+            .map(|(&sent, &interval)| sent as f64 * interval as f64 / time as f64)
+            .collect();
+        if !cfg!(miri) {
+            assert!(
+                shares[..10].iter().all(|share| fast.contains(share)),
+                "{fairness:?}: {:?}",
+                &shares[..10]
+            );
+            assert!(
+                shares[10..].iter().all(|share| slow.contains(share)),
+                "{fairness:?}: {:?}",
+                &shares[10..]
+            );
+        }
+    }
+}
+
+/// Each flow's share by water filling: those that ask for less than an equal part get it, the others share the rest.
+fn water_filling(demands: &[f64], capacity: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..demands.len()).collect();
+    order.sort_by(|&a, &b| demands[a].total_cmp(&demands[b]));
+    let (mut shares, mut capacity) = (vec![0.0; demands.len()], capacity);
+    for (at, &flow) in order.iter().enumerate() {
+        shares[flow] = demands[flow].min(capacity / (demands.len() - at) as f64);
+        capacity -= shares[flow];
+    }
+    shares
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 48 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever the flows and however much is too much: proportional shares are those of a fluid, to a few packets and
+    /// percent, and max-min shares not far below those of water filling.
+    #[test]
+    fn shares_are_those_of_a_fluid(
+        intervals in prop::collection::vec(10_000u64..1_000_000, 2..30), percent in 20u64..80,
+    ) {
+        let time = if cfg!(miri) { SECOND / 100 } else { SECOND / 2 };
+        let demands: Vec<f64> = intervals.iter().map(|&interval| time as f64 / interval as f64).collect();
+        let demand: f64 = demands.iter().sum();
+        let send = (time as f64 / demand * 100.0 / percent as f64) as u64;
+        let capacity = time as f64 / send as f64;
+        let sent = |fairness| {
+            let mut program = Program::new(fairness, send, &intervals);
+            program.run(time / 5);
+            program.run(time)
+        };
+        for (&sent, demand) in sent(Fairness::Proportional).iter().zip(&demands) {
+            let (sent, fluid) = (sent as f64, demand * capacity / demands.iter().sum::<f64>());
+            prop_assert!((sent - fluid).abs() < 4.0 + 0.06 * fluid, "{sent} of {fluid}");
+        }
+        for (&sent, fluid) in sent(Fairness::MaxMin).iter().zip(water_filling(&demands, capacity)) {
+            prop_assert!(sent as f64 > 0.6 * fluid - 4.0, "{sent} of {fluid}");
+        }
+    }
+
+    /// While everything can be sent the two are alike: each flow has its rate.
+    #[test]
+    fn without_overload_each_flow_has_its_rate(
+        intervals in prop::collection::vec(10_000u64..1_000_000, 1..30), percent in 105u64..300,
+    ) {
+        let time = SECOND / if cfg!(miri) { 200 } else { 10 };
+        let demand: f64 = intervals.iter().map(|&interval| 1.0 / interval as f64).sum();
+        let send = (100.0 / demand / percent as f64) as u64;
+        for fairness in [Fairness::MaxMin, Fairness::Proportional] {
+            let sent = Program::new(fairness, send, &intervals).run(time);
+            for (&sent, &interval) in sent.iter().zip(&intervals) {
+                prop_assert!(sent.abs_diff(time / interval) <= 2, "{fairness:?}: {sent} at {interval}");
+            }
+        }
+    }
+}
+
+/// A flow that comes later, or back, gets its share from then on; nobody makes up for its absence.
+#[test]
+fn a_newcomer_gets_its_share_and_no_more() {
+    let time = if cfg!(miri) { SECOND / 500 } else { SECOND / 10 };
+    let mut program = Program::new(Fairness::Proportional, 10_000, &[20_000, 20_000]);
+    program.run(5 * time);
+    program.add(20_000, Quantum::ONE);
+    for (flow, sent) in program.run(time).into_iter().enumerate() {
+        let share = time / 10_000 / 3;
+        assert!(sent.abs_diff(share) <= 3, "flow {flow}: {sent} of {share}");
+    }
+}
+
+/// What leaves in one go counts as all of it: quanta change how the flows take turns, not what they get.
+#[test]
+fn quanta_do_not_change_the_shares() {
+    let time = if cfg!(miri) { SECOND / 500 } else { SECOND / 5 };
+    let mut program = Program::new(Fairness::Proportional, 10_000, &[]);
+    for flow in 0..12 {
+        program.add(20_000, Quantum { packets: 1 + flow % 6, ..Quantum::within(Duration::from_millis(1)) });
+    }
+    program.run(time);
+    for (flow, sent) in program.run(time).into_iter().enumerate() {
+        let share = time / 10_000 / 12;
+        assert!(sent.abs_diff(share) <= 12 + share / 20, "flow {flow}: {sent} of {share}");
+    }
+}
+
+/// Who is removed, restarted or given another rate while due is not lost, and not handed out twice.
+#[test]
+fn flows_that_are_due_may_be_changed() {
+    let mut program = Program::new(Fairness::Proportional, 1_000, &[20_000; 6]);
+    let at = Timestamp::from_nanos;
+    let turn = program.queue.turn(at(1_000));
+    assert!(program.queue.pop_due(&turn).is_some());
+    let [_, removed, faster, restarted, ..] = program.flows[..] else { unreachable!() };
+    assert_eq!(program.queue.remove_flow(removed).unwrap().len(), 8);
+    program.queue.set_rate(at(1_000), faster, Rate::per_second(100_000).unwrap()).unwrap();
+    program.queue.restart(at(1_000), restarted).unwrap();
+    assert_eq!(program.queue.poll_at(), Some(at(1_000)), "the others are due");
+    let popped = || program.queue.pop_due(&turn);
+    let rest: Vec<usize> = core::iter::from_fn(popped)
+        .map(|popped| match popped {
+            Popped::Departure(departure) => departure.token,
+            expired @ Popped::Expired { .. } => panic!("{expired:?}"),
+        })
+        .collect();
+    // Those that were changed queue behind the others that were due.
+    assert_eq!(rest, [4, 5, 2, 3]);
+}
