@@ -9,8 +9,8 @@
 //! New flows come before old ones, so a flow that sends little does not wait behind one that sends much. Where the limit of the
 //! queue is exceeded, the flow with the most bytes loses half of its packets, up to 64, from its head.
 //!
-//! What is hashed to one queue shares it. CoDel's "less than one packet" is of a flow's own bytes, as in the RFC's text, where Linux
-//! takes those of all flows.
+//! What is hashed to one queue shares it. CoDel's "less than one packet" is of a flow's own bytes, where Linux takes those of all
+//! flows. Turns and lists follow the text of the RFC's draft.
 
 use std::collections::VecDeque;
 
@@ -248,7 +248,7 @@ mod tests {
         FqCodel::new(7, config)
     }
 
-    /// The sections 4.1 and 4.2 of the RFC's text once more, in its words: lists of names, no hash, and a wait that CoDel does
+    /// Enqueueing and dequeueing once more, in the words of the RFC's draft: lists of names, no hash, and a wait that CoDel does
     /// not mind.
     #[derive(Default)]
     struct Text {
