@@ -239,6 +239,7 @@ impl<T: Clone> Direction<T> {
         self.counters.offered_bytes += u64::from(bytes);
         if !self.has_room(bytes) {
             self.counters.overflowed += 1;
+            self.keep(self.latest, packet);
             return Admission::Overflow;
         }
         self.look_at_wait();
@@ -248,12 +249,14 @@ impl<T: Clone> Direction<T> {
             // Where flows take turns, another may have to go.
             if self.fair.is_none() && !self.path.queue.limit.admits(on_link, &ahead) {
                 self.counters.queue_drops += 1;
+                self.keep(self.latest, packet);
                 return Admission::QueueFull;
             }
             let verdict = self.early_verdict(&ahead, traits.capable);
             if verdict == Verdict::Drop {
                 self.counters.queue_drops += 1;
                 self.counters.aqm_drops += 1;
+                self.keep(self.latest, packet);
                 return Admission::QueueFull;
             }
             marked = verdict == Verdict::Mark
@@ -318,6 +321,7 @@ impl<T: Clone> Direction<T> {
                 self.held_bytes -= u64::from(packet.bytes);
                 self.counters.held -= 1;
                 self.counters.queue_drops += 1;
+                self.keep(self.latest, packet.packet);
             }
         }
         self.fair = Some(fair);
