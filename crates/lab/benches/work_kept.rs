@@ -97,8 +97,9 @@ fn tail(batch: usize, time: Duration) -> Done<Vec<Table>> {
     for (at, name) in ["soft", "loop"].into_iter().enumerate() {
         rows(&mut table, &contest, (batch, name), at, None);
     }
-    let [soft, own] = [0, 1].map(|at| figures(&contest, at));
-    let ratio = soft.late_ns.p99.zip(own.late_ns.p99).map(|(soft, own)| soft as f64 / own as f64);
+    let soft = figures(&contest, 0);
+    // Of each round, for one stall decides the p99 of all turns together.
+    let ratio = contest.over(|[soft, own]| Some(soft.late_p99_ns? as f64 / own.late_p99_ns? as f64));
     let busy = |what: &str| format!("busy, echo batch {batch}: {what}");
     let disturbed = contest.disturbed.is_some();
     table.bar(Bar::at_most(busy("p99 of lateness over `loop`'s"), 1.1, ratio).unless(disturbed));

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use softtimers_lab::command::{Program, announced};
+use softtimers_lab::command::{Killed, Program, announced};
 use softtimers_lab::figures::{self, Figure};
 use softtimers_measure::paired::Round;
 use softtimers_measure::processor::Processor;
 use softtimers_measure::usage::Usage;
 
 use crate::lanes::Lanes;
-use crate::{Load, task_each, timerfd_each};
+use crate::{Load, heap_slack, iperf, task_each, timerfd_each};
 
 /// The way in which a contender sends.
 #[derive(Clone, Copy)]
@@ -20,21 +20,26 @@ pub(crate) enum How {
     Command(&'static str),
     /// A thread of this bench.
     Here(fn(&Load, Lanes) -> Result<Lanes>),
+    /// `iperf3`, with a receiver of its own.
+    Iperf,
 }
 
-pub(crate) const ALL: [(&str, How); 4] = [
+pub(crate) const ALL: [(&str, How); 6] = [
     ("soft", How::Command("soft")),
     ("heap", How::Command("loop")),
+    (HEAP_SLACK, How::Here(heap_slack::run)),
     ("timerfd each", How::Here(timerfd_each::run)),
     ("tokio task each", How::Here(task_each::run)),
+    ("iperf3 -P", How::Iperf),
 ];
+pub(crate) const HEAP_SLACK: &str = "heap, 20 us slack";
 
 /// The figures that are compared, with their decimals; a figure that a contender does not tell is not there.
 ///
 /// | figure | of | |
 /// |---|---|---|
 /// | slowest, fastest flow | receiver | its rate, in percent of what was asked for |
-/// | gap deviation | receiver | of the flow in the middle, and of the worst |
+/// | gap deviation | receiver | of the flow in the middle, of the one at 99%, and of the worst |
 /// | longest train | receiver | datagrams of all flows in a row, closer than half of the interval they have together |
 /// | back to back | receiver | the share of gaps within a flow that are shorter than half its interval |
 /// | lost | receiver | datagrams |
@@ -42,10 +47,11 @@ pub(crate) const ALL: [(&str, How); 4] = [
 /// | CPU | sender | of its thread |
 /// | skipped | sender | places given up, 10 ms behind |
 /// | lost the CPU | sender | departures a millisecond late for want of one: the host's, other programs', a late wake-up's |
-pub(crate) const FIGURES: [Figure; 12] = [
+pub(crate) const FIGURES: [Figure; 13] = [
     ("slowest flow %", 2, "", 0.0),
     ("fastest flow %", 2, "", 0.0),
     (DEVIATION, 1, "received.over_flows.gap_stddev_ns.p50", 1e-3),
+    ("gap deviation, p99 flow µs", 1, "received.over_flows.gap_stddev_ns.p99", 1e-3),
     ("gap deviation, worst flow µs", 1, "received.over_flows.gap_stddev_ns.max", 1e-3),
     ("longest train", 0, "received.over_flows.longest_train", 1.0),
     ("back to back %", 2, "received.back_to_back", 100.0),
@@ -61,6 +67,16 @@ pub(crate) const CPU: &str = "CPU %";
 pub(crate) const COST: &str = "CPU µs/packet";
 
 impl How {
+    /// Whether it can send the load here.
+    pub(crate) fn can(self, load: &Load) -> bool {
+        match self {
+            // One packet a second says nothing of a timer for each flow.
+            How::Here(_) => load.packets_per_second > 1,
+            How::Iperf => load.flows > 1 && iperf::can(load),
+            How::Command(_) => true,
+        }
+    }
+
     /// Sends the load on the first of the processors to a receiver on the second, and notes what came of it.
     pub(crate) fn run(
         self,
@@ -68,22 +84,7 @@ impl How {
         processors: Option<[usize; 2]>,
         (round, name): (&mut Round, &str),
     ) -> Result<()> {
-        let program = Program::build()?;
-        // If the sender never says goodbye, somebody must notice.
-        let line = format!("recv 127.0.0.1:0 --any --once --json --duration {}s", load.time.as_secs() + 20);
-        let mut command = program.command(&line.split(' ').collect::<Vec<_>>());
-        command.args(processors.iter().flat_map(|[_, there]| ["--cpu".to_owned(), there.to_string()]));
-        let (receiver, to) = announced(&mut command, "listening on ")?;
-        let found = match self {
-            How::Command(timer) => {
-                let sent = program.object(&send(load, timer, &to, processors))?;
-                json!({ "sent": sent, "received": receiver.object()? })
-            }
-            How::Here(run) => {
-                let sent = here(load, to.parse()?, processors, run)?;
-                json!({ "sent": sent, "received": receiver.ended()? })
-            }
-        };
+        let found = self.found(load, processors)?;
         figures::put(round, name, &found, &FIGURES);
         for (figure, key) in [("slowest flow %", "min"), ("fastest flow %", "max")] {
             let rate = found["received"]["over_flows"]["rate_pps"][key].as_f64();
@@ -95,6 +96,32 @@ impl How {
         round.put(name, "lost the CPU", told.then(|| lost.into_iter().flatten().sum()));
         Ok(())
     }
+
+    /// Sends, and returns what both ends say of it.
+    fn found(self, load: &Load, processors: Option<[usize; 2]>) -> Result<Value> {
+        match self {
+            How::Iperf => iperf::run(load, processors),
+            How::Command(timer) => {
+                let (receiver, to) = receiver(load, processors)?;
+                let sent = Program::build()?.object(&send(load, timer, &to, processors))?;
+                Ok(json!({ "sent": sent, "received": receiver.object()? }))
+            }
+            How::Here(run) => {
+                let (receiver, to) = receiver(load, processors)?;
+                let sent = here(load, to.parse()?, processors, run)?;
+                Ok(json!({ "sent": sent, "received": receiver.ended()? }))
+            }
+        }
+    }
+}
+
+/// `recv` on the second of the processors, and its address.
+fn receiver(load: &Load, processors: Option<[usize; 2]>) -> Result<(Killed, String)> {
+    // If the sender never says goodbye, somebody must notice.
+    let line = format!("recv 127.0.0.1:0 --any --once --json --duration {}s", load.time.as_secs() + 20);
+    let mut command = Program::build()?.command(&line.split(' ').collect::<Vec<_>>());
+    command.args(processors.iter().flat_map(|[_, there]| ["--cpu".to_owned(), there.to_string()]));
+    announced(&mut command, "listening on ")
 }
 
 /// The command's own words, as they are when only the timer is given.
