@@ -6,8 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use softtimers_wan::tokio::Path;
 use softtimers_wan::{
-    Admission, Aqm, Bottleneck, CodelConfig, Jitter, Loss, PathConfig, PieConfig, Probability, Queue, Wan,
-    Way,
+    Admission, Aqm, Bottleneck, CodelConfig, FqCodelConfig, Jitter, Loss, PathConfig, PieConfig, Probability,
+    Queue, Wan, Way,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
@@ -15,9 +15,10 @@ use tokio::time::{Instant, sleep, timeout};
 /// A path that does all that a path can do to packets.
 fn bad(seed: u64) -> PathConfig {
     let share = |parts: u64| Probability::per_million((seed >> parts) as u32 % 8 * 20_000).unwrap();
-    let aqm = match seed % 3 {
+    let aqm = match seed % 4 {
         0 => Aqm::DropTail,
         1 => Aqm::Codel(CodelConfig::default()),
+        2 => Aqm::FqCodel(FqCodelConfig::default()),
         _ => Aqm::Pie(PieConfig::default()),
     };
     let rate = 1_000_000 << (seed % 7);
