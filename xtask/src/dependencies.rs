@@ -3,7 +3,7 @@
 //! ```text
 //!   core ◄ linux ◄ softtimers ◄ net ◄ load, forward, wan, tokio   core ◄ poll ◄ net, sim, capi, forward
 //!   softtimers ◄ measure ◄ load, forward                       softtimers ◄ tokio ◄ quinn      wan ◄ capi
-//!   core ◄ bpf ◄ cli      lab: all but cli; nothing on cli and lab
+//!   core ◄ bpf ◄ forward, cli      lab: all but cli; nothing on cli and lab
 //! ```
 //!
 //! The simulator never sees `softtimers`, so it cannot read a real clock by accident; core sees no crate at all, so it
@@ -38,7 +38,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("softtimers-tokio", &[CORE, LINUX, LOOPS, NET]),
     ("softtimers-quinn", &[CORE, LOOPS, "softtimers-tokio", "softtimers-wan"]),
     ("softtimers-capi", &[CORE, POLL, LOOPS, "softtimers-wan"]),
-    ("softtimers-forward", &[CORE, POLL, LINUX, LOOPS, NET, "softtimers-measure"]),
+    ("softtimers-forward", &[CORE, POLL, LINUX, LOOPS, NET, "softtimers-measure", "softtimers-bpf"]),
 ];
 
 /// Nothing depends on these.

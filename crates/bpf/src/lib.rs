@@ -23,6 +23,7 @@
 mod batches;
 mod error;
 mod facility;
+mod fast_path;
 mod load;
 mod object;
 mod orders;
@@ -34,6 +35,7 @@ mod timers;
 pub use batches::{BatchTotals, Batches, FlushedBy};
 pub use error::Error;
 pub use facility::{Facility, FacilityRun, FacilityStats};
+pub use fast_path::{FastCount, FastCounts, FastPath, FastPolicy, FastRule, FastSide};
 pub use object::{Verified, processors};
 pub use orders::Events;
 pub use probe::{Counted, Intervals, Probe, ProbeConfig, ProcessorIntervals};

@@ -20,14 +20,20 @@ pub(crate) type Attached = (&'static str, Result<(), String>);
 
 /// The kernel's description of its types, if it is new enough for the programs.
 pub(crate) fn kernel_types(needed: (u32, u32)) -> Result<Btf, Error> {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    if version(&release).is_some_and(|version| version < needed) {
-        return Err(Error::TooOld { needed, release: release.trim().to_owned() });
-    }
+    release_from(needed)?;
     Btf::from_sys_fs().map_err(|error| match error {
         BtfError::FileError { error, .. } => Error::NoBtf(error.to_string()),
         other => Error::NoBtf(line(&other)),
     })
+}
+
+/// Whether the kernel is new enough for the programs.
+pub(crate) fn release_from(needed: (u32, u32)) -> Result<(), Error> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    if version(&release).is_some_and(|version| version < needed) {
+        return Err(Error::TooOld { needed, release: release.trim().to_owned() });
+    }
+    Ok(())
 }
 
 /// The first two numbers of a release; `None` if it does not begin with such.

@@ -8,6 +8,7 @@
 //! How both interfaces are meanwhile is followed by [links]. Several pollers have an engine each, on a thread each.
 
 mod carrier;
+pub(crate) mod fast;
 mod links;
 mod port;
 
@@ -28,6 +29,7 @@ use crate::plan::{Between, Controls, FrameDriver, Plan};
 use crate::stats::SharedStats;
 use crate::workers::Workers;
 use carrier::Carrier;
+use fast::{FastRoute, FastWorker};
 use links::{LinkWatch, Links};
 use port::{Port, Wire};
 
@@ -40,10 +42,15 @@ pub(crate) trait Pollers {
 ///
 /// # Errors
 /// What the system says of an interface, or of its driver.
-pub(crate) fn open(plan: &Plan, controls: Controls, between: Between) -> io::Result<Box<dyn Pollers>> {
+pub(crate) fn open(
+    plan: &Plan,
+    controls: Controls,
+    between: Between,
+    mut route: Option<FastRoute>,
+) -> io::Result<Box<dyn Pollers>> {
     let shares = between.pollers as usize;
     match between.driver {
-        FrameDriver::Packet => {
+        FrameDriver::Packet | FrameDriver::Tc => {
             let opened = |interface: &Interface| {
                 let mtu = interface.mtu() as usize;
                 let config = PacketConfig {
@@ -58,13 +65,20 @@ pub(crate) fn open(plan: &Plan, controls: Controls, between: Between) -> io::Res
                 }
             };
             let devices = opened(&between.interfaces[0])?.into_iter().zip(opened(&between.interfaces[1])?);
-            let devices = devices.map(|(a, b)| [a, b]).collect();
-            set_up(plan, controls, between, devices)
+            let devices: Vec<_> = devices.map(|(a, b)| [a, b]).collect();
+            if let Some(route) = &mut route {
+                devices
+                    .iter()
+                    .flatten()
+                    .try_for_each(|device| route.filter(device))
+                    .map_err(io::Error::other)?;
+            }
+            set_up(plan, controls, between, devices, route)
         }
         FrameDriver::Xdp => {
             let devices = XdpDevice::sharded(&between.interfaces, XdpConfig::default(), shares)?.into_iter();
             let devices = devices.filter_map(|share| share.try_into().ok()).collect();
-            set_up(plan, controls, between, devices)
+            set_up(plan, controls, between, devices, None)
         }
     }
 }
@@ -77,6 +91,8 @@ struct Shares<D: Wire> {
     interrupt: Interrupt,
     /// Follows the interfaces while it is there.
     watch: LinkWatch,
+    /// Forwards in the kernel.
+    route: Option<FastWorker>,
 }
 
 /// The settings that all threads begin with.
@@ -92,19 +108,22 @@ fn set_up<D: Wire + Send + 'static>(
     controls: Controls,
     between: Between,
     devices: Vec<[D; 2]>,
+    route: Option<FastRoute>,
 ) -> io::Result<Box<dyn Pollers>> {
     let room = devices.first().and_then(|[a, _]| a.room());
     let watch = LinkWatch::open(&between.interfaces, room, plan.notify)?;
     let links = Arc::clone(watch.links());
-    let setting = Arc::new(Setting { plan: plan.clone(), between, links, loops: Loops::new() });
     let interrupt = controls.interrupt.share()?;
+    let route = route.map(|route| FastWorker::new(route, plan, Links::follow(&links), interrupt.share()?));
+    let route = route.transpose()?;
+    let setting = Arc::new(Setting { plan: plan.clone(), between, links, loops: Loops::new() });
     let mut others = devices;
     if others.is_empty() {
         return Err(io::Error::other("no devices to forward between"));
     }
     let own = others.remove(0);
     let first = setting.engine(Basis::first(plan, controls)?, own, Carrier::first)?;
-    Ok(Box::new(Shares { first, others, setting, interrupt, watch }))
+    Ok(Box::new(Shares { first, others, setting, interrupt, watch, route }))
 }
 
 /// One thread for each pair of devices; this one has the first.
@@ -123,6 +142,11 @@ impl<D: Wire + Send + 'static> Pollers for Shares<D> {
                     engine.map_err(|error| Failure::broke_off("setting up the forwarder", &error))?;
                 engine.run(&mut account)
             })?;
+        }
+        if let Some(route) = self.route.take() {
+            let mut account = stats.account();
+            let stop = self.interrupt.stop_handle().map_err(clash)?;
+            workers.start(stop, move || route.run(&mut account))?;
         }
         let carried = self.first.run(&mut stats.account());
         carried.and(workers.end())

@@ -50,6 +50,7 @@ use interfaces::Pollers;
 
 pub use asks::{Asker, Asks, asks};
 pub use frames::headers::Mac;
+pub use interfaces::fast::FastRoute;
 pub use mode::{Looking, Mode};
 pub use notify::Notify;
 pub use plan::{Between, Controls, FrameDriver, LegPlan, Plan};
@@ -80,7 +81,15 @@ impl Forward {
     /// # Errors
     /// What the system says of an interface, or of its driver: `PermissionDenied` without the privilege.
     pub fn between(plan: &Plan, controls: Controls, between: Between) -> io::Result<Self> {
-        interfaces::open(plan, controls, between).map(Forward)
+        interfaces::open(plan, controls, between, None).map(Forward)
+    }
+
+    /// Forwards frames between two interfaces, most of them in the kernel, by the route that was attached to them.
+    ///
+    /// # Errors
+    /// As [`between`](Self::between).
+    pub fn by_route(plan: &Plan, controls: Controls, between: Between, route: FastRoute) -> io::Result<Self> {
+        interfaces::open(plan, controls, between, Some(route)).map(Forward)
     }
 
     /// Forwards until the plan's end or a signal.

@@ -61,6 +61,8 @@ pub enum FrameDriver {
     Packet,
     /// AF_XDP, which passes by the kernel's own network.
     Xdp,
+    /// A program in the kernel forwards what needs nobody else; the rest comes by AF_PACKET.
+    Tc,
 }
 
 /// One side of a router.
@@ -73,11 +75,12 @@ pub struct LegPlan {
 }
 
 impl FrameDriver {
-    /// Returns its name: `packet` or `xdp`.
+    /// Returns its name: `packet`, `xdp` or `tc`.
     pub fn name(self) -> &'static str {
         match self {
             FrameDriver::Packet => "packet",
             FrameDriver::Xdp => "xdp",
+            FrameDriver::Tc => "tc",
         }
     }
 }

@@ -45,13 +45,13 @@ mod revision;
 mod rule;
 mod rulebook;
 
-pub(crate) use clauses::{Entrance, EtherType, Limit, Protocol};
+pub(crate) use clauses::{Entrance, EtherType, Limit, Protocol, Span};
 pub(crate) use filter::{Filter, Seen};
 pub use parse::{Problem, Quoting, parse, parse_quoting};
 #[cfg(test)]
 pub(crate) use revision::Revision;
 pub(crate) use revision::Tally;
-pub(crate) use rule::Action;
+pub(crate) use rule::{Action, Rule};
 pub use rule::{Purpose, Rules};
 pub(crate) use rulebook::Follower;
 pub use rulebook::Rulebook;

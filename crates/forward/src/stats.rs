@@ -127,6 +127,8 @@ pub struct InterfaceStats {
     pub outages: [u64; 2],
     /// Times that a loop was found.
     pub loops: u64,
+    /// Frames that left without having come up to this program, both ways together.
+    pub in_kernel: Volume,
 }
 
 /// The frames that were made here.
@@ -348,6 +350,7 @@ impl AddAssign<&InterfaceStats> for InterfaceStats {
         self.made += &other.made;
         self.outages.iter_mut().zip(other.outages).for_each(|(own, other)| *own += other);
         self.loops += other.loops;
+        self.in_kernel += &other.in_kernel;
     }
 }
 

@@ -6,6 +6,8 @@
 //!                 forward wa wb
 //! ```
 
+#[path = "kernel.rs"]
+mod kernel;
 #[path = "links.rs"]
 mod links;
 

@@ -46,6 +46,10 @@ pub struct Reasons {
 
 impl Reasons {
     pub(crate) fn count(&mut self, reason: Reason) {
+        self.add(reason, 1);
+    }
+
+    pub(crate) fn add(&mut self, reason: Reason, frames: u64) {
         *match reason {
             Reason::Rule => &mut self.rejected,
             Reason::Malformed => &mut self.malformed,
@@ -55,7 +59,7 @@ impl Reasons {
             Reason::NotForUs => &mut self.not_for_us,
             Reason::Unroutable => &mut self.unroutable,
             Reason::Answered => &mut self.answered,
-        } += 1;
+        } += frames;
     }
 
     /// Returns each with its name, in the order of the report.

@@ -95,6 +95,11 @@ impl Filter {
         Some(self.tally.revision())
     }
 
+    /// The rules that it goes by.
+    pub(crate) fn revision(&self) -> &Revision {
+        self.tally.revision()
+    }
+
     /// The decisions of its rules since it was taken last.
     pub(crate) fn tally(&mut self) -> &mut Tally {
         &mut self.tally

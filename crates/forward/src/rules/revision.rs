@@ -146,6 +146,13 @@ impl Tally {
         self.rejected += u64::from(action == Action::Reject);
     }
 
+    /// Adds packets that somebody else has held against the rule at `index`, if there is one.
+    pub(crate) fn add(&mut self, index: usize, volume: &Volume) {
+        let Some(entry) = self.revision.rules.entries().get(index) else { return };
+        self.rejected += if entry.rule.action == Action::Reject { volume.packets } else { 0 };
+        self.matched[index] += volume;
+    }
+
     /// Goes on with the revision that follows, if one does. What rules had that are not in it is [retired](Self::retired).
     ///
     /// # Cost

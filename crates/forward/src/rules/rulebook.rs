@@ -12,7 +12,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::filter::Filter;
@@ -29,6 +29,8 @@ pub struct Rulebook {
     open: Mutex<Open>,
     /// Times that changed rules were wrong.
     refused: AtomicU64,
+    /// Who goes by them beside the pollers.
+    others: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -50,7 +52,7 @@ impl Rulebook {
     /// Begins with these rules, which [are fit for](Rules::check) the purpose.
     pub fn new(rules: Rules, purpose: Purpose, notify: Notify) -> Self {
         let open = Mutex::new(Open { latest: Revision::new(rules), followers: Vec::new() });
-        Rulebook { purpose, notify, open, refused: AtomicU64::new(0) }
+        Rulebook { purpose, notify, open, refused: AtomicU64::new(0), others: AtomicU32::new(0) }
     }
 
     /// Returns what its rules are for.
@@ -81,9 +83,19 @@ impl Rulebook {
         open.followers.push(waker);
         let revision = Arc::clone(&open.latest);
         drop(open);
-        let follower = Follower { pollers: self.purpose.pollers, notify: self.notify, woken };
+        let pollers = self.purpose.pollers + self.others.load(Ordering::Relaxed);
+        let follower = Follower { pollers, notify: self.notify, woken };
         follower.goes_by(&revision);
         Ok((follower, Filter::new(revision)))
+    }
+
+    /// For who goes by the rules beside the pollers, and before them: rules are reloaded when it has taken them up, too.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub(crate) fn follow_too(&self) -> io::Result<(Follower, Filter)> {
+        self.others.fetch_add(1, Ordering::Relaxed);
+        self.follow()
     }
 
     /// Times that changed rules were wrong.
@@ -102,6 +114,17 @@ impl Follower {
         while let Some(revision) = filter.advance() {
             self.goes_by(revision);
         }
+    }
+
+    /// Goes on with the latest rules, for who has yet to do something by them before that [is so](Self::goes_on).
+    pub(crate) fn begin(&self, filter: &mut Filter) {
+        self.woken.settle();
+        while filter.advance().is_some() {}
+    }
+
+    /// The rules have been taken up.
+    pub(crate) fn goes_on(&self, filter: &Filter) {
+        self.goes_by(filter.revision());
     }
 
     fn goes_by(&self, revision: &Revision) {

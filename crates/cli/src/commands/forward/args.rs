@@ -133,6 +133,11 @@ pub(crate) enum ForwardDriver {
     Packet,
     /// AF_XDP: all frames, before this machine sees them. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
     Xdp,
+    /// Programs in the kernel forward what needs nobody else, with --routed; the rest is packet's. Needs CAP_NET_RAW,
+    /// CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON
+    Tc,
+    /// tc where it can be, else packet; says which, and why
+    Auto,
     /// UDP sockets, with --udp and --to. Needs no privileges
     Udp,
 }
@@ -143,6 +148,7 @@ impl ForwardDriver {
         match self {
             ForwardDriver::Packet => Some(FrameDriver::Packet),
             ForwardDriver::Xdp => Some(FrameDriver::Xdp),
+            ForwardDriver::Tc | ForwardDriver::Auto => Some(FrameDriver::Tc),
             ForwardDriver::Udp => None,
         }
     }
@@ -178,6 +184,8 @@ pub(crate) struct InterfacesPlan {
     pub(crate) names: [String; 2],
     /// The driver of both interfaces.
     pub(crate) driver: FrameDriver,
+    /// Another one will do.
+    pub(crate) auto: bool,
     /// The number of threads that forward.
     pub(crate) pollers: u32,
     /// Even if this machine uses them itself.
@@ -252,7 +260,8 @@ fn ends(args: &ForwardArgs) -> Result<Ends, Failure> {
     if pollers > 1 && args.end.count.is_some() {
         return Err(Failure::usage(format_args!("--pollers {pollers}: --count is of one poller only")));
     }
-    Ok(Ends::Interfaces(InterfacesPlan { names, driver, pollers, take, routed }))
+    let auto = args.driver == Some(ForwardDriver::Auto);
+    Ok(Ends::Interfaces(InterfacesPlan { names, driver, auto, pollers, take, routed }))
 }
 
 fn is_host(address: IpAddr) -> bool {

@@ -126,6 +126,8 @@ impl Exposition {
         let outages = interfaces.outages.iter().sum();
         self.counter("outages", "Times that an interface was switched off, or lost its carrier.", outages);
         self.counter("loops", "Times that a loop was found.", interfaces.loops);
+        let help = "Frames that left without having come up to this program.";
+        self.counter("in_kernel", help, interfaces.in_kernel.packets);
         let name = "softtimers_forward_refused_total";
         self.metric(name, "counter", "Frames that went no further, by why.");
         for (why, count) in interfaces.refused.named() {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use softtimers_forward::stats::{PollingStats, RuleStats};
-use softtimers_forward::{Between, Controls, Forward, FrameDriver, Plan, Purpose, SharedStats, Stats, asks};
+use softtimers_forward::{
+    Between, Controls, FastRoute, Forward, FrameDriver, Plan, Purpose, SharedStats, Stats, asks,
+};
 use softtimers_measure::failure::Failure;
 use softtimers_net::packet::{Interface, claim};
 use softtimers_net::relay::{RelayConfig, is_same_socket};
@@ -91,9 +93,10 @@ impl Command for ForwardPlan {
             (Ends::Interfaces(_), None) => return Err(Failure::check("no interfaces")),
         };
 
+        let uses_bpf = matches!(&self.ends, Ends::Interfaces(between) if between.driver == FrameDriver::Tc);
         let opens =
             Opens { reads: self.rules.as_deref().map_or_else(Vec::new, read_again), ..Opens::default() };
-        run.drop_privileges(Needs::confined(Confined { opens, uses_bpf: false }))?;
+        run.drop_privileges(Needs::confined(Confined { opens, uses_bpf }))?;
         run.announce(&self.header());
         let stats = SharedStats::new(run.counter(self.blank())?, run.streams());
         rules.as_mut().map_or(Ok(()), RuleWatch::begin)?;
@@ -170,14 +173,37 @@ fn claimed(between: &InterfacesPlan) -> Result<[Interface; 2], Failure> {
 fn open(
     plan: &Plan,
     controls: Controls,
-    between: &InterfacesPlan,
+    between: &mut InterfacesPlan,
     interfaces: [Interface; 2],
 ) -> Result<Forward, Failure> {
-    let InterfacesPlan { driver, pollers, ref routed, .. } = *between;
     let what = format!("forward {} {}", between.names[0], between.names[1]);
-    let between = Between { interfaces, driver, pollers, routed: routed.clone() };
-    Forward::between(plan, controls, between).map_err(|error| match driver {
-        FrameDriver::Packet => failure(&what, &Problem::from(error)),
+    let InterfacesPlan { driver, pollers, ref routed, .. } = *between;
+    let mut wanted = Between { interfaces, driver, pollers, routed: routed.clone() };
+    let route = (driver == FrameDriver::Tc).then(|| FastRoute::attach(plan, &wanted));
+    let route = match route {
+        Some(Err(why)) if between.auto => {
+            say(format_args!("driver packet: {why}"));
+            (between.driver, wanted.driver) = (FrameDriver::Packet, FrameDriver::Packet);
+            None
+        }
+        Some(Err(why)) => {
+            return Err(Failure::not_possible(format_args!("{what}: --driver tc: {why}")));
+        }
+        Some(Ok(route)) => {
+            if between.auto {
+                say(format_args!("driver tc: programs in the kernel forward what needs nobody else"));
+            }
+            Some(route)
+        }
+        None => None,
+    };
+    let driver = wanted.driver;
+    let forward = match route {
+        Some(route) => Forward::by_route(plan, controls, wanted, route),
+        None => Forward::between(plan, controls, wanted),
+    };
+    forward.map_err(|error| match driver {
+        FrameDriver::Packet | FrameDriver::Tc => failure(&what, &Problem::from(error)),
         // Told in the driver's own words: another choice is wanted, or a privilege, or another kernel.
         FrameDriver::Xdp => {
             let words = format_args!("{what}: --driver xdp: {error}");

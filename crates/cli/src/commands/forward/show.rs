@@ -18,7 +18,7 @@ use crate::withheld::Withheld;
 /// The `config` object of `forward`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct ForwardConfig {
-    /// The driver: `udp`, `packet` or `xdp`.
+    /// The driver: `udp`, `packet`, `xdp` or `tc`.
     pub(super) driver: &'static str,
     /// The address that was bound, with the port in use; the first interface.
     pub(super) listen: String,
@@ -182,6 +182,7 @@ fn interfaces(stats: &InterfaceStats, table: &mut Table) {
     if lost > 0 {
         table.row("made here", format!("{sent} sent  {lost} lost"));
     }
+    table.seldom("in the kernel", stats.in_kernel.packets);
     let [a, b] = stats.outages;
     if a + b + stats.loops > 0 {
         table.toned("outages", counts([("a", a), ("b", b), ("loops", stats.loops)]), Tone::Bad);

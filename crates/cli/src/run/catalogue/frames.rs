@@ -95,6 +95,7 @@ pub(super) const FORWARDER: &[Field] = &[
         "times",
         "Times that --cpu-limit shut the input, and those for longer than --max-delay.",
     ),
+    field("in the kernel", "packets", "Packets that --driver tc forwarded without this program."),
     field("clients", "clients", "Of a relay: clients at the end, and all there have been."),
     field("refused", "packets", "Packets that went no further, by reason."),
     field("misdirected", "datagrams", "Datagrams from the upstream, from the relay itself, or from port 0."),

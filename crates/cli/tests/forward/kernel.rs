@@ -1,0 +1,189 @@
+//! `--driver tc`: a router whose kernel forwards what needs nobody else.
+
+use super::*;
+
+/// Routes by `--driver tc` with these flags, if that works here.
+fn with_route(test: &str, body: impl FnOnce(&Hosts)) {
+    with_router(test, |hosts| {
+        let line = format!("forward wa wb --duration 10ms --driver tc {}", routing());
+        let output = hosts.command(&line).output().unwrap();
+        let said = common::stderr(&output);
+        match output.status.code() {
+            Some(0) => body(hosts),
+            code => {
+                assert_eq!(code, Some(77), "{said}");
+                skipped(said.trim_end());
+            }
+        }
+    });
+}
+
+fn route(hosts: &Hosts, flags: &str) -> Forwarder {
+    Forwarder::start(hosts, &format!("--driver tc {} {flags}", routing()))
+}
+
+#[test]
+fn kernel_tcp_passes_with_its_offloads_in_both_families() {
+    with_route("fast-tcp", |hosts| {
+        let forwarder = route(hosts, "");
+        streamed(hosts, "10.98.2.9:7000", 3_000_000);
+        streamed(hosts, "[fd98:2::9]:7000", 3_000_000);
+        let report = forwarder.finish();
+        assert_eq!((count(&report, "/dropped/ring"), count(&report, "/dropped/output")), (0, 0), "{report}");
+        // All of it, joined as it came.
+        assert!(count(&report, "/in_kernel/bytes") > 6_000_000, "{report}");
+        assert!(count(&report, "/in_kernel/packets") < 4_000, "{report}");
+        // But for questions for addresses, which are answered.
+        let up = count(&report, "/in") - count(&report, "/in_kernel/packets");
+        assert_eq!(up, count(&report, "/dropped/rule"), "{report}");
+        assert_is_quiet(hosts);
+    });
+}
+
+/// Rules change as fast as they are taken up, while each datagram is decided by one of them.
+#[test]
+fn no_datagram_and_no_count_is_lost_while_rules_change() {
+    with_route("fast-rules", |hosts| {
+        let text = |change: usize| {
+            let first = if change % 2 == 0 { "port 9 reject\n" } else { "" };
+            format!("{first}port 7001 reject\nfrom 10.98.1.0/24 protocol udp port 7000 accept\naccept")
+        };
+        let rules = Scratch::new("fast.rules", &text(0));
+        let mut forwarder = route(hosts, &format!("--rules {}", rules.0.display()));
+        let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:7000"));
+        echoed(&near, &far, b"found");
+        let over = Arc::new(AtomicBool::new(false));
+        let sender = thread::spawn({
+            let (over, near) = (Arc::clone(&over), near.try_clone().unwrap());
+            move || {
+                let mut sent = 0u64;
+                while !over.load(Ordering::Relaxed) {
+                    for port in [7_000, 7_001] {
+                        near.send_to(&sent.to_be_bytes(), ("10.98.2.9", port)).unwrap();
+                    }
+                    sent += 1;
+                    if sent % 20 == 0 {
+                        thread::park_timeout(Duration::from_millis(1));
+                    }
+                }
+                sent
+            }
+        });
+        let receiver = thread::spawn({
+            let (over, far) = (Arc::clone(&over), far.try_clone().unwrap());
+            move || {
+                let (mut buffer, mut received) = ([0; 64], 0u64);
+                far.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+                while let Ok((length, _)) = far.recv_from(&mut buffer) {
+                    received += u64::from(length == 8);
+                }
+                assert!(over.load(Ordering::Relaxed), "nothing came for half a second");
+                received
+            }
+        });
+        for change in 1..=6 {
+            super::super::rewrite(&rules.0, &text(change));
+            assert_eq!(forwarder.says(), format!("rules reloaded: {} of them", 4 - change % 2));
+        }
+        over.store(true, Ordering::Relaxed);
+        let (sent, received) = (sender.join().unwrap(), receiver.join().unwrap());
+        let report = forwarder.finish();
+        let matched = |rule: &str| {
+            let entries = report["rules"]["entries"].as_array().unwrap().iter();
+            entries
+                .filter(|entry| entry["rule"].as_str().unwrap().contains(rule))
+                .map(|entry| count(entry, "/matched"))
+                .sum::<u64>()
+        };
+        assert_eq!(matched("port 7001"), sent, "{report}");
+        // And what was sent to find the other, one way.
+        let found = matched("port 7000") - sent;
+        assert!((1..100).contains(&found), "{report}");
+        assert_eq!(received, sent, "{report}");
+        assert_eq!(count(&report, "/refused/rejected"), sent, "{report}");
+        assert!(count(&report, "/in_kernel/packets") >= sent, "{report}");
+        assert_eq!(count(&report, "/dropped/output"), 0, "{report}");
+    });
+}
+
+/// What the kernel does not forward by itself: the last hop, pieces, packets for the router.
+#[test]
+fn exceptions_come_up() {
+    with_route("fast-up", |hosts| {
+        let forwarder = route(hosts, "");
+        let told = raw(hosts, "near", AddressFamily::INET, ipproto::ICMP);
+        let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:7000"));
+        // Two pieces of each way.
+        echoed(&near, &far, &[7; 2_000]);
+        set_hops(&near, 1);
+        near.send_to(b"too far", far.local_addr().unwrap()).unwrap();
+        first(&told, |packet| packet.get(20) == Some(&11));
+        let report = forwarder.finish();
+        assert_eq!(count(&report, "/refused/hop_limit"), 1, "{report}");
+        assert!(count(&report, "/out") - count(&report, "/in_kernel/packets") >= 4, "{report}");
+    });
+}
+
+/// Rules with a rate are kept in user space, and the others are not slower for it.
+#[test]
+fn a_rate_is_kept_and_what_has_none_does_not_come_up() {
+    with_route("fast-rate", |hosts| {
+        let rules =
+            Scratch::new("rate.rules", "port 7001 rate 10pps burst 0s accept\nport 7001 reject\naccept");
+        let forwarder = route(hosts, &format!("--rules {}", rules.0.display()));
+        let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:7000"));
+        echoed(&near, &far, b"found");
+        for _ in 0..1_000 {
+            near.send_to(b"slow", "10.98.2.9:7001").unwrap();
+            near.send_to(b"fast", far.local_addr().unwrap()).unwrap();
+        }
+        let report = forwarder.finish();
+        assert!(count(&report, "/in_kernel/packets") >= 1_000, "{report}");
+        assert!(count(&report, "/refused/rejected") >= 900, "{report}");
+    });
+}
+
+/// Its links end with it, and nothing is pinned.
+#[test]
+fn nothing_is_left_in_the_kernel_when_it_is_killed() {
+    with_route("fast-kill", |hosts| {
+        for _ in 0..3 {
+            let mut forwarder = route(hosts, "");
+            let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:7000"));
+            echoed(&near, &far, b"here");
+            kill_process(forwarder.id(), Signal::KILL).unwrap();
+            forwarder.child.wait().unwrap();
+            assert_is_quiet(hosts);
+            far.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+            // The last links go when no program can be running any more.
+            let is_over = || {
+                near.send_to(b"anybody", far.local_addr().unwrap()).unwrap();
+                far.recv(&mut [0; 64]).is_err()
+            };
+            assert!((0..200).any(|_| is_over()), "it forwards still");
+        }
+    });
+}
+
+#[test]
+fn auto_says_what_it_picks_and_why() {
+    with_route("fast-auto", |hosts| {
+        let said = |flags: &str| {
+            let line = format!("forward wa wb --duration 10ms --driver auto --json {flags}");
+            let output = hosts.command(&line).output().unwrap();
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            (common::stderr(&output), report["config"]["driver"].as_str().unwrap().to_owned())
+        };
+        for (flags, words, driver) in [
+            (String::new(), "driver packet: a cable is not routed", "packet"),
+            (format!("{} --cpu-limit 50%", routing()), "driver packet: --cpu-limit 50%", "packet"),
+            (format!("{} --count 5", routing()), "driver packet: --count", "packet"),
+            (routing(), "driver tc: ", "tc"),
+        ] {
+            let (said, chosen) = said(&flags);
+            assert!(said.starts_with(words) && chosen == driver, "{chosen}: {said}");
+        }
+        let refused = hosts.command("forward wa wb --duration 10ms --driver tc").output().unwrap();
+        assert!(common::refusal(&refused, 77).contains("a cable is not routed"));
+    });
+}

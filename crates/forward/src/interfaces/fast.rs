@@ -1,0 +1,224 @@
+//! Forwarding in the kernel, by the same rules: [`FastRoute`], and the thread that follows them, [`FastWorker`].
+//!
+//! A program at each interface forwards what the router would have forwarded as it is: whole packets without options, for
+//! stations and addresses behind it, short enough, with hops left, and accepted by a rule without a rate. The rest comes up
+//! to the pollers. What is decided in the kernel is counted as theirs, by rule and by interface; a packet that it has left
+//! to nobody would be counted as lost at the output.
+//!
+//! ```text
+//!   rules, interfaces ─▶ FastWorker ─▶ policy ─▶ maps ─▶ programs: A ═▶ B, past the pollers
+//!         stats ◀────────────┘◀─────── counts ──┘
+//! ```
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use softtimers_bpf::{FastCount, FastCounts, FastPath, FastPolicy, FastRule, FastSide};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_net::packet::Interface;
+
+use super::links::LinkFollower;
+use crate::frames::link::Link;
+use crate::frames::reason::Reason;
+use crate::plan::{Between, LegPlan, Plan};
+use crate::rules::{Action, Entrance, Filter, Follower, Rule, Rulebook, Rules, Span};
+use crate::stats::{Account, Stats};
+use crate::volume::Volume;
+
+/// A route in the kernel between two interfaces, which forwards nothing yet.
+#[derive(Debug)]
+pub struct FastRoute {
+    path: FastPath,
+    indices: [u32; 2],
+    legs: [LegPlan; 2],
+}
+
+impl FastRoute {
+    /// Attaches it to both interfaces.
+    ///
+    /// # Errors
+    /// Why there is none, in words: what was asked for is not for the kernel, or the kernel has not got it.
+    pub fn attach(plan: &Plan, between: &Between) -> Result<Self, String> {
+        let Some(legs) = between.routed.clone() else { return Err("a cable is not routed".to_owned()) };
+        if let Some(share) = plan.cpu_limit {
+            return Err(format!("--cpu-limit {share} would not be charged with it"));
+        }
+        if plan.count.is_some() {
+            return Err("--count would not see it".to_owned());
+        }
+        let path = FastPath::attach(between.interfaces.each_ref().map(Interface::name));
+        let path = path.map_err(|error| error.to_string())?;
+        Ok(FastRoute { path, indices: between.interfaces.each_ref().map(Interface::index), legs })
+    }
+
+    /// Has a packet socket of one of the interfaces get the rest.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn filter(&mut self, socket: impl AsFd) -> Result<(), softtimers_bpf::Error> {
+        self.path.filter(socket)
+    }
+}
+
+/// What keeps a route as the rules and the interfaces are, in a thread of its own.
+#[derive(Debug)]
+pub(crate) struct FastWorker {
+    route: FastRoute,
+    links: LinkFollower,
+    latest: [Link; 2],
+    rules: Option<(Follower, Filter)>,
+    /// What came at each side and has not been counted.
+    under_way: [Volume; 2],
+    interrupt: Interrupt,
+}
+
+impl FastWorker {
+    /// Goes by these rules, as one more poller does.
+    ///
+    /// # Errors
+    /// If the system has no descriptor left.
+    pub(crate) fn new(
+        route: FastRoute,
+        plan: &Plan,
+        mut links: LinkFollower,
+        interrupt: Interrupt,
+    ) -> std::io::Result<Self> {
+        let rules = plan.rules.as_deref().map(Rulebook::follow_too).transpose()?;
+        let latest = links.changed().ok_or(std::io::ErrorKind::NotFound)?;
+        Ok(FastWorker { route, links, latest, rules, under_way: Default::default(), interrupt })
+    }
+
+    /// Forwards until the run's end.
+    ///
+    /// # Errors
+    /// A check failure if the kernel refuses a map's value.
+    pub(crate) fn run(mut self, account: &mut Account) -> Result<(), Failure> {
+        let mut outcome = self.adopt(account);
+        while outcome.is_ok() && !self.interrupt.arrived() {
+            let has_rules = self.wait();
+            outcome = if let Some(links) = self.links.changed() {
+                self.latest = links;
+                self.adopt(account)
+            } else if has_rules {
+                self.reload(account)
+            } else {
+                self.route.path.counted().map(|counts| self.count(account, &counts, false))
+            };
+        }
+        let stopped = self.route.path.stop().map(|counts| self.count(account, &counts, true));
+        outcome
+            .and(stopped)
+            .map_err(|error| Failure::check(format_args!("forwarding in the kernel: {error}")))
+    }
+
+    /// Until there are other rules, which it says, or for a while.
+    fn wait(&self) -> bool {
+        let mut waited = vec![PollFd::new(&self.interrupt, PollFlags::IN)];
+        waited.extend(self.rules.iter().map(|(follower, _)| PollFd::new(follower, PollFlags::IN)));
+        let while_ = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
+        // If it could not wait, it looks again at once.
+        let _ = poll(&mut waited, Some(&while_));
+        waited.get(1).is_some_and(|rules| !rules.revents().is_empty())
+    }
+
+    /// Goes by the interfaces and the rules as they are.
+    fn adopt(&mut self, account: &mut Account) -> Result<(), softtimers_bpf::Error> {
+        let counts = self.route.path.change(&self.policy())?;
+        self.count(account, &counts, true);
+        Ok(())
+    }
+
+    /// Takes up other rules. What was decided by the old ones is counted for them.
+    fn reload(&mut self, account: &mut Account) -> Result<(), softtimers_bpf::Error> {
+        let Some((follower, filter)) = &mut self.rules else { return Ok(()) };
+        let mut old = filter.tally().take();
+        follower.begin(filter);
+        let counts = self.route.path.change(&self.policy())?;
+        (0..).zip(&counts.rules).for_each(|(index, count)| old.add(index, &volume(count)));
+        account.count(true, |stats| stats.rules.get_or_insert_default().count(old));
+        self.count(account, &FastCounts { rules: Vec::new(), ..counts }, true);
+        if let Some((follower, filter)) = &mut self.rules {
+            follower.goes_on(filter);
+        }
+        Ok(())
+    }
+
+    fn policy(&self) -> FastPolicy {
+        let FastRoute { indices, legs, .. } = &self.route;
+        let sides = [0, 1].map(|at: usize| FastSide {
+            interface: indices[at],
+            // To one that is down nothing is short enough: it comes up, and is counted there.
+            mtu: if self.latest[at].is_on { self.latest[at].mtu } else { 0 },
+            station: self.latest[at].station,
+            next_hop: legs[at].next_hop,
+        });
+        let machine = self.latest.iter().flat_map(|link| &link.addresses);
+        let own = legs.iter().flat_map(|leg| &leg.addresses).chain(machine).copied().collect();
+        let rules = self.rules.as_ref().map(|(_, filter)| filter.revision().rules());
+        FastPolicy { sides, rules: rules.map(compiled).unwrap_or_default(), own }
+    }
+
+    /// Counts what was done. What has neither left nor was rejected is on its way until the `last` time.
+    fn count(&mut self, account: &mut Account, counts: &FastCounts, last: bool) {
+        let FastCounts { rules, came, left, rejected } = counts;
+        if let Some((_, filter)) = &mut self.rules {
+            (0..).zip(rules).for_each(|(index, count)| filter.tally().add(index, &volume(count)));
+        }
+        for at in 0..2 {
+            self.under_way[at] += &volume(&came[at]);
+        }
+        account.count(true, |stats: &mut Stats| {
+            let interfaces = stats.interfaces.get_or_insert_default();
+            for at in 0..2 {
+                let (left, rejected) = (volume(&left[1 - at]), volume(&rejected[at]));
+                let mut gone = left;
+                gone += &rejected;
+                let lost = if last { self.under_way[at] - gone } else { Volume::default() };
+                gone += &lost;
+                self.under_way[at] = self.under_way[at] - gone;
+                stats.ends[at].received += &gone;
+                stats.ends[at].dropped.rule += &rejected;
+                stats.ends[1 - at].sent += &left;
+                stats.ends[1 - at].dropped.output += &lost;
+                interfaces.refused.add(Reason::Rule, rejected.packets);
+                interfaces.in_kernel += &left;
+            }
+            if let Some((_, filter)) = &mut self.rules {
+                stats.rules.get_or_insert_default().count(filter.tally().take());
+            }
+        });
+    }
+}
+
+/// The first rules, as the kernel goes by them.
+fn compiled(rules: &Rules) -> Vec<FastRule> {
+    rules.entries().iter().take(FastPath::RULES).map(|entry| fast(&entry.rule)).collect()
+}
+
+fn fast(rule: &Rule) -> FastRule {
+    let Rule { entrance, kind, protocol, from, from_ports, to, to_ports, lengths, rate, action } = *rule;
+    let net = |net: IpNet| (net.addr(), net.prefix_len());
+    let span = |Span { first, last }: Span| [first, last];
+    FastRule {
+        side: entrance.map(|entrance| u8::from(entrance == Entrance::B)),
+        kind: kind.map(|kind| kind.0),
+        protocol: protocol.map(|protocol| protocol.0),
+        from: from.map(net),
+        from_ports: from_ports.map(span),
+        to: to.map(net),
+        to_ports: to_ports.map(span),
+        lengths: lengths.map(span),
+        screened: rate.is_some(),
+        rejects: action == Action::Reject,
+    }
+}
+
+fn volume(count: &FastCount) -> Volume {
+    Volume { packets: count.packets, bytes: count.bytes }
+}
+
+/// A change of an interface holds after this time at the latest; that often the counts are read.
+const LOOK: Duration = Duration::from_millis(50);
