@@ -210,7 +210,6 @@ impl FastPath {
     fn switch(&mut self, to: u32) -> Result<FastCounts, Error> {
         let mut in_use: Array<_, u32> = self.map_mut("in_use")?;
         in_use.set(0, to, 0).map_err(map_error)?;
-        drop(in_use);
         no_program_runs();
         let last = self.counted();
         if let Some(before) = self.in_use.replace(to.wrapping_sub(1)) {
