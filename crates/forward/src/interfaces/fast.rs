@@ -167,9 +167,7 @@ impl FastWorker {
         if let Some((_, filter)) = &mut self.rules {
             (0..).zip(rules).for_each(|(index, count)| filter.tally().add(index, &volume(count)));
         }
-        for at in 0..2 {
-            self.under_way[at] += &volume(&came[at]);
-        }
+        self.under_way.iter_mut().zip(came).for_each(|(under_way, came)| *under_way += &volume(came));
         account.count(true, |stats: &mut Stats| {
             let interfaces = stats.interfaces.get_or_insert_default();
             for at in 0..2 {
