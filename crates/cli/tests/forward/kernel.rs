@@ -137,6 +137,8 @@ fn a_rate_is_kept_and_what_has_none_does_not_come_up() {
             near.send_to(b"slow", "10.98.2.9:7001").unwrap();
             near.send_to(b"fast", far.local_addr().unwrap()).unwrap();
         }
+        // Pieces come up behind them, so all have been taken.
+        echoed(&near, &far, &[7; 2_000]);
         let report = forwarder.finish();
         assert!(count(&report, "/in_kernel/packets") >= 1_000, "{report}");
         assert!(count(&report, "/refused/rejected") >= 900, "{report}");
