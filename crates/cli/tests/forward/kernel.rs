@@ -45,7 +45,7 @@ fn kernel_tcp_passes_with_its_offloads_in_both_families() {
 fn no_datagram_and_no_count_is_lost_while_rules_change() {
     with_route("fast-rules", |hosts| {
         let text = |change: usize| {
-            let first = if change % 2 == 0 { "port 9 reject\n" } else { "" };
+            let first = if change.is_multiple_of(2) { "port 9 reject\n" } else { "" };
             format!("{first}port 7001 reject\nfrom 10.98.1.0/24 protocol udp port 7000 accept\naccept")
         };
         let rules = Scratch::new("fast.rules", &text(0));
@@ -62,7 +62,7 @@ fn no_datagram_and_no_count_is_lost_while_rules_change() {
                         near.send_to(&sent.to_be_bytes(), ("10.98.2.9", port)).unwrap();
                     }
                     sent += 1;
-                    if sent % 20 == 0 {
+                    if sent.is_multiple_of(20) {
                         thread::park_timeout(Duration::from_millis(1));
                     }
                 }

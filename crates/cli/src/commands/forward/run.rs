@@ -93,10 +93,9 @@ impl Command for ForwardPlan {
             (Ends::Interfaces(_), None) => return Err(Failure::check("no interfaces")),
         };
 
-        let uses_bpf = matches!(&self.ends, Ends::Interfaces(between) if between.driver == FrameDriver::Tc);
         let opens =
             Opens { reads: self.rules.as_deref().map_or_else(Vec::new, read_again), ..Opens::default() };
-        run.drop_privileges(Needs::confined(Confined { opens, uses_bpf }))?;
+        run.drop_privileges(Needs::confined(Confined { opens, uses_bpf: self.uses_bpf() }))?;
         run.announce(&self.header());
         let stats = SharedStats::new(run.counter(self.blank())?, run.streams());
         rules.as_mut().map_or(Ok(()), RuleWatch::begin)?;
@@ -130,6 +129,11 @@ impl ForwardPlan {
             Ends::Interfaces(between) => Stats::of_interfaces(&between.names),
         };
         Stats { rules, ..stats }
+    }
+
+    /// It changes maps of programs while it runs.
+    fn uses_bpf(&self) -> bool {
+        matches!(&self.ends, Ends::Interfaces(between) if between.driver == FrameDriver::Tc)
     }
 
     fn open_rules(&self) -> Result<Option<RuleWatch>, Failure> {
