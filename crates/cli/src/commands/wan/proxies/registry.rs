@@ -331,8 +331,8 @@ impl Proxy {
         }
         for line in changes {
             // A file would be named, and opened, by whoever reaches the API.
-            if line.split_ascii_whitespace().any(|word| word == "trace") {
-                return Err(bad("trace: only the command line may name a file"));
+            if line.split_ascii_whitespace().any(|word| word == "trace" || word.contains("dist=")) {
+                return Err(bad("trace, dist=: only the command line may name a file"));
             }
             let parsed = request(&format!("set {line}")).map_err(bad)?;
             let Request::Set(way, changes) = parsed else { return Err(bad("a change of a path")) };
