@@ -11,8 +11,8 @@ use hyper::body::Bytes;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use softtimers_wan::tokio::Path;
 use softtimers_wan::Way;
+use softtimers_wan::tokio::Path;
 use tokio::time::{Instant, sleep};
 use wan_examples::{Line, lines};
 
@@ -64,7 +64,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let hour = Duration::from_secs(3_600);
         let seen = paused(visit(line.clone(), 100_000, hour))??;
         let Seen { requests, fastest, slowest, resent } = seen;
-        println!("{:32} {requests} requests in {fastest:?} to {slowest:?}, {resent} segments sent again", line.name);
+        println!(
+            "{:32} {requests} requests in {fastest:?} to {slowest:?}, {resent} segments sent again",
+            line.name
+        );
     }
     Ok(())
 }
