@@ -243,7 +243,7 @@ pub enum PathError {
         /// The impairment that was asked for.
         what: &'static str,
     },
-    /// A round of a [`Scenario`](crate::Scenario) that is too short for what happens in it.
+    /// A round of a [`Scenario`] that is too short for what happens in it.
     Round {
         /// The length of the round.
         period: Duration,
