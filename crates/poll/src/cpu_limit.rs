@@ -103,6 +103,8 @@ pub struct CpuLimit {
     stretch: Option<u64>,
     /// Until when the account has drained.
     drained: Timestamp,
+    /// Hundredths of a nanosecond that are still to drain: between two looks it may be less than one.
+    rest: u8,
     /// Polls are stretched.
     near: bool,
     used: u64,
@@ -131,6 +133,7 @@ impl CpuLimit {
                 None => None,
             },
             drained: Timestamp::ZERO,
+            rest: 0,
             near: false,
             used: 0,
             began: None,
@@ -227,7 +230,9 @@ impl CpuLimit {
         if self.stretch.is_some() {
             let passed = now.nanos_since(self.drained);
             self.drained = self.drained.max(now);
-            self.used = self.used.saturating_sub(self.share.of_units(passed));
+            let hundredths = u128::from(passed) * u128::from(self.share.get()) + u128::from(self.rest);
+            self.rest = (hundredths % 100) as u8;
+            self.used = self.used.saturating_sub((hundredths / 100) as u64);
             self.shut &= now < self.ends;
             return;
         }
@@ -327,6 +332,24 @@ mod tests {
                 }
             }
             assert!(spent > 0);
+        }
+    }
+
+    /// However often it is looked at: looks closer than what drains a nanosecond lose nothing.
+    #[test]
+    fn the_account_drains_by_the_share_however_often_it_is_looked_at() {
+        for (percent, apart) in [(1, 50), (1, 99), (3, 33), (10, 7), (99, 1)] {
+            let config = CpuLimitConfig::new(Percent::new(percent).unwrap()).stretched(STRETCH);
+            let mut limit = CpuLimit::new(config);
+            let spent = 50_000;
+            limit.charge(Timestamp::ZERO, Duration::from_nanos(spent), true);
+            let until = spent * 100 / u64::from(percent) / 2;
+            for now in (0..=until).step_by(apart) {
+                limit.input(Timestamp::from_nanos(now));
+            }
+            limit.input(Timestamp::from_nanos(until));
+            let drained = Duration::from_nanos(until * u64::from(percent) / 100);
+            assert_eq!(limit.used(), Duration::from_nanos(spent) - drained, "{percent}%, each {apart} ns");
         }
     }
 
