@@ -14,7 +14,8 @@ pub struct GateConfig {
     /// How far releases of more than three packets should be apart after a loss: 100 µs. A faster connection sends more
     /// packets at once, and so needs no more wake-ups.
     pub release_interval: Duration,
-    /// The same while the path has lost nothing for ten seconds: 500 µs.
+    /// The same while the path has lost nothing for ten seconds: 500 µs. After a loss it still tells whether two or three packets
+    /// leave together. Zero here and above, and one packet at least, is one at a time.
     pub lossless_interval: Duration,
     /// The fewest packets that leave together: 2, which the kernel takes in one call for half the cost. Where
     /// two would be more than a millisecond apart, one leaves at a time.

@@ -362,6 +362,21 @@ fn the_quantum_follows_the_rate() {
     assert_eq!(quantum(10_000, 1), 1);
 }
 
+/// After a loss up to three packets leave together for the lossless interval, whatever the other one is.
+#[test]
+fn one_packet_at_a_time_takes_both_intervals_at_zero() {
+    let quantum_of = |lossless_interval, lossy| {
+        let release_interval = Duration::ZERO;
+        let config =
+            GateConfig { least_segments: 1, release_interval, lossless_interval, ..GateConfig::default() };
+        let (mut gate, clock) = (Gate::new(config), ManualClock::new(at(0)));
+        send(&mut gate, &clock, Some(Window { lossy, ..WINDOW }), 1, 1_250);
+        gate.begin(10)
+    };
+    assert_eq!([true, false].map(|lossy| quantum_of(Duration::ZERO, lossy)), [1, 1]);
+    assert_eq!([true, false].map(|lossy| quantum_of(micros(500), lossy)), [3, 5]);
+}
+
 #[test]
 fn an_enabled_gate_can_be_switched_off_and_on() {
     let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
