@@ -18,6 +18,9 @@ use crate::timer::Timer;
 ///
 /// It may be made anywhere. It belongs to the runtime in which it is first polled and has to wait.
 ///
+/// From 10 ms on the first poll does not look at the clock, and always waits: where the time is over by then, the task is
+/// woken at once, and the second poll is ready. [`sleep_until`] looks each time.
+///
 /// # Cost
 /// The clock; with the first poll that has to wait, an entry in the runtime's timers (O(1)) and a system call if it is the
 /// earliest. No allocation.

@@ -16,7 +16,9 @@ use crate::sleep::{Sleep, sleep, sleep_until};
 
 /// Waits for `future`, for at most `duration`.
 ///
-/// As `tokio::time::timeout`: a future that is ready at the first poll is not timed out, however late that is.
+/// As `tokio::time::timeout`: a future that is ready at the first poll is not timed out, however late that is. If `duration` is
+/// 10 ms or more, neither is one that is ready at the second: when the first has blocked for longer than that, it is not
+/// noticed before. [`timeout_at`] notices it at once.
 ///
 /// # Cost
 /// As [`sleep`](fn@crate::sleep): a future that is ready at the first poll costs the clock and nothing else.

@@ -10,7 +10,8 @@
 //! Whether it has elapsed is the clock's to say, not the waker's: a poll at or after the deadline is ready whoever
 //! caused it, and takes the waker back. So a timer needs a runtime no sooner than its first poll that has to wait. The runtime
 //! of that poll is its runtime from then on. Only the first poll of a long timer leaves the clock alone, and takes the time when
-//! the timer was made: one whose time is over by then waits until the driver has woken it.
+//! the timer was made: one whose time is over by then waits until the driver has woken it. It does so where tokio's clock can be
+//! paused as well: what the tests of a program meet is what the program does.
 
 use std::future::Future;
 use std::panic::Location;
@@ -142,18 +143,18 @@ impl Timer {
             return sleep.as_mut().poll(cx).map(|()| None);
         }
         let progress = ready!(coop::poll_proceed(cx));
-        let polled = self.poll_soft(cx, clock::PAUSABLE);
+        let polled = self.poll_soft(cx);
         if polled.is_ready() {
             progress.made_progress();
         }
         polled
     }
 
-    fn poll_soft(&mut self, cx: &mut Context<'_>, pausable: bool) -> Poll<Option<Timestamp>> {
+    fn poll_soft(&mut self, cx: &mut Context<'_>) -> Poll<Option<Timestamp>> {
         if self.elapsed {
             return Poll::Ready(None);
         }
-        let (now, before) = self.look(pausable);
+        let now = self.look();
         if now >= self.due {
             self.elapsed = true;
             // Before the trigger state, which would wake this very task.
@@ -168,30 +169,26 @@ impl Timer {
             }
             return Poll::Ready(Some(now));
         }
-        self.wait(cx, now, before).map(|()| None)
+        self.wait(cx, now).map(|()| None)
     }
 
-    /// The time, and the time when it was made if this is its first poll. A clock costs as much as the rest of a first poll,
-    /// so for a long timer it is still the time when it was made.
-    fn look(&mut self, pausable: bool) -> (Timestamp, Option<Timestamp>) {
-        let Of::New(New { made, delay, place }) = self.of else { return (clock::timestamp(), None) };
+    /// The time; at the first poll of a long timer still that when it was made: a clock is a fifth of what such a timer costs.
+    fn look(&mut self) -> Timestamp {
+        let Of::New(New { made, delay, place }) = self.of else { return clock::timestamp() };
         let made = clock::timestamp_of(made);
         let delay = Duration::from_nanos(delay);
         self.due = made + delay;
         self.of = Of::Nobody(place);
-        // A clock that may stand still has to be looked at twice.
-        let now = if delay >= LONG && !pausable { made } else { clock::timestamp() };
-        (now, Some(made))
+        if delay >= LONG { made } else { clock::timestamp() }
     }
 
-    /// `before` is an earlier reading of the clock, if there is one.
-    fn wait(&mut self, cx: &mut Context<'_>, now: Timestamp, before: Option<Timestamp>) -> Poll<()> {
+    fn wait(&mut self, cx: &mut Context<'_>, now: Timestamp) -> Poll<()> {
         if let Of::Nobody(place) = self.of {
             self.of = Of::driver(Driver::of_timer(place), self.due);
         }
         match &mut self.of {
             Of::Soft(soft) => {
-                soft.register(cx.waker(), now, self.due, self.slack, before);
+                soft.register(cx.waker(), now, self.due, self.slack);
                 soft.timers.trigger_in_passing(now);
                 Poll::Pending
             }
@@ -232,22 +229,14 @@ impl Of {
 }
 
 impl Soft {
-    /// `before` is a time that the clock has shown: if it still does, it stands still.
-    fn register(
-        &mut self,
-        waker: &Waker,
-        now: Timestamp,
-        due: Timestamp,
-        slack: Slack,
-        before: Option<Timestamp>,
-    ) {
+    fn register(&mut self, waker: &Waker, now: Timestamp, due: Timestamp, slack: Slack) {
         let identity = Identity::of(waker);
         if self.wakes != identity {
             drop(self.timers.set(&mut self.registration, now, due, slack, waker.clone()));
             self.wakes = identity;
             // One that is near wakes the driver's task, which looks for itself.
             if clock::PAUSABLE && due.saturating_duration_since(now) > NEAR {
-                self.timers.check_clock(now, before);
+                self.timers.check_clock(now);
             }
         }
         // Also of one that is registered: what was woken by an end that came too early has to hear of it.
@@ -288,16 +277,13 @@ mod tests {
         while Instant::now() <= due {
             std::thread::yield_now();
         }
-        // As where tokio's clock cannot be paused.
-        let mut first = true;
         let mut polls = 0;
         poll_fn(|cx| {
             polls += 1;
-            timer.poll_soft(cx, !std::mem::take(&mut first))
+            timer.poll(cx)
         })
         .await;
         assert_eq!((polls, timer.deadline()), (2, due));
-        const { assert!(clock::PAUSABLE, "these tests have tokio's `test-util`") };
     }
 
     /// A short one does, and is over.
@@ -305,7 +291,7 @@ mod tests {
     fn a_short_timer_that_is_polled_late_is_over() {
         let mut timer = Timer::after(Duration::from_nanos(1));
         let mut cx = Context::from_waker(Waker::noop());
-        assert!(timer.poll_soft(&mut cx, false).is_ready());
+        assert!(timer.poll(&mut cx).is_ready());
     }
 
     /// A program may have a hundred thousand of them in its futures.

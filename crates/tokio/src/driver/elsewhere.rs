@@ -56,7 +56,7 @@ impl Timers {
         match *self {}
     }
 
-    pub(crate) fn check_clock(&self, _: Timestamp, _: Option<Timestamp>) {
+    pub(crate) fn check_clock(&self, _: Timestamp) {
         match *self {}
     }
 

@@ -199,9 +199,9 @@ impl Timers {
     }
 
     /// Ends the timers if tokio's clock, which said `now` before a timer was set, stands still: that timer would keep its
-    /// task waiting until the real clock is there, and then panic. `before` is what it said earlier, if that is known.
-    pub(crate) fn check_clock(&self, now: Timestamp, before: Option<Timestamp>) {
-        if before.unwrap_or_else(clock::timestamp) == now && clock::was_paused() {
+    /// task waiting until the real clock is there, and then panic.
+    pub(crate) fn check_clock(&self, now: Timestamp) {
+        if clock::timestamp() == now && clock::was_paused() {
             self.end(End::ClockPaused);
         }
     }

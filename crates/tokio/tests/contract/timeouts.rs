@@ -29,6 +29,28 @@ fn a_future_that_is_not_is_given_up_in_time_and_not_before() {
     });
 }
 
+/// A first poll that blocks for longer than the time-out: a long one is noticed at the second poll, by which the future may be
+/// ready; with a deadline it is noticed at once.
+#[test]
+fn a_first_poll_that_blocks_is_noticed_at_the_second() {
+    const LONG: Duration = Duration::from_millis(10);
+    async fn blocks() -> u8 {
+        let start = Instant::now();
+        while start.elapsed() <= LONG {
+            std::thread::yield_now();
+        }
+        tokio::task::yield_now().await;
+        5
+    }
+    on_each(async || {
+        assert_eq!(timeout(LONG, blocks()).await, Ok(5));
+        assert!(timeout_at(Instant::now() + LONG, blocks()).await.is_err());
+        assert!(timeout(micros(100), blocks()).await.is_err());
+        let never = async { (blocks().await, pending::<()>().await) };
+        assert!(timeout(LONG, never).await.is_err());
+    });
+}
+
 /// A future that uses up its task's budget at each poll cannot keep the time-out from counting.
 #[test]
 fn a_greedy_future_is_timed_out_all_the_same() {
