@@ -1,10 +1,20 @@
 //! `send --driver packet` over a cable: frames of this process are the datagrams that they stand for, and go where the
 //! kernel's would.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddrV4;
+use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, recv, sendto, socket_with,
+};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
 use crate::common::{self, hosts::ip, refusal};
@@ -135,6 +145,62 @@ fn frames_follow_the_neighbour() {
         lines.for_each(drop);
         assert!(receiver.wait().unwrap().success());
     });
+}
+
+/// A router on the way tells that it cuts nothing so long. The kernel learns it, and sends no notice.
+#[test]
+fn frames_follow_a_learnt_mtu() {
+    with_both("learnt", |cable| {
+        let receiver = cable.receiver("recv 10.98.0.2:9000 --once --duration 100s --json");
+        let words = "send 10.98.0.2:9000 --driver packet --rate 200pps --size 1200 --duration 90s --json";
+        let sender = Cable::command(&cable.near, words).spawn().unwrap();
+        let far = format!("/run/netns/{}", cable.far);
+        let follows = thread::spawn(move || {
+            let namespace = File::open(far).unwrap();
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+            let open = |protocol| {
+                socket_with(AddressFamily::INET, SocketType::RAW, SocketFlags::CLOEXEC, Some(protocol))
+            };
+            let (arrives, tells) = (open(ipproto::UDP).unwrap(), open(ipproto::ICMP).unwrap());
+            set_socket_timeout(&arrives, Timeout::Recv, Some(Duration::from_secs(20))).unwrap();
+            let (mut buffer, mut told, mut cut) = ([0; 2_048], false, 0);
+            for _ in 0..12_000 {
+                let (length, _) = recv(&arrives, &mut buffer[..], RecvFlags::empty()).expect("a datagram");
+                if length != 1_228 {
+                    continue;
+                }
+                if !told {
+                    let near = SocketAddrV4::new([10, 98, 0, 1].into(), 0);
+                    sendto(&tells, &needs_cut(&buffer[..28]), SendFlags::empty(), &near).unwrap();
+                    told = true;
+                }
+                // Far more in a row than the one a second that may be cut anyway.
+                cut = if buffer[6] & 0x40 == 0 { cut + 1 } else { 0 };
+                if cut == 100 {
+                    return true;
+                }
+            }
+            false
+        });
+        assert!(follows.join().unwrap(), "frames that are too long for the path");
+        kill_process(Pid::from_raw(sender.id() as i32).unwrap(), Signal::INT).unwrap();
+        let output = sender.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", common::stderr(&output));
+        let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(sent["frames"]["way_changes"].as_u64() >= Some(1), "{}", sent["frames"]);
+        report_of(receiver);
+    });
+}
+
+/// ICMP: fragmentation needed, to 1,000 bytes, about a packet.
+fn needs_cut(packet: &[u8]) -> Vec<u8> {
+    let mut told = [&[3, 4, 0, 0, 0, 0, 0x03, 0xe8], packet].concat();
+    let mut sum: u32 = told.chunks(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1])).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    told[2..4].copy_from_slice(&(!sum as u16).to_be_bytes());
+    told
 }
 
 /// Nothing leaves without consent, without the right, or longer than the cable takes.

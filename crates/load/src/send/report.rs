@@ -108,8 +108,8 @@ pub struct SocketReport {
 pub struct FramesReport {
     /// Datagrams that left as frames.
     pub sent: Option<u64>,
-    /// The others, which left by the UDP socket: one a second, which keeps the neighbour known, and those for which there was
-    /// no way by frames.
+    /// The others, which left by the UDP socket: one call a second, which keeps the neighbour known, and those for
+    /// which there was no way by frames.
     pub by_socket: Option<u64>,
     /// How often the interface, the station or whether there is a way changed.
     pub way_changes: Option<u64>,

@@ -4,12 +4,13 @@
 //!   engine   due ─▶ number, time, checksum ─▶ packet socket ─▶ queue of the interface
 //!              └ once a second, and where the station is not known: by the UDP socket, as ever
 //!   thread   netlink: route, neighbour or interface has changed ─▶ asks again ─▶ the next frame goes there
+//!              └ and once a second: no notice tells of a path's MTU or of a redirect that the kernel has learnt
 //! ```
 //!
-//! The kernel resolves neighbours, and sees whether they are still there, for its own packets only. So one datagram a second
-//! leaves by the UDP socket, which keeps the neighbour's entry alive and hears of errors; and so does every one for which
-//! there is no way by frames: the run goes on as it would without them. The same socket asked the receiver, hears its answers, and
-//! holds the port that frames say they come from.
+//! The kernel resolves neighbours, and sees whether they are still there, for its own packets only. So one call a second (a
+//! datagram, or what is due at once) leaves by the UDP socket, which keeps the neighbour's entry alive and hears of errors;
+//! and so does every one for which there is no way by frames: the run goes on as it would without them. The same socket asked
+//! the receiver, hears its answers, and holds the port that frames say they come from.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::{ip_ttl, ipv6_unicast_hops};
+use softtimers::{Clock, Monotonic};
 use softtimers_core::Timestamp;
 use softtimers_measure::failure::Failure;
 use softtimers_net::UdpSocket;
@@ -242,17 +244,22 @@ impl Found {
         route
     }
 
-    /// Looks again whenever the kernel tells of a change, until the run is over.
+    /// Looks again whenever the kernel tells of a change, and once a second, until the run is over.
     fn follow(&self, ends: &Ends, watch: &mut RouteWatch, mut route: Option<Route>, over: &UnixStream) {
+        let mut looked = Monotonic.now();
         loop {
+            let wait = (looked + BETWEEN_LOOKS_UNASKED).saturating_duration_since(Monotonic.now());
             let mut waited = [PollFd::new(over, PollFlags::IN), PollFd::new(&*watch, PollFlags::IN)];
             // What cuts it short, or keeps it from waiting, is met by the pause below.
-            let _ = poll(&mut waited, None);
+            let _ = poll(&mut waited, wait.try_into().ok().as_ref());
             if !waited[0].revents().is_empty() {
                 return;
             }
-            if watch.take(route.as_ref()).unwrap_or(true) {
+            let is_told = watch.take(route.as_ref()).unwrap_or(true);
+            // Of a path's MTU that the kernel has learnt, and of a redirect, no notice tells.
+            if is_told || Monotonic.now() >= looked + BETWEEN_LOOKS_UNASKED {
                 route = self.look(ends);
+                looked = Monotonic.now();
             }
             // Tables that change all the time are not to take a CPU.
             let pause = BETWEEN_LOOKS.try_into().ok();
@@ -266,5 +273,6 @@ impl Found {
 /// The kernel takes an entry that it uses for good for 15 s at the least, by its defaults.
 const BETWEEN_CONFIRMATIONS: Duration = Duration::from_secs(1);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+const BETWEEN_LOOKS_UNASKED: Duration = Duration::from_secs(1);
 /// That of the kernel, where it does not say.
 const USUAL_HOPS: u8 = 64;
