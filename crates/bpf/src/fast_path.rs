@@ -12,14 +12,14 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
-use aya::Ebpf;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, PerCpuValues};
 use aya::programs::tc::{SchedClassifierLink, TcAttachOptions};
 use aya::programs::{LinkOrder, SchedClassifier, SocketFilter, TcAttachType};
+use aya::{Ebpf, EbpfLoader};
 use rustix::thread::{MembarrierCommand, membarrier};
 
 use crate::error::{map_error, refused};
-use crate::load::release_from;
+use crate::load::{is_realtime, release_from};
 use crate::{Error, processors};
 
 /// The programs, compiled from `c/forward.bpf.c`.
@@ -115,6 +115,8 @@ pub struct FastCounts {
 impl FastPath {
     /// The most rules that the kernel goes by.
     pub const RULES: usize = 64;
+    /// The most addresses of the machine's own in a policy.
+    pub const OWN: usize = 8_192;
 
     /// Loads the programs and attaches one to the ingress of each interface, before what others have there. Nothing is
     /// forwarded yet.
@@ -123,7 +125,16 @@ impl FastPath {
     /// If the process may not, the kernel cannot, or there is no such interface.
     pub fn attach(interfaces: [&str; 2]) -> Result<Self, Error> {
         release_from(NEEDED)?;
-        let mut bpf = Ebpf::load(OBJECT).map_err(|error| refused("maps", &error))?;
+        // There a frame's two programs may be interrupted by those of another frame.
+        if is_realtime() {
+            return Err(refused_for(CHOOSE, "not with a kernel that is PREEMPT_RT"));
+        }
+        // Of both policies.
+        let owned = 2 * Self::OWN as u32;
+        let mut bpf = EbpfLoader::new()
+            .map_max_entries("owned", owned)
+            .load(OBJECT)
+            .map_err(|error| refused("maps", &error))?;
         let choose: &mut SocketFilter = program(&mut bpf, CHOOSE)?;
         choose.load().map_err(|error| refused(CHOOSE, &error))?;
         let carry: &mut SchedClassifier = program(&mut bpf, CARRY)?;
@@ -154,8 +165,12 @@ impl FastPath {
     /// Frames are not held up.
     ///
     /// # Errors
-    /// If the kernel refuses a map's value; then the old policy goes on.
+    /// If the policy has more than [`OWN`](Self::OWN) addresses, or the kernel refuses a map's value; then the old policy
+    /// goes on.
     pub fn change(&mut self, policy: &FastPolicy) -> Result<FastCounts, Error> {
+        if policy.own.len() > Self::OWN {
+            return Err(Error::Map(format!("{} addresses are more than {}", policy.own.len(), Self::OWN)));
+        }
         let number = self.in_use.map_or(0, |number| 1 - number);
         let processors = self.processors;
         let blank = || PerCpuValues::try_from(vec![[0u64; 2]; processors]);
@@ -165,8 +180,9 @@ impl FastPath {
         }
         let mut owned: HashMap<_, [u32; 5], u32> = self.map_mut("owned")?;
         let own: Vec<_> = policy.own.iter().map(|&ip| owner(number, ip)).collect();
-        for key in &own {
-            owned.insert(key, 1, 0).map_err(map_error)?;
+        if let Err(error) = own.iter().try_for_each(|key| owned.insert(key, 1, 0)) {
+            own.iter().for_each(|key| _ = owned.remove(key));
+            return Err(map_error(error));
         }
         let mut policies: Array<_, [u8; POLICY]> = self.map_mut("policies")?;
         policies.set(number, policy.bytes(), 0).map_err(map_error)?;
@@ -335,9 +351,12 @@ fn program<'a, P>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, Error>
 where
     &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = aya::programs::ProgramError>,
 {
-    let missing =
-        || Error::Refused { program: name.to_owned(), why: "the object does not have it".to_owned() };
+    let missing = || refused_for(name, "the object does not have it");
     bpf.program_mut(name).ok_or_else(missing)?.try_into().map_err(|error| refused(name, &error))
+}
+
+fn refused_for(program: &str, why: &str) -> Error {
+    Error::Refused { program: program.to_owned(), why: why.to_owned() }
 }
 
 fn missing() -> Error {

@@ -36,6 +36,11 @@ pub(crate) fn release_from(needed: (u32, u32)) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether the kernel is PREEMPT_RT, where softirqs are interrupted by others.
+pub(crate) fn is_realtime() -> bool {
+    fs::read_to_string("/proc/sys/kernel/version").is_ok_and(|version| version.contains("PREEMPT_RT"))
+}
+
 /// The first two numbers of a release; `None` if it does not begin with such.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());

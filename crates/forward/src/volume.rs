@@ -22,6 +22,14 @@ impl Volume {
         self.packets += 1;
         self.bytes += bytes as u64;
     }
+
+    /// What this has more than the other, if it has.
+    pub(crate) fn saturating_sub(self, other: Volume) -> Volume {
+        Volume {
+            packets: self.packets.saturating_sub(other.packets),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
 }
 
 sums!(Volume: packets, bytes);

@@ -52,41 +52,25 @@ fn no_datagram_and_no_count_is_lost_while_rules_change() {
         let mut forwarder = route(hosts, &format!("--rules {}", rules.0.display()));
         let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:7000"));
         echoed(&near, &far, b"found");
-        let over = Arc::new(AtomicBool::new(false));
+        let (over, all_sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let arrived = Arc::new(AtomicU64::new(0));
         let sender = thread::spawn({
-            let (over, near) = (Arc::clone(&over), near.try_clone().unwrap());
-            move || {
-                let mut sent = 0u64;
-                while !over.load(Ordering::Relaxed) {
-                    for port in [7_000, 7_001] {
-                        near.send_to(&sent.to_be_bytes(), ("10.98.2.9", port)).unwrap();
-                    }
-                    sent += 1;
-                    if sent.is_multiple_of(20) {
-                        thread::park_timeout(Duration::from_millis(1));
-                    }
-                }
-                sent
-            }
+            let (over, arrived) = (Arc::clone(&over), Arc::clone(&arrived));
+            move || send_until(&near, &over, &arrived)
         });
         let receiver = thread::spawn({
-            let (over, far) = (Arc::clone(&over), far.try_clone().unwrap());
-            move || {
-                let (mut buffer, mut received) = ([0; 64], 0u64);
-                far.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-                while let Ok((length, _)) = far.recv_from(&mut buffer) {
-                    received += u64::from(length == 8);
-                }
-                assert!(over.load(Ordering::Relaxed), "nothing came for half a second");
-                received
-            }
+            let (all_sent, arrived) = (Arc::clone(&all_sent), Arc::clone(&arrived));
+            move || receive_until(&far, &all_sent, &arrived)
         });
         for change in 1..=6 {
             super::super::rewrite(&rules.0, &text(change));
             assert_eq!(forwarder.says(), format!("rules reloaded: {} of them", 4 - change % 2));
         }
         over.store(true, Ordering::Relaxed);
-        let (sent, received) = (sender.join().unwrap(), receiver.join().unwrap());
+        let sent = sender.join().unwrap();
+        all_sent.store(true, Ordering::Release);
+        receiver.join().unwrap();
+        let received = arrived.load(Ordering::Relaxed);
         let report = forwarder.finish();
         let matched = |rule: &str| {
             let entries = report["rules"]["entries"].as_array().unwrap().iter();
@@ -104,6 +88,39 @@ fn no_datagram_and_no_count_is_lost_while_rules_change() {
         assert!(count(&report, "/in_kernel/packets") >= sent, "{report}");
         assert_eq!(count(&report, "/dropped/output"), 0, "{report}");
     });
+}
+
+/// Pairs of datagrams, one to a port that is rejected, and how many pairs. The receive buffer has room for all under way.
+fn send_until(near: &UdpSocket, over: &AtomicBool, arrived: &AtomicU64) -> u64 {
+    let mut sent = 0u64;
+    while !over.load(Ordering::Relaxed) {
+        if sent >= arrived.load(Ordering::Relaxed) + 100 {
+            thread::park_timeout(Duration::from_millis(1));
+            continue;
+        }
+        for port in [7_000, 7_001] {
+            near.send_to(&sent.to_be_bytes(), ("10.98.2.9", port)).unwrap();
+        }
+        sent += 1;
+        if sent.is_multiple_of(20) {
+            thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+    sent
+}
+
+/// Counts what arrives until nothing has for half a second after all was sent.
+fn receive_until(far: &UdpSocket, all_sent: &AtomicBool, arrived: &AtomicU64) {
+    let mut buffer = [0; 64];
+    far.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    loop {
+        let is_last = all_sent.load(Ordering::Acquire);
+        match far.recv_from(&mut buffer) {
+            Ok((length, _)) => _ = arrived.fetch_add(u64::from(length == 8), Ordering::Relaxed),
+            Err(_) if is_last => return,
+            Err(_) => {}
+        }
+    }
 }
 
 /// What the kernel does not forward by itself: the last hop, pieces, packets for the router.
@@ -142,6 +159,27 @@ fn a_rate_is_kept_and_what_has_none_does_not_come_up() {
         let report = forwarder.finish();
         assert!(count(&report, "/in_kernel/packets") >= 1_000, "{report}");
         assert!(count(&report, "/refused/rejected") >= 900, "{report}");
+    });
+}
+
+/// More addresses than a policy had room for.
+#[test]
+fn a_machine_with_many_addresses_goes_on() {
+    with_route("fast-own", |hosts| {
+        let mut forwarder = route(hosts, "");
+        let added = |at| format!("addr add 10.50.{}.{}/32 dev wa\n", at / 200, 1 + at % 200);
+        let added = Scratch::new("own.batch", &(0..600).map(added).collect::<String>());
+        ip(&["-n", &hosts.host("middle"), "-batch", added.0.to_str().unwrap()]).unwrap();
+        for _ in 0..600 {
+            assert!(forwarder.says().starts_with("wa: this machine has the address 10.50."));
+        }
+        let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:7000"));
+        for _ in 0..10 {
+            thread::park_timeout(Duration::from_millis(20));
+            echoed(&near, &far, b"here");
+        }
+        let report = forwarder.finish();
+        assert!(count(&report, "/in_kernel/packets") >= 20, "{report}");
     });
 }
 

@@ -76,10 +76,10 @@ pub(crate) struct FastWorker {
 }
 
 impl FastWorker {
-    /// Goes by these rules, as one more poller does.
+    /// Goes by these rules, as one more poller does, and forwards by them from now on.
     ///
     /// # Errors
-    /// If the system has no descriptor left.
+    /// If the system has no descriptor left, or the kernel refuses a map's value.
     pub(crate) fn new(
         route: FastRoute,
         plan: &Plan,
@@ -88,7 +88,10 @@ impl FastWorker {
     ) -> std::io::Result<Self> {
         let rules = plan.rules.as_deref().map(Rulebook::follow_too).transpose()?;
         let latest = links.changed().ok_or(std::io::ErrorKind::NotFound)?;
-        Ok(FastWorker { route, links, latest, rules, under_way: Default::default(), interrupt })
+        let mut worker = FastWorker { route, links, latest, rules, under_way: Default::default(), interrupt };
+        // Nothing has been done by an earlier policy.
+        worker.route.path.change(&worker.policy()).map_err(std::io::Error::other)?;
+        Ok(worker)
     }
 
     /// Forwards until the run's end.
@@ -96,7 +99,7 @@ impl FastWorker {
     /// # Errors
     /// A check failure if the kernel refuses a map's value.
     pub(crate) fn run(mut self, account: &mut Account) -> Result<(), Failure> {
-        let mut outcome = self.adopt(account);
+        let mut outcome = Ok(());
         while outcome.is_ok() && !self.interrupt.arrived() {
             let has_rules = self.wait();
             outcome = if let Some(links) = self.links.changed() {
@@ -148,7 +151,7 @@ impl FastWorker {
 
     fn policy(&self) -> FastPolicy {
         let FastRoute { indices, legs, .. } = &self.route;
-        let sides = [0, 1].map(|at: usize| FastSide {
+        let mut sides = [0, 1].map(|at: usize| FastSide {
             interface: indices[at],
             // To one that is down nothing is short enough: it comes up, and is counted there.
             mtu: if self.latest[at].is_on { self.latest[at].mtu } else { 0 },
@@ -156,7 +159,12 @@ impl FastWorker {
             next_hop: legs[at].next_hop,
         });
         let machine = self.latest.iter().flat_map(|link| &link.addresses);
-        let own = legs.iter().flat_map(|leg| &leg.addresses).chain(machine).copied().collect();
+        let mut own: Vec<_> = legs.iter().flat_map(|leg| &leg.addresses).chain(machine).copied().collect();
+        if own.len() > FastPath::OWN {
+            // All comes up, to a router that knows them all.
+            own.clear();
+            sides.iter_mut().for_each(|side| side.mtu = 0);
+        }
         let rules = self.rules.as_ref().map(|(_, filter)| filter.revision().rules());
         FastPolicy { sides, rules: rules.map(compiled).unwrap_or_default(), own }
     }
@@ -174,9 +182,10 @@ impl FastWorker {
                 let (left, rejected) = (volume(&left[1 - at]), volume(&rejected[at]));
                 let mut gone = left;
                 gone += &rejected;
-                let lost = if last { self.under_way[at] - gone } else { Volume::default() };
+                let lost = if last { self.under_way[at].saturating_sub(gone) } else { Volume::default() };
                 gone += &lost;
-                self.under_way[at] = self.under_way[at] - gone;
+                // What several CPUs count is not read at one time.
+                self.under_way[at] = self.under_way[at].saturating_sub(gone);
                 stats.ends[at].received += &gone;
                 stats.ends[at].dropped.rule += &rejected;
                 stats.ends[1 - at].sent += &left;
