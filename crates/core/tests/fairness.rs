@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use softtimers_core::pace::queue::{
     DepartureQueue, Fairness, FlowConfig, FlowId, Popped, Quantum, QueueConfig,
 };
@@ -66,8 +67,10 @@ fn fast_flows_beside_slow_ones_at_half_of_what_they_ask_for() {
     let intervals: Vec<u64> = (0..100).map(|flow| if flow < 10 { 20_000 } else { 200_000 }).collect();
     let time = if cfg!(miri) { SECOND / 100 } else { SECOND };
     for (fairness, fast, slow) in
-        [(Fairness::MaxMin, 0.14..0.18, 0.84..0.92), (Fairness::Proportional, 0.49..0.51, 0.49..0.51)]
+        [(Fairness::MaxMin, 0.155..0.161, 0.875..0.885), (Fairness::Proportional, 0.499..0.501, 0.499..0.501)]
     {
+        // MaxMin: a packet is due a burst interval (9/16) after the one before, and then waits in line for as long as any
+        // other. With a wait of 115 µs, gaps of 126 and 228 µs, just as much leaves as can be sent.
         // 950,000 packets/s are asked for.
         let mut program = Program::new(fairness, 2_105, &intervals);
         program.run(time / 2);
@@ -105,30 +108,45 @@ fn water_filling(demands: &[f64], capacity: f64) -> Vec<f64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 48 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 48 }, failure_persistence: None, rng_seed: RngSeed::Fixed(26), ..ProptestConfig::default() })]
 
-    /// Whatever the flows and however much is too much: proportional shares are those of a fluid, to a few packets and
-    /// percent, and max-min shares not far below those of water filling.
+    /// Whatever the flows and however much is too much, the program is never idle, and shares are those of a fluid:
+    /// proportional ones to a few packets, max-min ones at least in part.
     #[test]
     fn shares_are_those_of_a_fluid(
-        intervals in prop::collection::vec(10_000u64..1_000_000, 2..30), percent in 20u64..80,
+        intervals in prop::collection::vec(prop_oneof![10_000u64..1_000_000, 10_000u64..50_000], 2..30),
+        percent in 20u64..95,
     ) {
         let time = if cfg!(miri) { SECOND / 100 } else { SECOND / 2 };
         let demands: Vec<f64> = intervals.iter().map(|&interval| time as f64 / interval as f64).collect();
-        let demand: f64 = demands.iter().sum();
+        let (flows, demand) = (intervals.len() as f64, demands.iter().sum::<f64>());
         let send = (time as f64 / demand * 100.0 / percent as f64) as u64;
-        let capacity = time as f64 / send as f64;
         let sent = |fairness| {
             let mut program = Program::new(fairness, send, &intervals);
             program.run(time / 5);
             program.run(time)
         };
-        for (&sent, demand) in sent(Fairness::Proportional).iter().zip(&demands) {
-            let (sent, fluid) = (sent as f64, demand * capacity / demands.iter().sum::<f64>());
-            prop_assert!((sent - fluid).abs() < 4.0 + 0.06 * fluid, "{sent} of {fluid}");
+
+        let shares = sent(Fairness::Proportional);
+        let all = shares.iter().sum::<u64>();
+        prop_assert!(all >= time / send, "idle: {all} of {}", time / send);
+        for (&sent, part) in shares.iter().zip(demands.iter().map(|own| own / demand)) {
+            // Tags are between the least one and an interval more. So each flow is within a packet of what the least one has
+            // moved by, which is known to a packet of each flow; as much again for who is within its burst interval.
+            let fluid = all as f64 * part;
+            prop_assert!((sent as f64 - fluid).abs() <= 2.0 * (1.0 + flows * part), "{sent} of {fluid}");
         }
-        for (&sent, fluid) in sent(Fairness::MaxMin).iter().zip(water_filling(&demands, capacity)) {
-            prop_assert!(sent as f64 > 0.6 * fluid - 4.0, "{sent} of {fluid}");
+
+        let shares = sent(Fairness::MaxMin);
+        let capacity = shares.iter().sum::<u64>() as f64;
+        for ((&sent, fluid), interval) in shares.iter().zip(water_filling(&demands, capacity)).zip(&intervals) {
+            // While a flow that is due waits, each other leaves once at most.
+            let longest = interval * 9 / 16 + flows as u64 * send;
+            let least = time / longest.max(*interval);
+            prop_assert!(sent + 2 >= least, "{sent}, at least {least}");
+            // All that are due wait alike, for w: those of an interval i leave each 9/16 i + w, or i if that is longer, and
+            // would have w or i by water filling. At worst i = w, and 16 of 25.
+            prop_assert!(sent as f64 + 2.0 >= 0.64 * fluid, "{sent} of {fluid}");
         }
     }
 
@@ -168,13 +186,33 @@ fn quanta_do_not_change_the_shares() {
     let time = if cfg!(miri) { SECOND / 500 } else { SECOND / 5 };
     let mut program = Program::new(Fairness::Proportional, 10_000, &[]);
     for flow in 0..12 {
-        program.add(20_000, Quantum { packets: 1 + flow % 6, ..Quantum::within(Duration::from_millis(1)) });
+        program.add(20_000, quantum(1 + flow % 6));
     }
     program.run(time);
-    for (flow, sent) in program.run(time).into_iter().enumerate() {
+    for (flow, sent) in (0..).zip(program.run(time)) {
         let share = time / 10_000 / 12;
-        assert!(sent.abs_diff(share) <= 12 + share / 20, "flow {flow}: {sent} of {share}");
+        // To two of its own quanta, and two of the mean.
+        assert!(sent.abs_diff(share) <= 2 * (1 + flow % 6) + 7, "flow {flow}: {sent} of {share}");
     }
+}
+
+/// The exception that [`Fairness::Proportional`] names: who has left is not due for a burst interval, in which another's quantum
+/// begins, so that beside flows that never stop it leaves once between two quanta. With a quantum of its own it has its share.
+#[test]
+fn between_two_quanta_of_others_a_flow_leaves_once() {
+    let time = if cfg!(miri) { SECOND / 500 } else { SECOND / 5 };
+    for (own, one_in) in [(1, 9), (8, 4)] {
+        let mut program = Program::new(Fairness::Proportional, 10_000, &[]);
+        [own, 8, 8, 8].into_iter().for_each(|packets| program.add(20_000, quantum(packets)));
+        program.run(time);
+        let sent = program.run(time);
+        let expected = sent.iter().sum::<u64>() / one_in;
+        assert!(sent[0].abs_diff(expected) <= 16, "{own} at a time: {sent:?}, not {expected}");
+    }
+}
+
+fn quantum(packets: u32) -> Quantum {
+    Quantum { packets, ..Quantum::within(Duration::from_millis(1)) }
 }
 
 /// Who is removed, restarted or given another rate while due is not lost, and not handed out twice.

@@ -37,8 +37,8 @@ impl Default for QueueConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Fairness {
     /// Flows leave in the order of their release times, each once in a turn: about as many packets of one flow as of any
-    /// other, and all of a flow that asks for less. Near max-min fairness; a slow flow hardly notices that fast ones ask for
-    /// too much.
+    /// other, and all of a flow that asks for less. Near max-min fairness, of which a flow gets 64% at worst; a slow flow hardly
+    /// notices that fast ones ask for too much.
     #[default]
     MaxMin,
     /// Each flow gets the same share of its own rate, by start-time fair queueing with rates as weights: flows that
@@ -48,6 +48,12 @@ pub enum Fairness {
     /// be a fast flow's. A flow is due again a burst interval after it left, so pop with the time at which each packet is
     /// sent ([`pop_due_at`](super::DepartureQueue::pop_due_at)), or begin turns often; with one time for all packets of a long turn
     /// each flow leaves once in it, as with max-min.
+    ///
+    /// **Not beside longer quanta.** A flow that has left is not due for its burst interval, and what begins meanwhile is not
+    /// interrupted: while others are due it leaves once between two of their quanta, however far behind it is. At one
+    /// packet at a time beside three equal flows that have eight leave together it gets a ninth of all, not a quarter. Shares
+    /// are proportional if a flow's turn comes no sooner than its burst interval and the longest [`Quantum`] of
+    /// another's have passed: with quanta of about the same time, or enough flows.
     ///
     /// Choosing among n flows that are due costs O(log n), where it is O(1) with max-min.
     Proportional,
