@@ -26,7 +26,8 @@
 //!    up. A packet that is there by then continues the train, so a source that enqueues in answer to
 //!    each departure is not idle.
 //! 4. **A turn ends and is fair.** Whatever is enqueued, a flow has one departure (one
-//!    [`Quantum`]) in a turn, and what becomes due meanwhile belongs to the next. Under overload flows get equal shares or
+//!    [`Quantum`]) in a turn, and what becomes due meanwhile belongs to the next; with
+//!    [`Proportional`](Fairness::Proportional) shares there are as many departures as flows that were due. Under overload flows get equal shares or
 //!    shares in proportion to their rates, as you choose: [`Fairness`].
 //! 5. **Nothing is lost.** What was enqueued is waiting, sent, expired or removed, and counted as such. What
 //!    cannot be taken comes back to the caller, with the reason: the newest is refused, never an older
@@ -118,7 +119,7 @@ pub use turn::DepartureTurn;
 /// ```
 ///
 /// # Cost
-/// O(1) for each packet, amortised: flows whose release times lie within the same 256 ns are sorted together when
+/// O(1) for each packet, amortised (O(log flows) with [`Fairness::Proportional`]): flows whose release times lie within the same 256 ns are sorted together when
 /// that time has come. What ten thousand flows cost is cache misses, so a packet touches few lines: one with the flow's
 /// pace and its first packet, and half of one in the order (`cargo bench -p softtimers-core --bench departures`). A flow
 /// that counts bytes or has a pattern, a quantum or a limit on bytes or delay touches two more.
@@ -229,7 +230,12 @@ impl<T> DepartureQueue<T> {
         self.latest = self.latest.max(now);
         let index = self.settled(flow).ok_or(Reject::NoSuchFlow)?;
         let lane = &mut self.hot[index as usize].lane;
-        self.flows.at_mut(index).ok_or(Reject::NoSuchFlow)?.set_rate(lane, self.latest, rate);
+        let flow = self.flows.at_mut(index).ok_or(Reject::NoSuchFlow)?;
+        let before = flow.time_of(MANY, MANY);
+        flow.set_rate(lane, self.latest, rate);
+        if let Some(shares) = &mut self.shares {
+            shares.rescale(index, before, flow.time_of(MANY, MANY));
+        }
         self.file(index);
         Ok(())
     }
@@ -400,6 +406,9 @@ impl<T> DepartureQueue<T> {
         }
     }
 }
+
+/// So many packets or bytes that what they take tells one rate from another.
+const MANY: u32 = 1 << 20;
 
 /// A packet has become its flow's first; says when it may leave. If it could leave only
 /// later than the flow's pace would have let one leave, the flow was idle: a new train begins, and owes nothing.

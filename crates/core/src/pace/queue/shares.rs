@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A flow that was idle takes the tag of what leaves now: nothing is owed for its absence. One that is not due because its
-//! burst interval has not passed keeps its own, or it would lose a part of its share to who leaves meanwhile.
+//! burst interval has not passed keeps its own, or it would lose a part of its share to who leaves meanwhile. When all that is
+//! due has left nothing is owed to anybody: whoever sent less than others by then wanted less, or let places go.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -25,6 +26,8 @@ pub(super) struct Shares {
     flows: Vec<Share>,
     /// The latest tag of those that have left.
     present: u64,
+    /// The present when all that was due had left, most lately.
+    settled: u64,
     /// Counts the flows that became due; from one on.
     order: u64,
     called_off: usize,
@@ -48,7 +51,15 @@ struct Due {
 
 impl Shares {
     pub(super) const fn new() -> Self {
-        Shares { due: BinaryHeap::new(), flows: Vec::new(), present: 0, order: 0, called_off: 0, left: None }
+        Shares {
+            due: BinaryHeap::new(),
+            flows: Vec::new(),
+            present: 0,
+            settled: 0,
+            order: 0,
+            called_off: 0,
+            left: None,
+        }
     }
 
     /// Makes room for a flow, which is not due.
@@ -81,10 +92,25 @@ impl Shares {
         self.order += 1;
         let share = &mut self.flows[flow as usize];
         share.order = self.order;
-        if was_idle {
-            share.tag = share.tag.max(self.present);
-        }
+        share.tag = share.tag.max(if was_idle { self.present } else { self.settled });
         self.due.push(Reverse(Due { tag: share.tag, order: share.order, flow }));
+    }
+
+    /// All that can be due by now is. If that is nothing, nobody is owed anything.
+    pub(super) fn settle(&mut self) {
+        if self.due.is_empty() {
+            self.settled = self.present;
+        }
+    }
+
+    /// The flow's rate has changed, so that what took `before` takes `after`: so does what it is ahead by. It is to be filed anew.
+    pub(super) fn rescale(&mut self, flow: u32, before: u64, after: u64) {
+        let share = &mut self.flows[flow as usize];
+        let ahead = u128::from(share.tag.saturating_sub(self.present));
+        if ahead > 0 && before > 0 {
+            let ahead = ahead * u128::from(after) / u128::from(before);
+            share.tag = self.present.saturating_add(u64::try_from(ahead).unwrap_or(u64::MAX));
+        }
     }
 
     /// The flow that leaves next, if it is one of this turn.
@@ -147,6 +173,7 @@ mod tests {
         tags: [u64; 10],
         due: Vec<usize>,
         present: u64,
+        settled: u64,
     }
 
     impl Model {
@@ -179,7 +206,7 @@ mod tests {
                     }
                     2..5 if !is_due => {
                         shares.file(flow as u32, op > 3);
-                        model.tags[flow] = if op > 3 { model.tags[flow].max(model.present) } else { model.tags[flow] };
+                        model.tags[flow] = model.tags[flow].max(if op > 3 { model.present } else { model.settled });
                         model.due.push(flow);
                     }
                     _ => {
@@ -191,6 +218,10 @@ mod tests {
                             left = left.saturating_sub(1);
                         }
                     }
+                }
+                shares.settle();
+                if model.due.is_empty() {
+                    model.settled = model.present;
                 }
                 let next = model.next().map(|flow| flow as u32);
                 prop_assert_eq!(shares.first(), next);

@@ -42,7 +42,8 @@ impl<T> DepartureQueue<T> {
     /// its time has been counted.
     ///
     /// # Cost
-    /// O(1) amortised; O(k log k) when k flows of the same 256 ns come due. Never allocates.
+    /// O(1) amortised; O(k log k) when k flows of the same 256 ns come due. With
+    /// [`Proportional`](super::Fairness::Proportional) shares O(log n) of n flows that are due. Never allocates.
     #[inline]
     pub fn pop_due(&mut self, turn: &DepartureTurn) -> Option<Popped<T>> {
         self.pop_due_at(turn, turn.limit.time())
@@ -52,13 +53,15 @@ impl<T> DepartureQueue<T> {
     /// a burst interval, because each packet is sent by itself: the flow's next one is then counted from
     /// there.
     pub fn pop_due_at(&mut self, turn: &DepartureTurn, now: Timestamp) -> Option<Popped<T>> {
-        let index = match &self.shares {
-            None => self.releases.before(turn.limit)?,
-            Some(_) => self.next_by_share(turn, now)?,
+        let (index, now) = match &self.shares {
+            None => (self.releases.before(turn.limit)?, now.max(turn.limit.time())),
+            Some(_) => {
+                self.latest = self.latest.max(now);
+                (self.next_by_share(turn)?, self.latest)
+            }
         };
         self.fetch_ahead();
         self.latest = self.latest.max(now);
-        let now = now.max(turn.limit.time());
         let id = FlowId::of(self.flows.id(index));
         let hot = self.hot.get_mut(index as usize)?;
         let (place, due) = (hot.place(), hot.lane.release());
@@ -111,7 +114,7 @@ impl<T> DepartureQueue<T> {
 
     /// Who of all that are due by now has the least of its share: in this turn as many as were due when it began.
     #[inline(never)]
-    fn next_by_share(&mut self, turn: &DepartureTurn, now: Timestamp) -> Option<u32> {
+    fn next_by_share(&mut self, turn: &DepartureTurn) -> Option<u32> {
         if let Some(batch) = &self.leaving {
             return Some(batch.flow);
         }
@@ -119,8 +122,10 @@ impl<T> DepartureQueue<T> {
             self.share_out(turn.limit);
             self.shares.as_mut()?.allow();
         }
-        self.share_out(self.releases.line(now.max(turn.limit.time())));
-        self.shares.as_ref()?.next()
+        self.share_out(self.releases.line(self.latest));
+        let shares = self.shares.as_mut()?;
+        shares.settle();
+        shares.next()
     }
 
     /// Those that are due before `limit` wait for their share.
