@@ -191,7 +191,7 @@ impl Propagation {
         reorder: Option<Reorder>,
     ) -> Timestamp {
         if let Some(Reorder::Ahead(ahead)) = reorder {
-            let is_turn = self.since + 1 >= ahead.gap;
+            let is_turn = self.since.saturating_add(1) >= ahead.gap;
             if is_turn && ahead.share.happens(&mut self.late) {
                 self.since = 0;
                 return sent;
@@ -275,3 +275,18 @@ fn minus_ln(part: u32) -> u64 {
 const TABLE_ONE: u64 = DelayTable::ONE as u64;
 /// Standard deviations on either side of the mean that a sum of twelve reaches.
 const NORMAL_REACH: u32 = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_gap_can_be_counted() {
+        let mut propagation = Propagation::new(Random::stream(1, 0), Random::stream(1, 1));
+        propagation.since = u32::MAX;
+        let ahead = Reorder::Ahead(Ahead { share: Probability::ALWAYS, gap: u32::MAX });
+        let delay = Duration::from_millis(1);
+        let arrival = propagation.arrival(Timestamp::ZERO, delay, &Jitter::default(), Some(ahead));
+        assert_eq!((arrival, propagation.since), (Timestamp::ZERO, 0));
+    }
+}

@@ -361,7 +361,7 @@ impl<T: Clone> Direction<T> {
     /// It is the time of the next arrival, or one before it where that is not known yet.
     ///
     /// # Cost
-    /// O(1).
+    /// O(1); O(changes of a [scenario](Self::play)) while one of them is due.
     pub fn poll_at(&self) -> Option<Timestamp> {
         let arrival = self.under_way.peek().map(|Reverse(next)| next.due);
         let through = self.serving.as_ref().map(|(done, _)| self.earliest(*done));
@@ -531,6 +531,8 @@ impl<T: Clone> Direction<T> {
     /// What the link has finished by then leaves it.
     fn work_off(&mut self, now: Timestamp) {
         while let Some((done, packet)) = self.serving.take_if(|(done, _)| *done <= now) {
+            // What a managed queue drops then was dropped then.
+            self.latest = self.latest.max(done);
             self.leave(done, packet);
             if let Some(next) = self.dequeue(done) {
                 self.serve(done, next);

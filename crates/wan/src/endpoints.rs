@@ -269,7 +269,8 @@ impl Endpoints {
     /// Sends a segment again that left the link at `left` and did not arrive, when its sender knows: after a round trip, and
     /// twice as long each further time.
     fn resend(&mut self, way: Way, left: Timestamp, mut segment: Segment) {
-        let trip = WAYS.iter().map(|&way| self.wan.direction(way).path().delay).sum::<Duration>();
+        let delays = WAYS.iter().map(|&way| self.wan.direction(way).path().delay);
+        let trip = delays.fold(Duration::ZERO, Duration::saturating_add);
         let wait = trip.max(SHORTEST).saturating_mul(1 << segment.losses.min(20)).min(LONGEST.max(trip));
         segment.losses += 1;
         self.serial += 1;

@@ -162,7 +162,7 @@ impl Flow {
     }
 
     /// Says whether bytes wait for their reader.
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", feature = "tokio"))]
     pub(crate) fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
     }

@@ -44,7 +44,8 @@
 //!   than its repairs do. Where TCP's own answer to loss is the question, put a TCP behind datagrams (smoltcp for one), or use
 //!   `softtimers wan -- CMD`.
 //! - [`shutdown`](tokio::io::AsyncWriteExt::shutdown), or to drop the stream, ends it after its last byte. Who writes to an
-//!   end that is gone hears of a reset one round trip later.
+//!   end that is gone hears of a reset one round trip later. To drop it while bytes that have come are unread resets it at once, as
+//!   TCP does: what was not on the path yet is lost.
 //!
 //! # Datagrams
 //!

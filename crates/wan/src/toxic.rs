@@ -92,6 +92,9 @@ pub struct Chain {
     stages: Vec<Stage>,
     random: Random,
     held: VecDeque<(Timestamp, Passed)>,
+    /// What came while very many pieces were held, and when: as it came, or its end. It is cut up as those leave, so their number is
+    /// bounded; its times are those that it would have had.
+    waiting: VecDeque<(Timestamp, Option<Box<[u8]>>)>,
     /// When the connection ends, and how.
     verdict: Option<(Timestamp, Passed)>,
     is_over: bool,
@@ -116,6 +119,7 @@ impl Chain {
             stages: Vec::new(),
             random: Random::stream(seed, 0),
             held: VecDeque::new(),
+            waiting: VecDeque::new(),
             verdict: None,
             is_over: false,
             swallowed: 0,
@@ -146,6 +150,9 @@ impl Chain {
         }
         if lets_go || !before.is_empty() {
             self.held.iter_mut().for_each(|(due, _)| *due = now.min(*due));
+            for (_, whole) in std::mem::take(&mut self.waiting) {
+                self.hold(now, whole.map_or(Passed::End, Passed::Bytes));
+            }
             self.stages.iter_mut().for_each(|stage| stage.busy_until = stage.busy_until.min(now));
         }
         let closes =
@@ -161,6 +168,8 @@ impl Chain {
     pub fn offer(&mut self, now: Timestamp, bytes: Box<[u8]>) {
         if self.is_over {
             self.swallowed += bytes.len();
+        } else if self.held.len() >= MOST_PIECES {
+            self.waiting.push_back((now, Some(bytes)));
         } else {
             self.feed(now, 0, bytes);
         }
@@ -168,6 +177,9 @@ impl Chain {
 
     /// The stream ends here.
     pub fn end(&mut self, now: Timestamp) {
+        if self.held.len() >= MOST_PIECES {
+            return self.waiting.push_back((now, None));
+        }
         let mut at = now;
         for stage in self.stages.iter_mut().filter(|stage| stage.is_met) {
             at = at.max(stage.busy_until);
@@ -195,12 +207,15 @@ impl Chain {
         let verdict = self.verdict.as_ref().map(|(at, _)| *at).filter(|&at| at <= now);
         match (held, verdict) {
             (Some(due), at) if at.is_none_or(|at| due <= at) => {
-                self.held.pop_front().map(|(_, passed)| passed)
+                let passed = self.held.pop_front().map(|(_, passed)| passed);
+                self.take_waiting();
+                passed
             }
             (_, Some(_)) => {
                 self.is_over = true;
                 let dropped = self.held.drain(..).map(|(_, passed)| length(&passed));
-                self.swallowed += dropped.sum::<usize>();
+                let uncut = self.waiting.drain(..).filter_map(|(_, whole)| Some(whole?.len()));
+                self.swallowed += dropped.chain(uncut).sum::<usize>();
                 self.verdict.take().map(|(_, how)| how)
             }
             _ => None,
@@ -210,6 +225,17 @@ impl Chain {
     /// Returns how many bytes were swallowed since this was asked last.
     pub fn swallowed(&mut self) -> usize {
         std::mem::take(&mut self.swallowed)
+    }
+
+    /// There is room for what waits, or some of it.
+    fn take_waiting(&mut self) {
+        while self.held.len() < MOST_PIECES {
+            match self.waiting.pop_front() {
+                Some((at, Some(bytes))) => self.feed(at, 0, bytes),
+                Some((at, None)) => self.end(at),
+                None => return,
+            }
+        }
     }
 
     fn hold(&mut self, at: Timestamp, passed: Passed) {
@@ -310,6 +336,9 @@ fn slices<'b>(bytes: &'b [u8], average: u32, variation: u32, random: &mut Random
     all.extend(slices(right, average, variation, random));
     all
 }
+
+/// More than a connection's window is of segments.
+const MOST_PIECES: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
@@ -437,6 +466,33 @@ mod tests {
             assert_eq!(lengths.sum::<usize>(), 2_000);
             assert!(all.iter().zip(0..).all(|((at, _), number)| *at == number));
         }
+    }
+
+    #[test]
+    fn the_number_of_slices_that_are_held_is_bounded() {
+        let slicer = [Toxic::Slicer { average_size: 1, size_variation: 0, delay: ms(1) }];
+        let fed = || {
+            let mut chain = chain(&slicer);
+            for number in 0..8 {
+                chain.offer(ZERO + ms(number), bytes(40_000));
+            }
+            chain.end(ZERO + ms(9));
+            assert!(chain.held.len() < MOST_PIECES + 40_000);
+            chain
+        };
+        let all = drain(&mut fed());
+        assert_eq!(all.len(), 320_001);
+        assert!(all.iter().zip(0..320_000).all(|((at, passed), due)| *at == due && length(passed) == 1));
+        assert_eq!(all.last(), Some(&(320_000, Passed::End)));
+        // What is let go at once includes what was not cut yet, and so does what is dropped.
+        let mut chain = fed();
+        chain.set(ZERO + ms(10), &[]);
+        let all = drain(&mut chain);
+        assert_eq!(all.iter().map(|(_, passed)| length(passed)).sum::<usize>(), 320_000);
+        assert_eq!(all.last(), Some(&(10, Passed::End)));
+        let mut chain = fed();
+        chain.set(ZERO + ms(10), &doses(&[slicer[0], Toxic::Timeout { timeout: ms(5) }]));
+        assert_eq!((drain(&mut chain).pop(), chain.swallowed()), (Some((15, Passed::Close)), 320_000 - 16));
     }
 
     #[test]

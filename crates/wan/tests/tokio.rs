@@ -238,6 +238,25 @@ async fn a_reader_that_waits_stops_its_writer() {
     timeout(Duration::from_secs(1), client.write(&chunk)).await.unwrap().unwrap();
 }
 
+/// Who waits for room hears of it, too, if the reader goes and has not read.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_waits_hears_that_its_reader_is_gone() {
+    let each = PathConfig::default().delay(Duration::from_millis(100));
+    let path = Path::new(Wan::builder().both(each)).unwrap();
+    let (mut client, server) = path.stream();
+    let start = Instant::now();
+    let sent = bytes(32 << 20);
+    let writer = timeout(Duration::from_secs(60), client.write_all(&sent));
+    let reader = async {
+        sleep(Duration::from_millis(200)).await;
+        drop(server);
+    };
+    let (written, ()) = tokio::join!(writer, reader);
+    assert_eq!(written.unwrap().unwrap_err().kind(), ErrorKind::BrokenPipe);
+    // The reset takes the way back.
+    assert!(start.elapsed() <= Duration::from_millis(301), "{:?}", start.elapsed());
+}
+
 /// The path's task ends with its last handle: then nothing is left that could run.
 #[test]
 fn nothing_is_left_behind() {

@@ -247,3 +247,38 @@ fn a_file_names_streams_and_datagrams() {
     assert_eq!((delay(0, "set"), delay(1, "set")), (30_000_000.into(), 40_000_000.into()));
     assert!(report["proxies"][0]["up"]["measured"]["delay_ns"]["min"].as_u64().unwrap() >= 30_000_000);
 }
+
+/// Without an API, too, an upstream may be a name.
+#[test]
+fn a_file_may_have_names_and_says_what_is_wrong() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("named-proxies.json");
+    let line = format!("wan --proxies {} --duration 100ms --json", file.display());
+    let write = |upstream: &str| {
+        let fields = json!([{"name": "web", "upstream": upstream}]);
+        std::fs::write(&file, fields.to_string()).unwrap();
+    };
+    write("localhost:9");
+    let done = run(&line);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(report["proxies"][0]["upstream"], "localhost:9");
+    write("localhost");
+    let said = refusal(&run(&line), 2);
+    assert!(said.contains("--proxies, \"web\": address 'localhost': no port"), "{said}");
+}
+
+/// No headers are headers of no bytes; and a proxy of datagrams does not become one of streams.
+#[test]
+fn an_overhead_and_a_protocol_are_as_they_were_asked_for() {
+    let proxies = Proxies::start("--overhead 0B");
+    let fields = |protocol: &str| json!({"name": "a", "listen": "127.0.0.1:0", "upstream": "127.0.0.1:1", "protocol": protocol});
+    assert_eq!(proxies.ask("POST", "/proxies", &fields("udp")).0, 201);
+    let (status, said) = proxies.ask("PATCH", "/proxies/a", &fields("tcp"));
+    assert!(status == 400 && said["error"].as_str().unwrap().contains("protocol"), "{said}");
+    assert_eq!(proxies.ask("PATCH", "/proxies/a", &fields("udp")).1["protocol"], "udp");
+    assert_eq!(proxies.ask("POST", "/populate", &json!([fields("tcp")])).0, 201);
+    assert_eq!(proxies.ask("GET", "/proxies/a", &Value::Null).1["protocol"], Value::Null);
+    let report = proxies.finish();
+    assert_eq!(report["proxies"][0]["protocol"], "tcp");
+    assert_eq!(report["proxies"][0]["up"]["set"]["overhead_bytes"], 0);
+}

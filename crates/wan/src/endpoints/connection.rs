@@ -77,10 +77,12 @@ impl Connection {
         Ok(())
     }
 
-    /// A side is gone: its direction ends, and nobody reads the other. Says whether both are.
+    /// A side is gone: its direction ends, and nobody reads the other. What it has not read makes that a reset. Says whether both
+    /// are gone.
     pub(super) fn leave(&mut self, side: usize) -> bool {
         self.sides[side] = Side { is_gone: true, ..Side::default() };
-        self.flows[side].end(End::Finished);
+        let is_unread = self.flows[1 - side].has_backlog();
+        self.flows[side].end(if is_unread { End::Reset } else { End::Finished });
         self.flows[1 - side].abandon();
         self.sides.iter().all(|side| side.is_gone)
     }

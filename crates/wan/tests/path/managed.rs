@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
-use softtimers_wan::{Aqm, Bottleneck, CodelConfig, Direction, PathConfig, PieConfig};
+use softtimers_wan::{Aqm, Bottleneck, CodelConfig, Direction, FqCodelConfig, PathConfig, PieConfig};
 
 /// 1,500 bytes are 24 ms of it: a single packet that waits is more than the target of either.
 const KBIT_500: u64 = 500_000;
@@ -73,4 +73,26 @@ fn the_last_packet_is_not_dropped_however_long_it_is_on_the_link() {
         direction.offer(now, 1_518, ());
     }
     assert_eq!(direction.counters().aqm_drops, 0, "a drop would have left one");
+}
+
+/// A drop is of the time at which the link was free, whenever somebody looks.
+#[test]
+fn how_often_one_looks_does_not_change_when_a_drop_was() {
+    for aqm in [Aqm::Codel(CodelConfig::default()), Aqm::FqCodel(FqCodelConfig::default())] {
+        let dropped = |look: Duration| {
+            let (mut direction, mut now, mut dropped) = (managed(KBIT_500, aqm), Timestamp::ZERO, vec![]);
+            direction.keep_lost();
+            for _ in 0..200 {
+                direction.offer(now, 1_500, ());
+            }
+            while direction.poll_at().is_some() {
+                now += look;
+                while direction.pop_due(now).is_some() {}
+                dropped.extend(std::iter::from_fn(|| direction.pop_lost()).map(|(at, ())| at));
+            }
+            dropped
+        };
+        let [often, rarely] = [1, 1_000].map(Duration::from_millis).map(dropped);
+        assert!(often.len() > 5 && often == rarely, "{often:?} {rarely:?}");
+    }
 }

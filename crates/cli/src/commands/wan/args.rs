@@ -330,6 +330,15 @@ pub(super) fn path_without_ends(args: &WanArgs, way: Way) -> Result<PathConfig, 
     Ok(path)
 }
 
+/// The `--overhead` of the command line.
+pub(super) fn overhead_given(args: &WanArgs, way: Way) -> Option<u32> {
+    let of = |(whose, change): &(Option<Way>, Change)| match change {
+        Change::Overhead(bytes) if whose.is_none_or(|whose| whose == way) => Some(*bytes),
+        _ => None,
+    };
+    args.path.changes.iter().rev().find_map(of)
+}
+
 fn path_of_settings(args: &WanArgs, way: Way, overhead: u32) -> PathConfig {
     let mut path = PathConfig::default().overhead(overhead);
     if let Some(profile) = args.profile {

@@ -9,24 +9,55 @@ use super::registry::{Refusal, Registry, refuse};
 /// An answer: a status, and JSON if there is something to say.
 pub(crate) type Answer = (u16, Option<Value>);
 
+/// A request, whose names have been looked up.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    method: String,
+    /// The path's parts, if they are UTF-8.
+    parts: Option<Vec<String>>,
+    body: Vec<u8>,
+    /// What it says of proxies, if it is about them.
+    proxies: Result<Vec<ProxyFields>, Refusal>,
+}
+
+impl Asked {
+    /// Looks up what it names, which may take its time.
+    pub(crate) fn look_up(method: String, path: &str, body: Vec<u8>) -> Self {
+        let parts = path.trim_matches('/').split('/').map(decoded).collect::<Option<Vec<String>>>();
+        let names: Vec<&str> = parts.iter().flatten().map(String::as_str).collect();
+        let proxies: Result<Vec<ProxyFields>, _> = match (method.as_str(), names.as_slice()) {
+            ("POST", ["populate"]) => read(&body),
+            ("POST", ["proxies"]) | ("POST" | "PATCH", ["proxies", _]) => read(&body).map(|one| vec![one]),
+            _ => Ok(vec![]),
+        };
+        let proxies = proxies.map(|all| all.into_iter().map(ProxyFields::look_up).collect());
+        Asked { method, parts, body, proxies }
+    }
+
+    /// What it says of one.
+    fn proxy(self) -> Result<ProxyFields, Refusal> {
+        Ok(self.proxies?.pop().unwrap_or_default())
+    }
+}
+
 /// Answers a request.
-pub(crate) fn answer(registry: &mut Registry, method: &str, path: &str, body: &[u8]) -> Answer {
-    match done(registry, method, path, body) {
+pub(crate) fn answer(registry: &mut Registry, asked: Asked) -> Answer {
+    match done(registry, asked) {
         Ok(answer) => answer,
         Err(Refusal { status, words }) => (status, Some(json!({ "error": words, "status": status }))),
     }
 }
 
-fn done(registry: &mut Registry, method: &str, path: &str, body: &[u8]) -> Result<Answer, Refusal> {
-    let parts = path.trim_matches('/').split('/').map(decoded).collect::<Option<Vec<String>>>();
-    let parts = parts.ok_or_else(|| refuse(400, "the path is not UTF-8"))?;
+fn done(registry: &mut Registry, mut asked: Asked) -> Result<Answer, Refusal> {
+    let parts = asked.parts.take().ok_or_else(|| refuse(400, "the path is not UTF-8"))?;
+    let method = std::mem::take(&mut asked.method);
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let ok = |value| Ok((200, Some(value)));
-    match (method, parts.as_slice()) {
+    match (method.as_str(), parts.as_slice()) {
         ("GET", ["version"]) => ok(json!({ "version": VERSION })),
         ("POST", ["reset"]) => registry.reset().map(|()| (204, None)),
         ("POST", ["populate"]) => {
-            let (proxies, outcome) = registry.populate(&read::<Vec<ProxyFields>>(body)?);
+            let (proxies, outcome) = registry.populate(&asked.proxies?);
             Ok(match outcome {
                 Ok(()) => (201, Some(json!({ "proxies": proxies }))),
                 Err(Refusal { status, words }) => {
@@ -36,25 +67,25 @@ fn done(registry: &mut Registry, method: &str, path: &str, body: &[u8]) -> Resul
         }
         ("GET", ["proxies"]) => ok(registry.show_all()),
         ("POST", ["proxies"]) => {
-            let name = registry.create(&read(body)?)?;
+            let name = registry.create(&asked.proxy()?)?;
             Ok((201, Some(registry.show(&name)?)))
         }
         ("GET", ["proxies", name]) => ok(registry.show(name)?),
         ("POST" | "PATCH", ["proxies", name]) => {
             registry.show(name)?;
-            registry.update(name, &read(body)?)?;
+            registry.update(name, &asked.proxy()?)?;
             ok(registry.show(name)?)
         }
         ("DELETE", ["proxies", name]) => registry.remove(name).map(|()| (204, None)),
         ("GET", ["proxies", name, "toxics"]) => ok(registry.toxics(name)?),
         ("POST", ["proxies", name, "toxics"]) => {
             registry.show(name)?;
-            ok(registry.add_toxic(name, read::<ToxicFields>(body)?)?)
+            ok(registry.add_toxic(name, read::<ToxicFields>(&asked.body)?)?)
         }
         ("GET", ["proxies", name, "toxics", toxic]) => ok(registry.toxic(name, toxic)?),
         ("POST" | "PATCH", ["proxies", name, "toxics", toxic]) => {
             registry.toxic(name, toxic)?;
-            ok(registry.change_toxic(name, toxic, &read::<ToxicChange>(body)?)?)
+            ok(registry.change_toxic(name, toxic, &read::<ToxicChange>(&asked.body)?)?)
         }
         ("DELETE", ["proxies", name, "toxics", toxic]) => {
             registry.remove_toxic(name, toxic).map(|()| (204, None))

@@ -9,7 +9,7 @@ use clap::Args;
 use softtimers_measure::failure::Failure;
 use softtimers_wan::{PathConfig, Way};
 
-use super::super::args::{WanArgs, path_without_ends};
+use super::super::args::{WanArgs, overhead_given, path_without_ends};
 use super::fields::ProxyFields;
 use super::registry::Defaults;
 use crate::address;
@@ -72,6 +72,7 @@ impl ProxiesPlan {
             proxies,
             defaults: Defaults {
                 paths,
+                overheads: [Way::Up, Way::Down].map(|way| overhead_given(args, way)),
                 public: args.public,
                 clients: args.clients.clone(),
                 seed: args.seed.unwrap_or_else(any_seed),
@@ -102,7 +103,9 @@ fn read(path: &Path) -> Result<Vec<ProxyFields>, Failure> {
         return Err(refused(format!("longer than {MOST_OF_A_FILE} bytes")));
     }
     // A message may quote what is there.
-    serde_json::from_slice(&text).map_err(|error| refused(file::quoted(error).to_string()))
+    let all: Vec<ProxyFields> =
+        serde_json::from_slice(&text).map_err(|error| refused(file::quoted(error).to_string()))?;
+    Ok(all.into_iter().map(ProxyFields::look_up).collect())
 }
 
 /// Thousands of proxies.

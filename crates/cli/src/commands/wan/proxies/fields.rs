@@ -1,10 +1,15 @@
 //! The fields of Toxiproxy's API, as they are read and written.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use softtimers_measure::failure::Failure;
 use softtimers_wan::Way;
 use softtimers_wan::toxic::Toxic;
-use std::time::Duration;
+
+use crate::address;
 
 /// A proxy, as it is asked for. What is absent stays, or is the default.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
@@ -23,6 +28,38 @@ pub(crate) struct ProxyFields {
     /// Not Toxiproxy's: changes of the path.
     #[serde(default)]
     pub(crate) path: Option<Vec<String>>,
+    /// The addresses, once they have been looked up.
+    #[serde(skip)]
+    pub(crate) listen_at: Option<Result<SocketAddr, String>>,
+    #[serde(skip)]
+    pub(crate) upstream_at: Option<Result<SocketAddr, String>>,
+}
+
+impl ProxyFields {
+    /// Looks the addresses up. Of names, that may take its time.
+    #[must_use]
+    pub(crate) fn look_up(self) -> Self {
+        let at = |text: &Option<String>, find: fn(&str) -> Result<SocketAddr, Failure>| {
+            let text = text.as_deref().filter(|text| !text.is_empty())?;
+            Some(find(text).map_err(|refused| refused.to_string()))
+        };
+        let listen_at = at(&self.listen, address::resolve);
+        let upstream_at = at(&self.upstream, address::destination);
+        ProxyFields { listen_at, upstream_at, ..self }
+    }
+
+    /// Says whether it carries datagrams, if that is said.
+    ///
+    /// # Errors
+    /// The protocols that there are.
+    pub(crate) fn is_udp(&self) -> Result<Option<bool>, String> {
+        match self.protocol.as_deref() {
+            None => Ok(None),
+            Some("tcp") => Ok(Some(false)),
+            Some("udp") => Ok(Some(true)),
+            Some(other) => Err(format!("protocol {other:?}: tcp and udp are allowed")),
+        }
+    }
 }
 
 /// A toxic, as it is asked for.

@@ -21,6 +21,8 @@ use crate::args::ClientArgs;
 pub(crate) struct Defaults {
     /// The path there and back.
     pub(crate) paths: [PathConfig; 2],
+    /// The bytes of headers of a packet, where they do not follow from its protocol.
+    pub(crate) overheads: [Option<u32>; 2],
     /// Whether they may listen where other machines can reach them.
     pub(crate) public: bool,
     pub(crate) clients: ClientArgs,
@@ -79,7 +81,14 @@ pub(crate) fn refuse(status: u16, words: impl std::fmt::Display) -> Refusal {
 }
 
 fn bad(words: impl std::fmt::Display) -> Refusal {
-    refuse(400, format_args!("bad request body: {words}"))
+    refuse(400, format_args!("{BAD}{words}"))
+}
+
+impl Refusal {
+    /// The words for a file, which is no request.
+    pub(crate) fn of_a_file(&self) -> &str {
+        self.words.strip_prefix(BAD).unwrap_or(&self.words)
+    }
 }
 
 impl Registry {
@@ -87,7 +96,7 @@ impl Registry {
         Registry { defaults, proxies: BTreeMap::new(), serial: 0 }
     }
 
-    /// Makes a proxy, which relays at once unless it is not enabled.
+    /// Makes a proxy, which relays at once unless it is not enabled. Its names [are looked up](ProxyFields::look_up).
     pub(crate) fn create(&mut self, fields: &ProxyFields) -> Result<String, Refusal> {
         let missing = |field| refuse(400, format_args!("missing required field: {field}"));
         let name = fields.name.clone().filter(|name| !name.is_empty()).ok_or_else(|| missing("name"))?;
@@ -107,16 +116,12 @@ impl Registry {
                 "a name has at most {LONGEST_NAME} bytes, and no control characters"
             )));
         }
-        let is_udp = match fields.protocol.as_deref() {
-            None | Some("tcp") => false,
-            Some("udp") => true,
-            Some(other) => return Err(bad(format_args!("protocol {other:?}: tcp and udp are allowed"))),
-        };
-        let listen = fields.listen.as_deref().filter(|listen| !listen.is_empty()).unwrap_or("127.0.0.1:0");
+        let is_udp = fields.is_udp().map_err(bad)?.unwrap_or(false);
+        let listen = found(&fields.listen_at)?.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
         self.serial += 1;
         let mut proxy = Proxy {
             listen: self.defaults.listen(listen)?,
-            upstream: destination(&upstream)?,
+            upstream: found(&fields.upstream_at)?.ok_or_else(|| missing("upstream"))?,
             upstream_name: upstream,
             is_udp,
             changes: vec![],
@@ -137,13 +142,16 @@ impl Registry {
     /// Changes a proxy. Another address, or another state, ends its connections.
     pub(crate) fn update(&mut self, name: &str, fields: &ProxyFields) -> Result<(), Refusal> {
         let proxy = self.proxies.get_mut(name).ok_or_else(no_proxy)?;
-        let listen = match fields.listen.as_deref().filter(|listen| !listen.is_empty()) {
+        if fields.is_udp().map_err(bad)?.is_some_and(|is_udp| is_udp != proxy.is_udp) {
+            return Err(bad("protocol: it stays; another is that of another proxy"));
+        }
+        let listen = match found(&fields.listen_at)? {
             Some(listen) => self.defaults.listen(listen)?,
             None => proxy.listen,
         };
         // Port 0 is any, and it has one.
         let same = listen.ip() == proxy.listen.ip() && [0, proxy.listen.port()].contains(&listen.port());
-        let upstream = fields.upstream.as_deref().map(destination).transpose()?.unwrap_or(proxy.upstream);
+        let upstream = found(&fields.upstream_at)?.unwrap_or(proxy.upstream);
         if let Some(changes) = &fields.path {
             proxy.set_path(&self.defaults, changes)?;
         }
@@ -152,8 +160,10 @@ impl Registry {
         if !is_on || !same || upstream != proxy.upstream {
             proxy.stop();
         }
-        (proxy.upstream, proxy.upstream_name) =
-            (upstream, fields.upstream.clone().unwrap_or_else(|| proxy.upstream_name.clone()));
+        proxy.upstream = upstream;
+        if let Some(name) = fields.upstream.as_ref().filter(|name| !name.is_empty()) {
+            proxy.upstream_name.clone_from(name);
+        }
         if !same {
             proxy.listen = listen;
         }
@@ -179,7 +189,8 @@ impl Registry {
     fn populate_one(&mut self, fields: &ProxyFields) -> Result<String, Refusal> {
         let name = fields.name.clone().unwrap_or_default();
         if let Some(proxy) = self.proxies.get(&name) {
-            let is_same = fields.upstream.as_ref() == Some(&proxy.upstream_name)
+            let is_same = fields.is_udp().map_err(bad)?.unwrap_or(false) == proxy.is_udp
+                && fields.upstream.as_ref() == Some(&proxy.upstream_name)
                 && fields.listen.as_deref().is_some_and(|listen| proxy.listens_at(listen))
                 && fields.path.is_none();
             if is_same {
@@ -201,12 +212,14 @@ impl Registry {
 
     /// Enables all, and removes all toxics.
     pub(crate) fn reset(&mut self) -> Result<(), Refusal> {
+        let mut outcome = Ok(());
         for (name, proxy) in &mut self.proxies {
             proxy.toxics.clear();
-            proxy.begin(name, &self.defaults)?;
+            // One that cannot begin is no reason to leave the others as they are.
+            outcome = outcome.and(proxy.begin(name, &self.defaults));
             proxy.tell_toxics();
         }
-        Ok(())
+        outcome
     }
 
     pub(crate) fn show(&self, name: &str) -> Result<Value, Refusal> {
@@ -326,8 +339,8 @@ impl Proxy {
     fn set_path(&mut self, defaults: &Defaults, changes: &[String]) -> Result<(), Refusal> {
         let overhead = overhead(!self.is_udp, self.upstream);
         let mut paths = defaults.paths.clone();
-        for path in &mut paths {
-            path.overhead = if path.overhead == 0 { overhead } else { path.overhead };
+        for (path, given) in paths.iter_mut().zip(defaults.overheads) {
+            path.overhead = given.unwrap_or(overhead);
         }
         for line in changes {
             // A file would be named, and opened, by whoever reaches the API.
@@ -428,8 +441,7 @@ impl NamedToxic {
 }
 
 impl Defaults {
-    fn listen(&self, text: &str) -> Result<SocketAddr, Refusal> {
-        let address = address::resolve(text).map_err(bad)?;
+    fn listen(&self, address: SocketAddr) -> Result<SocketAddr, Refusal> {
         address::check_local(address).map_err(bad)?;
         if !self.public && !address::is_local(address) {
             return Err(bad(format_args!(
@@ -440,8 +452,9 @@ impl Defaults {
     }
 }
 
-fn destination(text: &str) -> Result<SocketAddr, Refusal> {
-    address::destination(text).map_err(bad)
+/// The address that was found, if one was asked for.
+fn found(at: &Option<Result<SocketAddr, String>>) -> Result<Option<SocketAddr>, Refusal> {
+    at.clone().transpose().map_err(bad)
 }
 
 fn share(toxicity: f64) -> Result<Probability, Refusal> {
@@ -463,6 +476,8 @@ fn gone() -> Refusal {
     refuse(500, "its relay has ended")
 }
 
+/// Said first of what a request has in its body.
+const BAD: &str = "bad request body: ";
 /// Each has a thread.
 const MOST_PROXIES: usize = 256;
 const MOST_TOXICS: usize = 64;

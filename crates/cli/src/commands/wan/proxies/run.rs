@@ -76,8 +76,9 @@ impl Command for Proxies {
         run.drop_privileges(Needs::confined(Confined { opens: self.opens(), uses_bpf: false }))?;
         for fields in &self.plan.proxies {
             let name = fields.name.clone().unwrap_or_default();
-            let refused =
-                |refusal: Refusal| Failure::usage(format_args!("--proxies, {name:?}: {}", refusal.words));
+            let refused = |refusal: Refusal| {
+                Failure::usage(format_args!("--proxies, {name:?}: {}", refusal.of_a_file()))
+            };
             registry.create(fields).map_err(refused)?;
         }
         registry.lines().for_each(|line| say(format_args!("{line}")));

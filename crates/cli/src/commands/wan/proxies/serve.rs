@@ -16,9 +16,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use super::answer::{Answer, answer};
+use super::answer::{Answer, Asked, answer};
 use super::registry::Registry;
 
 /// Where the API is asked.
@@ -49,7 +50,10 @@ impl Api {
     /// # Errors
     /// If the system has no descriptor or no thread left.
     pub(crate) fn serve(self, registry: Arc<Mutex<Registry>>) -> io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(MOST_CONNECTIONS)
+            .build()?;
         let listener = {
             let _inside = runtime.enter();
             TcpListener::from_std(self.listener)?
@@ -110,8 +114,14 @@ async fn respond(request: Request<Incoming>, registry: &Mutex<Registry>) -> Answ
     let Ok(body) = Limited::new(request.into_body(), LONGEST_BODY).collect().await else {
         return refused(413, "the body is cut off, or longer than 256 KiB");
     };
+    let body = body.to_bytes().to_vec();
+    // Nobody else waits for a name, and the end of the run does not.
+    let asked = spawn_blocking(move || Asked::look_up(method.to_string(), &path, body));
+    let Ok(Ok(asked)) = timeout(LONGEST_LOOKUP, asked).await else {
+        return refused(504, "to look up a name took longer than 10 s");
+    };
     let mut registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
-    answer(&mut registry, method.as_str(), &path, &body.to_bytes())
+    answer(&mut registry, asked)
 }
 
 fn response((status, json): Answer) -> Response<Full<Bytes>> {
@@ -138,6 +148,8 @@ fn is_loopback(host: &str) -> bool {
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What a connection may take in all.
 const LONGEST: Duration = Duration::from_secs(30);
+/// What the names in a request may take.
+const LONGEST_LOOKUP: Duration = Duration::from_secs(10);
 /// After a connection could not be taken.
 const PAUSE: Duration = Duration::from_millis(100);
 /// At once; others wait.
