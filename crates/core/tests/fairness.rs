@@ -276,3 +276,22 @@ fn flows_that_are_due_may_be_changed() {
     // Those that were changed queue behind the others that were due.
     assert_eq!(rest, [4, 5, 2, 3]);
 }
+
+/// A flow that is removed while a part of its quantum has been handed out leaves the next one its own.
+#[test]
+fn a_quantum_ends_with_its_flow() {
+    for fairness in [Fairness::MaxMin, Fairness::Proportional] {
+        let mut program = Program::new(fairness, 1_000, &[]);
+        (0..2).for_each(|_| program.add(20_000, quantum(4)));
+        let turn = program.queue.turn(Timestamp::from_nanos(program.now));
+        let Some(Popped::Departure(first)) = program.queue.pop_due(&turn) else { panic!("one is due") };
+        assert!(first.more);
+        assert_eq!(program.queue.remove_flow(first.flow).unwrap().len(), 7);
+        let mut left = 0;
+        while let Some(Popped::Departure(departure)) = program.queue.pop_due(&turn) {
+            left += 1;
+            assert_eq!((departure.flow, departure.more), (program.flows[1], left < 4), "{fairness:?}");
+        }
+        assert_eq!((left, program.queue.flow_stats(program.flows[1]).unwrap().sent), (4, 4), "{fairness:?}");
+    }
+}
