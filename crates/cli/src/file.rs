@@ -1,6 +1,6 @@
 //! Files that a command reads and writes, each opened with the rights of [the caller](crate::run::privileges::user) and no more.
 //!
-//! What is written is nobody else's to read, and overwrites nothing by accident: a capture has what others said, and a
+//! Files written here are nobody else's to read, and overwrite nothing by accident: a capture has what others said, and a
 //! path in a directory that all may write to can have been prepared by anybody.
 
 use std::fmt;

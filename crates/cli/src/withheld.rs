@@ -1,4 +1,4 @@
-//! What relays keep back from clients who are not trusted: how it is said when it begins, and counted at the end. The same
+//! Answers that relays withhold from clients who are not trusted: the notice when it begins, and the count at the end. The same
 //! for `wan` and `forward --udp`.
 
 use serde::Serialize;

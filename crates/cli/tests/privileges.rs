@@ -1,4 +1,4 @@
-//! What commands that began with rights have left while they run, by what the kernel says of each of their threads.
+//! The rights left to running commands that began with more, as the kernel reports them for each thread.
 
 mod common;
 

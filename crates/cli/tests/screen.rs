@@ -1,4 +1,4 @@
-//! What commands print on a terminal and into a pipe: the real ones, on a pseudo-terminal of 80 and of 120 columns.
+//! Output on a terminal and into a pipe: the real ones, on a pseudo-terminal of 80 and of 120 columns.
 
 mod common;
 

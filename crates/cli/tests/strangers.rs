@@ -1,4 +1,4 @@
-//! What strangers can do to a public relay, and cannot: `wan --public` and `forward --udp --public` between real sockets. A
+//! What a public relay withstands: `wan --public` and `forward --udp --public` between real sockets. A
 //! client with an address of this machine that is not loopback stands for one that may be forged.
 
 mod common;

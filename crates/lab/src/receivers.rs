@@ -59,7 +59,7 @@ pub(crate) enum Driver {
 /// Answers it, and prints what was found.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn run(question: &Question) -> io::Result<()> {
     let found = match question {
         Question::Stages(arguments) => stages::run(arguments),

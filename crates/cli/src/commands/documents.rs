@@ -1,4 +1,4 @@
-//! What is generated from the command line's definition: completion scripts and manual pages.
+//! Completion scripts and manual pages, generated from the command line's definition.
 
 use clap::{Args, CommandFactory};
 use clap_mangen::Man;

@@ -1,4 +1,4 @@
-//! What a section shows, as data: curves on two axes, and tables. Nothing here knows how either is drawn.
+//! The content of a section, as data: curves on two axes, and tables. Nothing here knows how either is drawn.
 //!
 //! ```text
 //!   saved runs ──▶ Drawn { figures, tables, notes, lacks } ──▶ HTML with SVG, Markdown, JSON

@@ -1,4 +1,4 @@
-//! What a run may do once it has opened what takes rights: no more than its user, and of that what it needs.
+//! Gives up rights once everything that takes them is open: a run may then do no more than its user, and only what it needs.
 //!
 //! ```text
 //!   with rights         interfaces, ports, programs in the kernel; files, as the caller; somebody's command, as the caller

@@ -1,6 +1,6 @@
 //! A report for people, in the order in which it is read: [`Table`], made of labelled rows, distributions, grids and sentences.
 //!
-//! What a command found is put in here once, and drawn for the [`Screen`] that it is read on. A label is a name of the
+//! Holds the results of a command, and draws them for the [`Screen`] that they are read on. A label is a name of the
 //! [catalogue](super::catalogue), which says what it means; a test finds those that are not.
 
 use std::fmt::Display;

@@ -1,4 +1,4 @@
-//! What is in a file, by readers that share nothing with its writer: a crate, and the libraries of tcpdump and Wireshark
+//! Captured files, read by programs that share nothing with the writer: a crate, and the libraries of tcpdump and Wireshark
 //! where they are installed.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! What changes at the interfaces while frames are forwarded: their MTU, their own addresses, those of the machine, and
+//! Changes at the interfaces while frames are forwarded: their MTU, their own addresses, those of the machine, and
 //! whether they are on.
 
 use etherparse::PacketBuilder;

@@ -1,4 +1,4 @@
-//! What `bench` is asked for, and will do.
+//! The arguments of `bench`, and its plan.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What `bench` tells: the keys of `softtimers.bench/1`, and the table.
+//! The report of `bench`: the keys of `softtimers.bench/1`, and the table.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What `capture` is asked for, and will do.
+//! The arguments of `capture`, and its plan.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

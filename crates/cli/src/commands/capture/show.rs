@@ -1,4 +1,4 @@
-//! What `capture` tells: the keys of `softtimers.capture/1`.
+//! The report of `capture`: the keys of `softtimers.capture/1`.
 
 use std::time::Duration;
 

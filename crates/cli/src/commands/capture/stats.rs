@@ -1,4 +1,4 @@
-//! What `capture` counts, and what `--json-stream` says of an interval.
+//! The counts of `capture`, and the line of `--json-stream`.
 
 use serde::Serialize;
 use softtimers_measure::distribution::Distribution;

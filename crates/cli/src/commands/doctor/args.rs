@@ -1,4 +1,4 @@
-//! What `doctor` is asked for, and will do.
+//! The arguments of `doctor`, and its plan.
 
 use std::time::Duration;
 

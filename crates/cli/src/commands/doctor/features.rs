@@ -1,4 +1,4 @@
-//! What the kernel really does here: each feature is used once, in a process of its own.
+//! Features that work on this kernel: each feature is used once, in a process of its own.
 //!
 //! A sandbox may answer a system call by killing who made it, and what a probe sets up must be gone
 //! when it ends, however that is. So each probe is this program once more, with a hidden command:

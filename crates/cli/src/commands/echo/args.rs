@@ -1,4 +1,4 @@
-//! What `echo-client` is asked for, and will do.
+//! The arguments of `echo-client`, and its plan.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the client tells: the keys of `softtimers.echo-client/1`.
+//! The client's report: the keys of `softtimers.echo-client/1`.
 
 use serde::{Deserialize, Serialize};
 use softtimers_measure::distribution::Distribution;

@@ -1,4 +1,4 @@
-//! What `forward` is asked for, and will do.
+//! The arguments of `forward`, and its plan.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What `forward` tells: the keys of its `config`, and the table of its stats.
+//! The report of `forward`: the keys of its `config`, and the table of its stats.
 
 use serde::Serialize;
 use softtimers_forward::stats::{

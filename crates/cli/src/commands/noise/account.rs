@@ -1,4 +1,4 @@
-//! What the kernel counts against a thread that computes: interrupts of its processor, waits for it, and what the host took.
+//! The kernel's accounts of a thread that computes: interrupts of its CPU, waits for it, and time that the host took.
 //!
 //! ```text
 //!   /proc/interrupts             counts by line and processor      whose handlers ran in a phase

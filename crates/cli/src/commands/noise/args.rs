@@ -1,4 +1,4 @@
-//! What `noise` is asked for, and will do.
+//! The arguments of `noise`, and its plan.
 
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;

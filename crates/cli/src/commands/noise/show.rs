@@ -1,4 +1,4 @@
-//! What was found: distributions, causes, and what jobs of many nodes come to.
+//! The results: distributions, causes, and the slowdown of jobs of many nodes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What `probe` is asked for, and will do.
+//! The arguments of `probe`, and its plan.
 
 use std::ffi::OsString;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the processors' caches miss while `probe` measures: [`Caches`].
+//! Cache misses while `probe` measures: [`Caches`].
 
 use softtimers_linux::misses::{Cache, MissCounter};
 

@@ -1,4 +1,4 @@
-//! What a trigger state costs more with a probe: the time of a system call.
+//! The cost that a probe adds to a trigger state: the time of a system call.
 
 use softtimers::{Clock, Monotonic};
 use softtimers_measure::estimate::Estimate;

@@ -1,4 +1,4 @@
-//! What `probe` has found: the columns of soft timers' tables IV and V, and the data of its figures 2 to 4, of this kernel.
+//! The report of `probe`: the columns of soft timers' tables IV and V, and the data of its figures 2 to 4, of this kernel.
 
 use std::time::Duration;
 

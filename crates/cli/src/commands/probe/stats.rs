@@ -1,4 +1,4 @@
-//! What `probe` counts, and what `--json-stream` and the live view say of it.
+//! The counts of `probe`, for `--json-stream` and the live view.
 
 use std::ops::AddAssign;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What `probe` has found, for people.
+//! The report of `probe` as a table.
 
 use softtimers_measure::distribution::Distribution;
 

@@ -1,4 +1,4 @@
-//! What `recv` is asked for.
+//! The arguments of `recv`.
 
 use std::time::Duration;
 

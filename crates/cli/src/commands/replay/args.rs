@@ -1,4 +1,4 @@
-//! What `replay` is asked for.
+//! The arguments of `replay`.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What `report` is asked for, and will do.
+//! The arguments of `report`, and its plan.
 
 use std::path::PathBuf;
 

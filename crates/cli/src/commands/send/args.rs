@@ -1,4 +1,4 @@
-//! What `send` is asked for.
+//! The arguments of `send`.
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -1,4 +1,4 @@
-//! What carries the datagrams of `send`: a socket, a packet socket, or a program in the kernel.
+//! The driver that carries the datagrams of `send`: a socket, a packet socket, or a program in the kernel.
 
 use std::net::SocketAddrV4;
 

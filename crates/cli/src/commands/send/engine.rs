@@ -1,4 +1,4 @@
-//! What `send` and `replay` have in common: when a run ends, how it is driven, whatever it sends, and how it is told.
+//! The part that `send` and `replay` share: when a run ends, how it is driven, whatever it sends, and how it is told.
 
 use std::net::SocketAddr;
 use std::time::Duration;

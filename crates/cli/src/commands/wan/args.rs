@@ -1,4 +1,4 @@
-//! What `wan` is asked for, and will do.
+//! The arguments of `wan`, and its plan.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;

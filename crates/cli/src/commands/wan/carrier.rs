@@ -1,4 +1,4 @@
-//! What the path lies between: [`Ends`], and the [`Carrier`] that joins them.
+//! The ends of the path: [`Ends`], and the [`Carrier`] that joins them.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -82,7 +82,7 @@ impl Carrier {
     /// Has [`run`](Self::run) come back when a descriptor can be read.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn watch(&mut self, source: &impl AsFd, number: u32) -> io::Result<()> {
         each!(self, it => it.watch(source, number))
     }
@@ -90,7 +90,7 @@ impl Carrier {
     /// Watches it no more.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn unwatch(&mut self, source: &impl AsFd) -> io::Result<()> {
         each!(self, it => it.unwatch(source))
     }

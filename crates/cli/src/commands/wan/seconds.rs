@@ -1,4 +1,4 @@
-//! What `wan` prints each second on a terminal.
+//! The line that `wan` prints each second on a terminal.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What can be set of a path, and what the values mean: the same on the command line and at the control
+//! The settings of a path, and the meaning of their values: the same on the command line and at the control
 //! socket.
 
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! What `wan` tells: the keys of `softtimers.wan/1`.
+//! The report of `wan`: the keys of `softtimers.wan/1`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What `wan` has found, for people.
+//! The report of `wan` as a table.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What timers cost on this machine, beside what they cost the papers'.
+//! The cost of timers on this machine, beside the papers'.
 
 use super::super::digits::digits;
 use super::super::figure::{Drawn, Grid, Mark, Series};

@@ -1,4 +1,4 @@
-//! What holds a computation up, and what that does to a job of many nodes; and what waking up often costs.
+//! Delays of a computation, their effect on a job of many nodes, and the cost of frequent wake-ups.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What those print that pass packets on or keep them.
+//! Labels of the commands that forward or capture packets.
 
 use super::{CPU, Field, MINIMUM, TIME, WAKE_UPS, field};
 

@@ -1,4 +1,4 @@
-//! What those print that examine a machine.
+//! Labels of the commands that examine a machine.
 
 use super::{CPU, Field, MINIMUM, TIME, field};
 

@@ -1,4 +1,4 @@
-//! What those print that send and receive datagrams.
+//! Labels of the commands that send and receive datagrams.
 
 use super::{BACK_TO_BACK, CPU, Field, LONGEST_BURST, MINIMUM, TIME, WAKE_UPS, field};
 

@@ -1,4 +1,4 @@
-//! What a hardware timer costs a program that computes (soft timers §5.1): the same work is done with
+//! The cost of a hardware timer to a program that computes (soft timers §5.1): the same work is done with
 //! and without one, and what it takes longer is divided by the expiries.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! What an idle processor is seen to use: energy, where the machine counts it, and the states that it sleeps in.
+//! The power of an idle CPU: energy, where the machine counts it, and its sleep states.
 //!
 //! ```text
 //!   /sys/class/powercap/intel-rapl:N/energy_uj                     microjoules of a package, begins anew at a limit

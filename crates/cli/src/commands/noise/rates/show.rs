@@ -1,4 +1,4 @@
-//! What was found, rate by rate.
+//! The results, rate by rate.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the flags of `send` mean together.
+//! Combinations of flags of `send`.
 
 use clap::Parser;
 use softtimers_core::{CatchUp, Strategy};

@@ -1,4 +1,4 @@
-//! What this program does as a helper of itself: [`Role`], a hidden command.
+//! The roles of this program as a helper of itself: [`Role`], a hidden command.
 
 use std::ffi::OsString;
 use std::fs;
