@@ -169,4 +169,50 @@ mod tests {
             prop_assert_eq!(clock, alone);
         }
     }
+
+    /// A lane that leaves up to so many places behind, and its clock.
+    fn lane(most_behind: u64) -> (RateClock, Lane) {
+        let catch_up = CatchUp { time: Duration::MAX, packets: most_behind };
+        let rate = Rate::every(Duration::from_nanos(INTERVAL)).unwrap();
+        let mut clock = RateClock::new(PaceConfig { catch_up, ..PaceConfig::new(rate) }).unwrap();
+        let release = clock.start(Timestamp::ZERO);
+        let lane = clock.lane(release, true);
+        (clock, lane)
+    }
+
+    const INTERVAL: u64 = 1_000;
+
+    /// A departure is the lane's up to the last nanosecond at which the clock would skip no place for it.
+    #[test]
+    fn a_lane_ends_where_the_clock_would_skip_a_place() {
+        for most_behind in [0, 1, 3, 255] {
+            let last = (1 + most_behind) * INTERVAL;
+            for (now, on_schedule) in [(last - 1, true), (last, true), (last + 1, false)] {
+                let (mut clock, mut lane) = lane(most_behind);
+                let at = Timestamp::from_nanos(now);
+                assert_eq!(lane.departed(at, 1), on_schedule, "{now}, {most_behind} behind");
+                clock.departed(at);
+                assert_eq!(clock.forfeited() == 0, on_schedule, "{now}, {most_behind} behind");
+            }
+        }
+    }
+
+    /// The count of packets is full once, and goes on after the clock has taken it over.
+    #[test]
+    fn a_lane_counts_as_far_as_it_can() {
+        let (mut clock, mut lane) = lane(1);
+        for packet in 0..70_000 {
+            let now = lane.release();
+            if !lane.departed(now, 0) {
+                assert_eq!((packet, lane.packets), (u64::from(u16::MAX), u16::MAX));
+                clock.settle(&lane);
+                lane = {
+                    let release = clock.departed(now);
+                    clock.lane(release, true)
+                };
+            }
+        }
+        clock.settle(&lane);
+        assert_eq!((clock.departures(), clock.place().as_nanos()), (70_000, 70_000 * INTERVAL));
+    }
 }

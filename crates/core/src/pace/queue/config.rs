@@ -37,8 +37,11 @@ impl Default for QueueConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Fairness {
     /// Flows leave in the order of their release times, each once in a turn: about as many packets of one flow as of any
-    /// other, and all of a flow that asks for less. Near max-min fairness, of which a flow gets 64% at worst; a slow flow hardly
-    /// notices that fast ones ask for too much.
+    /// other, and all of a flow that asks for less. A slow flow hardly notices that fast ones ask for too much.
+    ///
+    /// Near max-min fairness. In a fluid model, where packets are small beside the shares, flows that leave one packet at a
+    /// time get at least 1 / (1 + b) of their max-min share, with b the burst interval as a part of the interval: 64% at the default of
+    /// 9/16. Whole packets are a packet or two more or less than that; a flow with a longer [`Quantum`] gets more than others.
     #[default]
     MaxMin,
     /// Each flow gets the same share of its own rate, by start-time fair queueing with rates as weights: flows that

@@ -324,4 +324,23 @@ mod tests {
             }
         }
     }
+
+    /// Once all were gone and somebody has asked, the least time of the calendar is known: there is none. With more than a
+    /// few flows again, it is the least of theirs.
+    #[test]
+    fn the_least_of_an_empty_calendar_is_forgotten() {
+        let mut pair =
+            Pair { releases: Releases::new(), order: BTreeMap::new(), filed: 0, now: Timestamp::ZERO };
+        (0..60).for_each(|flow| pair.releases.add(flow));
+        for _ in 0..3 {
+            (0..60).for_each(|flow| pair.apply(Op::File(flow, Some(1_000_000 - u64::from(flow)))));
+            (0..60).for_each(|flow| pair.apply(Op::File(flow, None)));
+            // An odd step: none is due, and everybody has been asked.
+            pair.apply(Op::Turn(2_000_001, 1, None));
+            (0..60).for_each(|flow| pair.apply(Op::File(flow, Some(1_000 + u64::from(flow)))));
+            pair.apply(Op::Turn(1, 0, None));
+            (0..60).for_each(|flow| pair.apply(Op::File(flow, None)));
+            pair.apply(Op::Turn(2_000_001, 1, None));
+        }
+    }
 }
