@@ -6,10 +6,12 @@
 //! | `stages A B` | what leaves by B, of what comes to A, if each packet costs a walk through a list of rules? |
 //! | `compute A` | how much of its rate does a computation keep beside packets, polled and woken up for? |
 //! | `sources A B C D` | what do three of them lose while the fourth is flooded? |
+//! | `delays A` | how long were packets under way that come to A? |
 //!
 //! Each ends by itself: when nothing comes any more, and if nothing comes at all.
 
 mod compute;
+mod delays;
 mod sources;
 mod stages;
 
@@ -35,6 +37,8 @@ pub enum Question {
     Compute(compute::Arguments),
     /// What each of some interfaces has received and dropped
     Sources(sources::Arguments),
+    /// How long packets were under way
+    Delays(delays::Arguments),
 }
 
 /// The arguments that all of them have.
@@ -65,6 +69,7 @@ pub fn run(question: &Question) -> io::Result<()> {
         Question::Stages(arguments) => stages::run(arguments),
         Question::Compute(arguments) => compute::run(arguments),
         Question::Sources(arguments) => sources::run(arguments),
+        Question::Delays(arguments) => delays::run(arguments),
     };
     println!("{}", found?);
     Ok(())

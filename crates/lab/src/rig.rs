@@ -21,9 +21,11 @@
 //! It needs root, and says what it has skipped without. Whatever ends it, nothing stays behind: `hosts`.
 
 mod capture;
+mod core;
 mod curve;
 pub mod hosts;
 mod plain;
+mod routed;
 mod shares;
 mod trial;
 
@@ -47,7 +49,7 @@ pub struct Arguments {
 }
 
 /// The sections that can be asked for alone.
-pub const SECTIONS: [Section<Rig>; 7] = [
+pub const SECTIONS: [Section<Rig>; 10] = [
     ("stages", curve::stages),
     ("forward", plain::forward),
     ("compute", shares::compute),
@@ -55,6 +57,9 @@ pub const SECTIONS: [Section<Rig>; 7] = [
     ("limit", shares::limit),
     ("bursts", shares::bursts),
     ("capture", capture::capture),
+    ("routed", routed::routed),
+    ("routed-streams", routed::streams),
+    ("routed-delays", routed::delays),
 ];
 
 /// Makes the sections that are asked for.

@@ -136,7 +136,7 @@ impl Rig {
     }
 
     /// The generator at a cable of the near host.
-    fn generator(&self, place: usize, offer: &Offer) -> Result<Killed> {
+    pub(super) fn generator(&self, place: usize, offer: &Offer) -> Result<Killed> {
         let (rate, burst, payload) = (offer.rate.round().max(1.0), offer.burst, offer.payload);
         let amount = match offer.amount {
             Amount::Packets(number) => format!("--count {number}"),
@@ -283,7 +283,7 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
-fn finish(generator: Killed) -> Result<Offered> {
+pub(super) fn finish(generator: Killed) -> Result<Offered> {
     let report = generator.object().context("the generator")?;
     let sent = report["sent"].as_u64().context("sent")?;
     Ok(Offered { sent, pps: report["achieved_pps"].as_f64().unwrap_or(0.0) })
