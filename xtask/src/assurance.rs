@@ -23,13 +23,13 @@ use crate::workspace::Workspace;
 /// The effort of the steps that could go on for ever.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Effort {
-    /// How many seconds each fuzz target runs
+    /// Seconds for each fuzz target
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     fuzz: u32,
-    /// How many operations the timers are compared with their model for
+    /// Operations for which the timers are compared with their model
     #[arg(long, value_name = "COUNT", default_value_t = 100_000_000)]
     operations: u64,
-    /// How many minutes the soak takes
+    /// Minutes of the soak
     #[arg(long, value_name = "COUNT", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     minutes: u32,
 }

@@ -1,7 +1,7 @@
-//! `cargo xtask full`: `ci`, then what takes tools that few have, and hours.
+//! `cargo xtask full`: `ci`, then the steps that take rare tools and hours.
 //!
 //! None of this gates a change by itself; all of it must have been seen to pass before a release. A step may be run alone,
-//! by its name. What a step needs and this machine lacks is named, and the step counts as skipped:
+//! by its name. If this machine lacks something that a step needs, it is named, and the step counts as skipped:
 //!
 //! ```text
 //!   examples     cmake, a C++ compiler, Rust 1.89        site        mdbook
@@ -11,7 +11,7 @@
 //!                                                        semver      cargo-semver-checks
 //! ```
 //!
-//! What `fuzzing`, `models`, `failures` and `soak` have done is left in `target/assurance`, for `cargo lab publish`.
+//! `fuzzing`, `models`, `failures` and `soak` leave their results in `target/assurance`, for `cargo lab publish`.
 
 use std::path::Path;
 
@@ -103,7 +103,7 @@ fn stacks(workspace: &Workspace) -> Result<Outcome> {
     if matches!(lints, Outcome::Failed(_)) { Ok(lints) } else { run(&["test", "--workspace", "--locked"]) }
 }
 
-/// All mutants of core take a day on two cores; a run takes one share in so many, another one with each commit.
+/// All mutants of core take a day on two cores; a run takes one of these shares, another one with each commit.
 const SHARDS: u64 = 24;
 
 /// Changes to core that no test notices: this commit's share. Which of them cannot be noticed, and why, is in

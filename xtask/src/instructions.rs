@@ -1,5 +1,5 @@
-//! `cargo xtask instructions`: what timers cost in instructions, counted by callgrind, held against what they cost
-//! before.
+//! `cargo xtask instructions`: the cost of timers in instructions, counted by callgrind and compared with the kept
+//! counts.
 //!
 //! A stopwatch on a shared machine cannot see a tenth; a count can, for it is the same each time. Two things are
 //! checked, and they differ in what they depend on:
@@ -12,7 +12,7 @@
 //! Fewer instructions than written fail, too: the guard is to stand where the code is. `--bless` writes the
 //! counts of now; the change to the file is part of the change that caused it, and says by how much.
 //!
-//! What runs is `crates/core/benches/instructions.rs`. gungraun does the same with a macro for each bench; it wants a
+//! It runs `crates/core/benches/instructions.rs`. gungraun does the same with a macro for each bench; it wants a
 //! second binary of its very version installed, and its limits are of one run against the last one on this machine,
 //! where ours are in git.
 
@@ -116,7 +116,7 @@ fn instructions(root: &Path, bench: &Path, name: &str) -> Result<f64> {
     valgrind.arg(format!("--callgrind-out-file={}", out.display())).arg(bench).arg(name);
     let operations = program::output(&mut valgrind);
     let profile = std::fs::read_to_string(&out);
-    // Whether it is there or not: what is told is what went wrong before.
+    // Whether it is there or not, the error is the one from before.
     let _ = std::fs::remove_file(&out);
     let operations: f64 = operations?.trim().parse().context("the bench says no number of operations")?;
     let total = total(&profile.context("callgrind has written nothing")?);
@@ -214,7 +214,7 @@ impl Counts {
     }
 }
 
-/// The first is at most so many times the second.
+/// The first is at most this many times the second.
 struct Relation(&'static str, f64, &'static str);
 
 /// The relations of Costello and Varghese's Table I, in a form that does not waver: with timers in a wheel nothing
@@ -241,7 +241,7 @@ const RELATIONS: &[Relation] = &[
     Relation("input original/1", 1.0, "input unpolled/1"),
 ];
 
-/// At most so many.
+/// At most this many.
 struct Limit(&'static str, f64);
 
 /// A transport's timers are to take less than 2% of a core at 40,000 packets/s: of one that does but 3·10⁹

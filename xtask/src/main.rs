@@ -52,13 +52,13 @@ struct Cli {
 enum Task {
     /// Run every check that a change must pass
     Ci {
-        /// What `cargo test --workspace` printed just now; without it, the tests run first
+        /// The output of `cargo test --workspace` just now; without it, the tests run first
         #[arg(long, value_name = "FILE")]
         tests: Option<PathBuf>,
     },
     /// Run ci, then examples/, sanitizers, loom, fuzzing, mutation and the commands of docs/outputs
     Full {
-        /// As ci has it
+        /// The same as of ci
         #[arg(long, value_name = "FILE")]
         tests: Option<PathBuf>,
         #[command(flatten)]
@@ -67,7 +67,7 @@ enum Task {
         #[arg(value_name = "STEP", value_parser = full::names())]
         steps: Vec<String>,
     },
-    /// Count what timers cost in instructions, against crates/core/benches/instructions.toml
+    /// Count the instructions of timers, against crates/core/benches/instructions.toml
     Instructions {
         /// Write the counts instead
         #[arg(long)]
@@ -100,13 +100,13 @@ enum Task {
     Papers,
     /// Build the documentation of docs/ into target/site; needs mdbook
     Site {
-        /// Where the root of the sources can be read; links to them lead there
+        /// Address of the root of the sources; links to them lead there
         #[arg(long, value_name = "URL")]
         sources: Option<String>,
     },
     /// Try everything that a release needs, short of uploading
     Release {
-        /// Upload nothing; there is no other way
+        /// Upload nothing; required
         #[arg(long, required = true)]
         dry_run: bool,
         /// Only these

@@ -10,7 +10,7 @@
 //! | `library` | cargo-c: `target/release/root` as it will lie under `/` |
 //! | `debian` | cargo-deb, from there and from the command's own pages in `target/release/pages` |
 //!
-//! Uploading is for a person, who is told the commands: what is published can't be taken back.
+//! Uploading is for a person, to whom it prints the commands: a published crate can't be taken back.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -24,7 +24,7 @@ use crate::program::{self, cargo};
 use crate::report::{Outcome, stopwatch};
 use crate::workspace::Workspace;
 
-/// Sends for so many minutes.
+/// Sends for `minutes` minutes.
 pub(crate) fn soak(workspace: &Workspace, minutes: u32) -> Result<Outcome> {
     program::must(cargo(workspace.root()).args(["build", "-p", "softtimers-cli"]))?;
     let program = workspace.target("debug/softtimers");

@@ -1,4 +1,4 @@
-//! What `cargo test --workspace` printed: which tests passed, failed, and skipped themselves.
+//! Reads the output of `cargo test --workspace`: the tests that passed, failed, and skipped themselves.
 //!
 //! ```text
 //!      Running tests/contract.rs (target/debug/deps/contract-0123456789abcdef)   ── which suite

@@ -1,4 +1,4 @@
-//! How often this kernel passes trigger states: `cargo run -p softtimers-bpf --example trigger_states -- 5` (seconds; as root).
+//! Counts how often this kernel passes trigger states: `cargo run -p softtimers-bpf --example trigger_states -- 5` (seconds; as root).
 
 use std::time::Duration;
 

@@ -36,16 +36,16 @@ pub struct FastPath {
     in_use: Option<u32>,
     /// The addresses of each policy that are the machine's own.
     owned: [Vec<[u32; 5]>; 2],
-    /// What was told of the policy in use.
+    /// The counts already reported for the policy in use.
     told: FastCounts,
 }
 
-/// By what the kernel forwards.
+/// The policy by which the kernel forwards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FastPolicy {
     /// Both interfaces.
     pub sides: [FastSide; 2],
-    /// The rules; the first that holds decides. What holds for none of the first [`FastPath::RULES`] is not forwarded by
+    /// The rules; the first that matches decides. A frame that matches none of the first [`FastPath::RULES`] is not forwarded by
     /// the kernel; without any rule, all is accepted.
     pub rules: Vec<FastRule>,
     /// Packets to these addresses are not forwarded by the kernel.
@@ -99,21 +99,21 @@ pub struct FastCount {
     pub bytes: u64,
 }
 
-/// What was done by a policy. A frame that came and neither left nor was rejected is on its way, or was lost on it.
+/// Counts of frames under one policy. A frame that came and neither left nor was rejected is on its way, or was lost on it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FastCounts {
-    /// What each rule has decided about.
+    /// The frames that each rule decided about.
     pub rules: Vec<FastCount>,
-    /// What came in at each side and was not left to user space.
+    /// Frames that came in at each side and were not left to user space.
     pub came: [FastCount; 2],
-    /// What left by each side.
+    /// Frames that left by each side.
     pub left: [FastCount; 2],
-    /// What came in at each side and a rule dropped.
+    /// Frames that came in at each side and that a rule dropped.
     pub rejected: [FastCount; 2],
 }
 
 impl FastPath {
-    /// The most rules that the kernel goes by.
+    /// The most rules that the kernel applies.
     pub const RULES: usize = 64;
     /// The most addresses of the machine's own in a policy.
     pub const OWN: usize = 8_192;
@@ -311,7 +311,7 @@ impl FastRule {
 }
 
 impl FastCounts {
-    /// What was added since `earlier`, of the same policy.
+    /// The counts added since `earlier`, under the same policy.
     fn since(&self, earlier: &FastCounts) -> FastCounts {
         let one = |now: FastCount, before: FastCount| FastCount {
             packets: now.packets - before.packets,
@@ -328,7 +328,7 @@ impl FastCounts {
     }
 }
 
-/// An address in the network's order, at the begin of so many bytes, and its bits.
+/// An address in network order at the beginning of the array, and its length in bits.
 fn octets(address: IpAddr) -> ([u8; 16], u8) {
     match address {
         IpAddr::V6(v6) => (v6.octets(), 128),

@@ -27,7 +27,7 @@ pub(crate) fn kernel_types(needed: (u32, u32)) -> Result<Btf, Error> {
     })
 }
 
-/// Whether the kernel is new enough for the programs.
+/// Fails if the kernel is too old for the programs.
 pub(crate) fn release_from(needed: (u32, u32)) -> Result<(), Error> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     if version(&release).is_some_and(|version| version < needed) {
@@ -36,7 +36,7 @@ pub(crate) fn release_from(needed: (u32, u32)) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the kernel is PREEMPT_RT, where softirqs are interrupted by others.
+/// Returns whether the kernel is PREEMPT_RT, where softirqs are interrupted by others.
 pub(crate) fn is_realtime() -> bool {
     fs::read_to_string("/proc/sys/kernel/version").is_ok_and(|version| version.contains("PREEMPT_RT"))
 }

@@ -1,4 +1,4 @@
-//! What events of a run are to do, and how processors come to begin it: [`Events`].
+//! The orders for a run's events, and the start of the run on each CPU: [`Events`].
 //!
 //! The verifier takes longer than a run, so programs stay and orders change: a program looks them up in a map.
 //!

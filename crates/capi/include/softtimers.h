@@ -146,10 +146,10 @@ uint64_t softtimers_life(void *object);
 int softtimers_lives(void *object, uint64_t life);
 
 /* ---------------------------------------------------------------------------------------
- * Soft timers: events with due times, found at the points where a program looks at the clock.
+ * Soft timers: events with due times, fired at the points where a program checks the clock.
  *
  * After a handler, after a system call, before sleeping: `softtimers_timers_trigger` costs a compare when nothing is
- * due. What is due is pulled with `softtimers_timers_next`, or called by `softtimers_timers_run`.
+ * due. Due events are pulled with `softtimers_timers_next`, or called by `softtimers_timers_run`.
  */
 
 /**
@@ -329,7 +329,7 @@ int softtimers_timers_reschedule_at(softtimers_timers *timers,
                                     uint64_t slack_ns);
 
 /**
- * Cancels a pending event. What was scheduled is written to `call`, which may be NULL. O(1).
+ * Cancels a pending event. Writes the cancelled call to `call`, which may be NULL. O(1).
  * -EINVAL: a handle that names nothing.
  * Thread: its own.
  */
@@ -354,7 +354,7 @@ int softtimers_schedule_soft_event(softtimers_timers *timers,
 
 /**
  * Visits a trigger state. 1 if something may be due, and then `softtimers_timers_next` hands out what was due at `now`;
- * 0 if nothing is. What is scheduled meanwhile, even for `now`, belongs to a later visit, so that each one ends.
+ * 0 if nothing is. An event scheduled meanwhile, even for `now`, belongs to a later visit, so that each one ends.
  * A compare when nothing is due.
  * -EINVAL: a `source` that is none of the constants.
  * Thread: its own.
@@ -560,12 +560,15 @@ int softtimers_pace_free(softtimers_pace *pace);
 uint64_t softtimers_pace_start(softtimers_pace *pace, uint64_t now);
 
 /**
- * So many packets have left together at `now`, with so many bytes in all: returns the earliest time for the next one.
+ * Records that `packets` packets of `bytes` bytes in all left together at `now`; returns the earliest time for the next one.
  * Times must not go backwards. A packet that the kernel has refused uses up its place: call this all the same. One that met
  * -EAGAIN does not: send it when the socket is writable.
  * Thread: its own.
  */
-uint64_t softtimers_pace_departed(softtimers_pace *pace, uint64_t now, uint32_t packets, uint32_t bytes);
+uint64_t softtimers_pace_departed(softtimers_pace *pace,
+                                  uint64_t now,
+                                  uint32_t packets,
+                                  uint32_t bytes);
 
 /**
  * Changes the rate from `now` on, without a burst, to that of `config`, which counts what it counted before: packets or
@@ -591,7 +594,7 @@ uint64_t softtimers_pace_place(softtimers_pace *pace);
 uint64_t softtimers_pace_departures(softtimers_pace *pace);
 
 /**
- * Places given up because the flow fell too far behind.
+ * Scheduled times skipped because the flow fell too far behind.
  * Thread: its own.
  */
 uint64_t softtimers_pace_forfeited(softtimers_pace *pace);
@@ -680,7 +683,7 @@ int softtimers_flows_set_rate(softtimers_flows *flows,
                               const softtimers_pace_config *pace);
 
 /**
- * Enqueues a packet of so many bytes that may leave from `now` on. O(1).
+ * Enqueues a packet of `bytes` bytes that may leave from `now` on. O(1).
  * -EINVAL: a handle that names nothing. -ENOBUFS: as much waits as may, of the flow or of all.
  * Thread: its own.
  */
@@ -715,8 +718,8 @@ size_t softtimers_flows_len(softtimers_flows *flows);
 /* ---------------------------------------------------------------------------------------
  * Receive policies: when to look at a source of packets.
  *
- * A look is one visit to a source, from its first packet until its ring was seen empty. A policy is told of it and says
- * when the next one is to be: now, at a time, or when the kernel wakes the program.
+ * A look is one visit to a source, from its first packet until its ring was seen empty. A policy is told of it and decides when
+ * the next one is: now, at a time, or when the kernel wakes the program.
  */
 
 /**
@@ -831,7 +834,8 @@ int softtimers_policy_free(softtimers_policy *policy);
 int softtimers_policy_arrived(softtimers_policy *policy, uint64_t at);
 
 /**
- * A look that began and ended then has found so many packets. When to look next is written to `next`, which may be NULL.
+ * Records a look that began and ended at these times and found `found` packets. Writes the time of the next look to `next`,
+ * which may be NULL.
  * -EINVAL: it ended before it began.
  * Thread: its own.
  */
@@ -869,13 +873,13 @@ int softtimers_feedback_new(uint32_t capacity, softtimers_feedback **out);
 int softtimers_feedback_free(softtimers_feedback *feedback);
 
 /**
- * Packets were put into the queue, or dropped because it was full: now so many wait.
+ * Records that packets were put into the queue, or dropped because it was full; `depth` wait now.
  * Thread: its own.
  */
 uint64_t softtimers_feedback_offered(softtimers_feedback *feedback, uint64_t now, uint32_t depth);
 
 /**
- * The consumer took some: now so many wait.
+ * Records that the consumer took some; `depth` wait now.
  * Thread: its own.
  */
 uint64_t softtimers_feedback_drained(softtimers_feedback *feedback, uint64_t now, uint32_t depth);
@@ -935,7 +939,7 @@ int softtimers_histogram_new(softtimers_histogram **out);
 int softtimers_histogram_free(softtimers_histogram *histogram);
 
 /**
- * Counts `value` so many times.
+ * Counts `value` `times` times.
  * -EOVERFLOW: more than 2^63 counts in all.
  * Thread: its own.
  */
@@ -1014,7 +1018,7 @@ typedef struct softtimers_callout_stats {
      */
     uint64_t called;
     /**
-     * By how many ticks softclock is behind.
+     * The ticks by which softclock is behind.
      */
     uint64_t lag;
     /**
@@ -1045,7 +1049,7 @@ int softtimers_callouts_new(softtimers_callouts **out);
 int softtimers_callouts_free(softtimers_callouts *callouts);
 
 /**
- * Has `function(argument)` called after so many ticks; zero is taken as one. The same may be asked for several times.
+ * Has `function(argument)` called after `ticks` ticks; zero is taken as one. The same call may be set several times.
  * O(1) on average.
  * -EINVAL: no function.
  * Thread: its own.
@@ -1215,7 +1219,7 @@ int softtimers_itimer_create(softtimers_itimers *itimers,
                              uint64_t *handle);
 
 /**
- * Sets a timer anew, with another label, whether it runs or has expired. What it was set to is written to `former`,
+ * Sets a timer anew, with another label, whether it runs or has expired. Writes its former setting to `former`,
  * which may be NULL.
  * -EINVAL: a value of 0, or a handle that names nothing: cancelled, reaped, of another set, made up.
  * Thread: its own.
@@ -1228,7 +1232,7 @@ int softtimers_itimer_reset(softtimers_itimers *itimers,
                             struct softtimers_setting *former);
 
 /**
- * Ends a timer, whether it runs or has expired. What it was set to is written to `last`, which may be NULL.
+ * Ends a timer, whether it runs or has expired. Writes its last setting to `last`, which may be NULL.
  * -EINVAL: a handle that names nothing.
  * Thread: its own.
  */
@@ -1472,7 +1476,7 @@ int softtimers_wan_pop_due(softtimers_wan *wan, uint64_t now, struct softtimers_
 int softtimers_wan_count(softtimers_wan *wan, uint32_t way, struct softtimers_wan_counters *counters);
 
 /* ---------------------------------------------------------------------------------------
- * What calls functions of the program does so here, in C: no frame of the library is on the stack meanwhile.
+ * Functions of the program are called from here, in C: no frame of the library is on the stack meanwhile.
  */
 
 /** Visits a trigger state and calls all that is due, each function with its argument; events without a function are

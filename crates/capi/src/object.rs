@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   softtimers_timers *  ──▶  head │ magic: which kind, and whether it lives │ owner │ life │ ──▶ value
-//!                             └ never unmapped: a pointer that was an object once may be looked at for ever
+//!                             └ never unmapped: a pointer that was an object once may be read for ever
 //! ```
 //!
-//! C promises that a pointer is to what its type says, and breaks the promise by mistake: it uses an object after it was
+//! C promises that a pointer is to an object of its type, and breaks the promise by mistake: it uses an object after it was
 //! freed, frees it twice, or takes it to another thread. So a pointer is believed only when its head says that it may be,
 //! in every build, and each function of the border begins with that: `with`, `ask` or `free`.
-//! What cannot be answered with an `errno`, because the program is wrong and goes on with a wrong idea of its objects,
-//! ends it by `abort`, with a line that names function and object (`misuse`).
+//! Misuse that no `errno` can answer, because the program goes on with a wrong idea of its objects, ends it by `abort`, with a
+//! line that names function and object (`misuse`).
 
 mod errno;
 mod head;

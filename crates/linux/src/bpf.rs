@@ -76,7 +76,7 @@ pub struct SharedWords {
 }
 
 impl SharedWords {
-    /// So many, at most a page of them, all zero.
+    /// Creates `words` words, at most a page of them, all zero.
     pub fn new(words: usize) -> io::Result<Self> {
         let length = words * size_of::<u64>();
         let map = create_map(ARRAY, length, 1, MMAPABLE)?;
@@ -106,7 +106,7 @@ impl AsRawFd for SharedWords {
 pub struct SocketMap(OwnedFd);
 
 impl SocketMap {
-    /// So many, without sockets.
+    /// Creates a map of `places` places, without sockets.
     pub fn new(places: u32) -> io::Result<Self> {
         create_map(SOCKETS, size_of::<u32>(), places, 0).map(Self)
     }
@@ -251,11 +251,11 @@ fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
     unsafe { super::owned(fd) }
 }
 
-/// A command that makes nothing.
+/// Runs a command that makes no descriptor.
 ///
 /// # Safety
 ///
-/// What the attributes point to must be valid for what the command does with it.
+/// All memory that the attributes point to must be valid for the command's use of it.
 unsafe fn command<T>(command: libc::c_int, attributes: *mut T) -> io::Result<()> {
     Optional::Bpf.check()?;
     // SAFETY: the attributes are valid for reads and writes of their size, and the caller vouches for what they

@@ -14,9 +14,9 @@ use softtimers_core::Timestamp;
 
 /// Room for the control messages of one datagram.
 ///
-/// A receive time takes 32 bytes, a drop counter or a segment's size 24, a packet socket's word 40, and nobody asks
+/// A receive time takes 32 bytes, a drop counter or a segment's size 24, a packet socket's word 40, and no caller asks
 /// for more than three; the three times of a transmission take 64; a send has a segment's size and a release time,
-/// 24 each. Whatever else was switched on behind our back is cut off by the kernel.
+/// 24 each. The kernel cuts off anything else that was switched on.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct ControlBuffer(pub(crate) [u8; 96]);

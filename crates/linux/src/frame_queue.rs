@@ -104,7 +104,7 @@ impl FrameQueue {
         Ok(taken)
     }
 
-    /// Forgets the `count` oldest, as far as there are so many; how many that was.
+    /// Forgets the `count` oldest, or all if there are fewer; returns their number.
     pub fn discard(&mut self, count: usize) -> usize {
         let count = count.min(self.waiting);
         self.waiting -= count;

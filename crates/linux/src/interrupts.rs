@@ -1,6 +1,6 @@
-//! What a thread's CPU time leaves out: the interrupts that come for it. [`Interrupts`].
+//! The interrupts that a thread's CPU time leaves out: [`Interrupts`].
 //!
-//! A sleep with a time-out ends by a timer's interrupt, which takes its time from whoever runs just then. Virtual machines
+//! A sleep with a time-out ends by a timer's interrupt, which takes its time from the thread that is running. Virtual machines
 //! pay most, for their timer is the host's: 16 µs where a system call takes 0.2. And a kernel that accounts for
 //! interrupts apart (`CONFIG_IRQ_TIME_ACCOUNTING`) charges no thread with the softirqs that its own system calls raise.
 
@@ -12,7 +12,7 @@ use softtimers_core::{Clock, Timestamp};
 use crate::clock::{Monotonic, cpu_time};
 use crate::timerfd::TimerFd;
 
-/// How this machine's interrupts show in a thread's CPU time.
+/// The way in which this machine's interrupts show in a thread's CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Interrupts {
     /// The time that a timer's interrupt takes from the thread that it comes to.

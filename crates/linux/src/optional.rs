@@ -89,7 +89,7 @@ impl Optional {
     }
 }
 
-/// What the child does.
+/// Makes the calls in the child, and ends it.
 fn attempt(calls: &[libc::c_long], [a, b, c, d, e]: [libc::c_long; 5]) -> ! {
     without_core();
     for &call in calls {
@@ -102,7 +102,7 @@ fn attempt(calls: &[libc::c_long], [a, b, c, d, e]: [libc::c_long; 5]) -> ! {
     }
 }
 
-/// Who is killed leaves no file.
+/// Forbids a core file, since the child may be killed.
 fn without_core() {
     let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit is valid for reads, and nothing is written.
@@ -129,13 +129,13 @@ struct Kills(Optional);
 
 impl fmt::Display for Kills {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a filter of system calls kills who calls {}", self.0.name())
+        write!(f, "a system call filter kills callers of {}", self.0.name())
     }
 }
 
 impl std::error::Error for Kills {}
 
-/// Whether the error says so.
+/// Returns whether the error says that the call kills its caller.
 pub fn is_killed(error: &io::Error) -> bool {
     error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Kills>)
 }

@@ -71,7 +71,7 @@ impl RxRing {
     }
 }
 
-/// A ring of so many slots of `slot` bytes, as the kernel wants to know it; none of zero.
+/// The kernel's description of a ring of `slots` slots of `slot` bytes; an empty one for zero.
 fn shape(slot: usize, slots: usize) -> libc::tpacket_req {
     let block = if slots == 0 { 0 } else { slot.max(BLOCK) };
     libc::tpacket_req {

@@ -1,7 +1,7 @@
 //! A POSIX timer whose signal interrupts the thread that made it.
 //!
-//! It is the one thing in user space that can interrupt a handler which runs too long, and it has a
-//! price: an interrupt, a signal frame and the return from it, for each expiry.
+//! It is the one thing in user space that can interrupt a handler which runs too long. Each expiry costs an
+//! interrupt, a signal frame and the return from it.
 //!
 //! ```text
 //!   the thread   ── handler ──────┐           ┌──── goes on where it was ──▶
@@ -9,9 +9,9 @@
 //!   on the same stack          on_signal: count it, run the hook, errno as it was
 //! ```
 //!
-//! What may run there is very little: no allocation, no lock, no panic. So the hook is no closure of
-//! the caller's but a function of this folder ([`signal_pacer`](super::signal_pacer) has one), and
-//! what is public here does nothing but count.
+//! Very little may run there: no allocation, no lock, no panic. So the hook is no closure of the
+//! caller's but a function of this folder ([`signal_pacer`](super::signal_pacer) has one), and the
+//! public one only counts.
 
 use std::io;
 use std::marker::PhantomData;

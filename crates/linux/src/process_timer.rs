@@ -1,4 +1,4 @@
-//! A POSIX timer that signals the process: the program's own handler is told, or whoever waits for the signal.
+//! A POSIX timer that signals the process: the program's own handler runs, or a thread that waits for the signal wakes.
 
 use std::io;
 

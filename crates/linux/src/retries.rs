@@ -16,9 +16,9 @@ use std::time::Duration;
 use rustix::io::Errno;
 use softtimers_core::Timestamp;
 
-/// Decides when the destination of one paced flow is to be given up.
+/// Decides when to stop sending to the destination of one paced flow.
 ///
-/// A pure state machine; its driver sends, and tells what
+/// A pure state machine; its driver sends, and reports each error that
 /// [`is_about_an_earlier_datagram`].
 ///
 /// ```

@@ -95,7 +95,7 @@ impl SendBuffers {
         self.waiting += 1;
     }
 
-    /// From now on sends leave out so many bytes at the front of each, which stay where they are.
+    /// Makes later sends leave out `head` bytes at the front of each datagram; the bytes stay in place.
     pub fn leave_out(&mut self, head: usize) {
         self.head = head;
     }

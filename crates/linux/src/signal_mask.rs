@@ -4,9 +4,9 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::{fmt, io, ptr};
 
-/// Keeps signals of this thread pending until it is dropped; what came meanwhile is delivered then.
+/// Keeps signals of this thread pending until it is dropped; those that came meanwhile are delivered then.
 ///
-/// Who installs a handler and only afterwards notes down what it is to do loses a signal that comes in between, and a
+/// A program that installs a handler before it has noted its work loses a signal that comes in between, and a
 /// process may stand still there for long. Other threads are not held back: a signal to the whole process goes
 /// to one of them.
 ///

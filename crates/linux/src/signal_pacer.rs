@@ -129,7 +129,7 @@ pub struct SignalCounts {
     pub no_buffers: u64,
     /// Attempts that were told of an earlier datagram's ICMP error.
     pub refused: u64,
-    /// Attempts put off because the program had not taken the account of 4,096 departures.
+    /// Attempts postponed because the program had not taken the account of 4,096 departures.
     pub unread: u64,
 }
 

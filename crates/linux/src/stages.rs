@@ -26,7 +26,7 @@ pub(crate) enum Ended {
     Otherwise,
 }
 
-/// Sleeps for `timeout` by calls of `sleep`, each of which sleeps for as long as it is told (`None`:
+/// Sleeps for `timeout` by calls of `sleep`, each for the time of its argument (`None`:
 /// without end); stops when one ends otherwise.
 pub(crate) fn in_stages(
     clock: impl Clock,

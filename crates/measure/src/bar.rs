@@ -13,9 +13,9 @@ use crate::estimate::Estimate;
 pub struct Bar {
     /// The figure that the bar is for.
     pub figure: String,
-    /// The least or the most that it is to be.
+    /// The bound that the figure must meet.
     pub bound: f64,
-    /// Whether the bar is the least that the figure may be, and not the most.
+    /// True if the bound is a minimum, false if it is a maximum.
     pub at_least: bool,
     /// The measured value; `None` if nothing was measured, or if it was disturbed.
     pub measured: Option<f64>,

@@ -1,4 +1,4 @@
-//! How a command ends: the exit codes, and [`Failure`], an error that knows its own.
+//! The exit codes of commands, and [`Failure`], an error that knows its own.
 
 use std::fmt;
 use std::io;

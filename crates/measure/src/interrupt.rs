@@ -117,8 +117,8 @@ impl Interrupt {
         Ok(StopHandle { arrived: Arc::clone(&self.arrived), written: self.written.try_clone()? })
     }
 
-    /// Waits for the next signal, or until `over` is readable; whether it was a signal, each of which is told once. Only
-    /// for a run that nobody else waits in.
+    /// Waits for the next signal, or until `over` is readable; returns whether it was a signal. Each signal is reported
+    /// once. Only for a run that nobody else waits in.
     ///
     /// # Errors
     /// None that a working kernel gives.
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// A signal is told to all of a process that listen, which are the tests that run at the same time, too.
+    /// Serialises the tests: a signal reaches every listener of the process.
     static LISTENING: Mutex<()> = Mutex::new(());
 
     #[test]

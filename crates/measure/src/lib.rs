@@ -1,4 +1,4 @@
-//! How the command `softtimers` and its laboratory measure on a machine that they do not have to themselves.
+//! Measurements on a machine that other programs use as well, for the command `softtimers` and its laboratory.
 //!
 //! ```text
 //!   units, assertion ──▶ a run ──▶ distribution ──▶ failure
@@ -9,7 +9,7 @@
 //!                        └ paired, estimate, bar    contenders in turn, and what that proves ──▶ result, a file
 //! ```
 //!
-//! A figure that was measured while somebody else had the CPU proves nothing, so every run watches the
+//! A figure that was measured while another program had the CPU proves nothing, so every run watches the
 //! [background load](machine::BackgroundLoad), and says that it is inconclusive where there was too much.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]

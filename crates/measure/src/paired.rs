@@ -69,7 +69,7 @@ pub struct Paired {
 }
 
 impl Paired {
-    /// So many rounds, one at least; those that are set aside are not repeated.
+    /// Plans `rounds` rounds, at least one; rounds that are set aside are not repeated.
     pub fn new(rounds: usize) -> Self {
         Paired { rounds: rounds.max(1), tries: rounds.max(1), beside_others: false, as_a_whole: false }
     }
@@ -303,7 +303,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
 
-        /// However the machine drifts from round to round, the ratio of two that share each round is theirs.
+        /// The ratio of two contenders that share each round does not depend on drift from round to round.
         #[test]
         fn the_ratio_of_pairs_knows_no_drift(drift in prop::collection::vec(0.1..10.0_f64, 1..20), ratio in 0.1..10.0_f64) {
             let rounds = drift.iter().map(|speed| {

@@ -170,7 +170,7 @@ pub enum Cell {
 }
 
 impl Table {
-    /// The table of these rows and columns of what was measured; a column has so many decimals.
+    /// Makes a table of these rows and columns of `measured`; each column names its decimals.
     pub fn of<R: ToString>(
         key: &str,
         measured: &Measured,
@@ -293,7 +293,7 @@ impl fmt::Display for Table {
 }
 
 impl Cell {
-    /// The text on a page, with so many decimals; a number whose column gives none as it is.
+    /// The text on a page, with `decimals` decimals; a number as it is if its column names none.
     fn show(&self, decimals: Option<usize>) -> String {
         let number = |value: f64| match decimals {
             Some(decimals) => format!("{value:.decimals$}"),

@@ -123,7 +123,7 @@ impl<S: Stats> Counter<S> {
     /// Lets `count` see the stats of the interval that goes on.
     ///
     /// # Cost
-    /// What `count` takes. If it is streamed or shared, also a lock that nobody holds, 10 ns; once a second it may be held
+    /// The cost of `count`. If it is streamed or shared, also a lock that nobody holds, 10 ns; once a second it may be held
     /// for as long as it takes to exchange a pointer, and while [`total`](Self::total) is asked for as long as it takes to
     /// copy the stats.
     #[inline]

@@ -233,7 +233,7 @@ impl fmt::Display for UnitError {
 
 impl std::error::Error for UnitError {}
 
-/// One kind of quantity: its units, each worth so many of the base unit.
+/// One kind of quantity: its units, each a multiple of the base unit.
 #[derive(PartialEq, Eq, Debug)]
 struct Quantity {
     noun: &'static str,

@@ -174,7 +174,7 @@ impl Interval {
         Duration::from_nanos(self.longest)
     }
 
-    /// A poll found so many packets.
+    /// Records that a poll found `found` packets.
     pub(super) fn found(&mut self, found: u32) {
         let found = u64::from(found) << FRACTION;
         self.average = self.average - self.average / 8 + found / 8;
@@ -195,7 +195,7 @@ impl Interval {
 
 /// Twenty bits, of which 32 are left for whole packets.
 const FRACTION: u32 = 20;
-/// Whatever it is, twenty polls later it does not matter.
+/// Any value does: twenty polls later it has no effect.
 const FIRST: u64 = 50_000;
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::error::PolicyError;
 use crate::nanos::saturating_nanos;
 use softtimers_core::Timestamp;
 
-/// A wake-up for whatever arrives while none is being handled: what a plain event loop does, and a driver with
+/// A wake-up for each packet that arrives while none is being handled: the policy of a plain event loop, and of a driver with
 /// batched interrupts (livelock §4.1; HIP §6).
 ///
 /// ```
@@ -41,7 +41,7 @@ impl Policy for Interrupts {
 
 impl Named for Interrupts {
     const NAME: &'static str = "interrupts";
-    const ABOUT: &'static str = "A wake-up for whatever arrives while nothing is being handled";
+    const ABOUT: &'static str = "A wake-up for each packet that arrives while none is being handled";
 
     fn with(_: PolicySettings) -> Result<Self, PolicyError> {
         Ok(Interrupts)

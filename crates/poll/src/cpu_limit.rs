@@ -196,7 +196,7 @@ impl CpuLimit {
         self.inhibited
     }
 
-    /// How often input was shut for longer than [`stretch`](CpuLimitConfig::stretch), since otherwise the limit would
+    /// The number of times that input was shut for longer than [`stretch`](CpuLimitConfig::stretch), since otherwise the limit would
     /// not have been kept.
     pub fn exceeded(&self) -> u64 {
         self.exceeded
@@ -335,7 +335,7 @@ mod tests {
         }
     }
 
-    /// However often it is looked at: looks closer than what drains a nanosecond lose nothing.
+    /// Checks closer together than a drained nanosecond lose nothing.
     #[test]
     fn the_account_drains_by_the_share_however_often_it_is_looked_at() {
         for (percent, apart) in [(1, 50), (1, 99), (3, 33), (10, 7), (99, 1)] {

@@ -1,19 +1,18 @@
 //! The policy for users: one number, the longest delay that they accept. [`DelayBound`].
 //!
-//! Looking is cheap, to be woken up costs as much as hundreds of looks. So the choice is not one of processor
-//! time but of delay: polls that find a few packets each are worth it as long as so many come within the
-//! longest delay. HIP asks the same of its estimate; here the bound is the user's and the rest follows from it:
+//! A look is cheap; a wake-up costs as much as hundreds of looks. So the choice is not one of CPU time but of
+//! delay: polls that find a few packets each are worth it as long as those come within the longest delay. HIP asks the same of its estimate; here the bound is the user's and the rest follows from it:
 //!
 //! ```text
 //!   quota · mean gap ≤ max_delay       poll, with the interval that finds `quota` packets (soft timers §4.2)
 //!   quota · mean gap > 2 · max_delay   wake-ups
-//!   nobody has been idle for a while   poll whatever the rate is: the processor is saturated, and looks in
+//!   nobody has been idle for a while   poll whatever the rate is: the CPU is saturated, and looks in
 //!                                      passing cost nothing (soft timers §5.8), where a wake-up costs others
 //! ```
 //!
-//! No interval is longer than `max_delay`. Between the two lines what was done before goes on.
+//! No interval is longer than `max_delay`. Between the two lines the policy stays as it is.
 //!
-//! The paper turns polling off whenever the processor goes idle ([`WhenIdle::WakeUp`]). That gives the least
+//! The paper turns polling off whenever the CPU goes idle ([`WhenIdle::WakeUp`]). That gives the least
 //! delay. A program that sleeps between polls gives the other thing that a bound is for: few wake-ups, each for
 //! several packets ([`WhenIdle::KeepPolling`]).
 

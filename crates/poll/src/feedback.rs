@@ -26,9 +26,9 @@ use softtimers_core::{Percent, Timestamp};
 /// The marks of a queue and its time-out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FeedbackConfig {
-    /// Input is shut when so many packets wait, or more.
+    /// Input is shut when this many packets wait, or more.
     pub high: u32,
-    /// It is opened when so many are left, or fewer; `None`: only by the time-out.
+    /// It is opened when this many are left, or fewer; `None`: only by the time-out.
     pub low: Option<u32>,
     /// It is opened when this has passed.
     pub time_out: TimeOut,
@@ -158,7 +158,7 @@ impl Feedback {
         Feedback { config, shut: None, drain: Duration::ZERO, stats }
     }
 
-    /// Packets were put into the queue, or dropped because it was full; now so many wait.
+    /// Records that packets were put into the queue, or dropped because it was full; `depth` wait now.
     pub fn offered(&mut self, now: Timestamp, depth: u32) -> Input {
         if self.input(now) == Input::Open && depth >= self.config.high {
             let until = now + self.time_out();
@@ -168,7 +168,7 @@ impl Feedback {
         self.input(now)
     }
 
-    /// The consumer took some; now so many wait.
+    /// Records that the consumer took some; `depth` wait now.
     pub fn drained(&mut self, now: Timestamp, depth: u32) -> Input {
         if let Some(shut) = &mut self.shut {
             shut.drained |= depth < shut.depth;

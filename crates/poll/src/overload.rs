@@ -101,7 +101,7 @@ pub struct Confirmation {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Confirmed {
-    /// So many candidates may still be tried.
+    /// The number of candidates that may still be tried.
     Open(u8),
     Yes,
     No,

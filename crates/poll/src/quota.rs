@@ -1,14 +1,14 @@
-//! How many packets a source may have in one turn: [`Quota`].
+//! The most packets that a source may have in one turn: [`Quota`].
 //!
 //! Without one, a source that is never empty keeps the thread: finished transmissions are not reclaimed, output
 //! stops, and all that input was for nothing (livelock §6.6: total throughput falls to almost nothing beyond the
-//! maximum loss-free rate). With one, what a turn costs is bounded, and receive, transmit and other sources take
+//! maximum loss-free rate). With one, the cost of a turn is bounded, and receive, transmit and other sources take
 //! their turns.
 //!
 //! A large quota spreads the cost of a turn over more packets; a small one lets the others wait less. The paper
 //! found 7 to 8 best and 10 to 20 beginning to livelock; where a turn is a system call of its own, 64.
 //!
-//! What a turn forwards leaves at its end, so with a large quota the first packet of a burst waits for the others, as
+//! A turn's packets leave at its end, so with a large quota the first packet of a burst waits for the others, as
 //! under interrupts (§4.3). A [ramp](Quota::with_first) avoids that: the first turn of a look is short, and each further
 //! turn takes as many packets as the look has found so far. In overload looks do not end, and every turn is a full one.
 //!
@@ -44,7 +44,7 @@ impl Quota {
     /// on a ring costs nothing.
     pub const FIRST: u32 = 2;
 
-    /// So many packets received and so many transmissions finished in a turn; zero counts as one.
+    /// Allows `receive` packets received and `transmit` transmissions finished in a turn; zero counts as one.
     pub const fn new(receive: u32, transmit: u32) -> Self {
         let receive = at_least_one(receive);
         Quota { first: receive, receive, transmit: at_least_one(transmit) }

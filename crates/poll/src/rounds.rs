@@ -1,4 +1,4 @@
-//! Whose turn it is, and for how many packets: [`Rounds`].
+//! The order of turns between sources, and the packets of each: [`Rounds`].
 //!
 //! A round visits every source once. A source that is due may receive as many packets as its quota allows, then
 //! finish as many transmissions as that allows, and then it is the next one's turn. So no source waits for more
@@ -224,7 +224,7 @@ impl<P: Policy> Rounds<P> {
         source.policy.arrived(at);
     }
 
-    /// A receive took so many packets, and the ring has more or not.
+    /// Records that a receive took `packets` packets, and whether the ring has `more`.
     ///
     /// Packets whose times were not reported count as having come evenly since the ring was last seen empty.
     pub fn received(&mut self, source: SourceId, now: Timestamp, packets: u32, more: bool) {
@@ -245,7 +245,7 @@ impl<P: Policy> Rounds<P> {
         source.follow(next, now);
     }
 
-    /// The source has transmissions to finish. If they are put off, they stay so.
+    /// Records that the source has transmissions to finish. Postponed ones stay postponed.
     pub fn transmit_wanted(&mut self, source: SourceId) {
         if let Some(source) = self.source_mut(source) {
             source.transmits.get_or_insert(Timestamp::ZERO);

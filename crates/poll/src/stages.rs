@@ -69,7 +69,7 @@ pub struct StageLog {
 }
 
 impl StageLog {
-    /// With room for so many events, at least one. They take 40 bytes each.
+    /// Creates a log with room for `room` events, at least one. They take 40 bytes each.
     pub fn new(room: usize) -> Self {
         let room = room.max(1);
         StageLog { events: VecDeque::with_capacity(room), room, forgotten: 0 }
@@ -97,7 +97,7 @@ impl StageLog {
     /// Writes them in Chrome's trace format, a JSON array: a row for each source, times in microseconds.
     ///
     /// # Errors
-    /// Of `out`.
+    /// The errors of `out`.
     pub fn write_chrome(&self, out: &mut impl fmt::Write) -> fmt::Result {
         out.write_str("[")?;
         for (at, event) in self.events.iter().enumerate() {

@@ -104,7 +104,7 @@ impl Machine {
         self.use_what_is_gone();
     }
 
-    /// Whatever is said of a source that is gone, nothing happens to those that are there.
+    /// Calls about a source that is gone do nothing to the others.
     fn use_what_is_gone(&mut self) {
         let Some(last) = self.gone.len().checked_sub(1) else { return };
         let id = self.gone[self.random.below(last as u64 + 1) as usize];
@@ -238,8 +238,7 @@ impl Machine {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
 
-    /// Whatever the policies and whenever packets come: each is taken, and wake-ups are enabled exactly while
-    /// nobody polls.
+    /// With any policies and arrivals, each packet is taken, and wake-ups are enabled exactly while nobody polls.
     #[test]
     fn no_packet_is_stranded(
         kinds in prop::collection::vec(0..POLICIES, 1..5),
@@ -458,8 +457,8 @@ fn a_gate_shuts_its_own_sources_only() {
     assert_eq!((stats.shut, stats.shut_time, stats.empty_looks), (1, Duration::from_micros(99), 1));
 }
 
-/// However long a burst is, one look at an empty ring ends it, that after arming; if the quota divides its length, the
-/// last turn used its quota up, and one more finds nothing (livelock §8.2).
+/// A burst of any length ends with one look at an empty ring, after arming; if the quota divides its length, the last turn
+/// used its quota up, and one more finds nothing (livelock §8.2).
 #[test]
 fn a_burst_costs_one_look_at_an_empty_ring() {
     const QUOTA: u32 = 8;
@@ -493,7 +492,7 @@ fn a_burst_costs_one_look_at_an_empty_ring() {
     }
 }
 
-/// The arrivals that a policy is told of.
+/// Records the arrivals that a policy gets.
 #[derive(Default)]
 struct Recorder(Vec<u64>);
 

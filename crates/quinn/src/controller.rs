@@ -1,4 +1,4 @@
-//! What tells the gate the rate: [`SmoothController`], around any congestion controller.
+//! [`SmoothController`] wraps any congestion controller and tells the gate its rate.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::gate::{Gate, Window};
 /// inside.
 ///
 /// quinn's BBR is left to quinn's own pacer: behind the gate it had 0.95 of its goodput at 100 Mbit/s and 0.87 at 300. It fills a
-/// short queue by intent, with twice what the path holds on the way, and drops half of what it sends however evenly that leaves.
+/// short queue by design, with twice what the path holds in flight, and loses half of what it sends however evenly that leaves.
 ///
 /// # Cost
 /// 80 bytes for each path. Each ACK asks the controller inside for its metrics once.
@@ -37,7 +37,7 @@ use crate::gate::{Gate, Window};
 pub struct SmoothController<F>(Arc<F>);
 
 impl<F> SmoothController<F> {
-    /// Around the controllers of this factory.
+    /// Wraps the controllers of this factory.
     pub fn new(factory: F) -> Self {
         SmoothController(Arc::new(factory))
     }
@@ -246,7 +246,7 @@ mod tests {
         assert!(known.pacing_bps.is_some_and(|rate| (48_000_000..50_000_000).contains(&rate)));
     }
 
-    /// What a program finds in `Connection::congestion_state` is what it configured.
+    /// `Connection::congestion_state` converts into the configured controller.
     #[test]
     fn it_converts_into_what_is_inside() {
         let inside = |smooth: Smooth| smooth.clone_box().into_any();

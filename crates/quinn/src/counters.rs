@@ -1,4 +1,4 @@
-//! What the gates have done: [`Counters`].
+//! Counts of the gates' decisions: [`Counters`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Counters {
     /// Transmits that had to wait.
     pub gated: u64,
-    /// Transmits that passed without being looked at: small ones, ACKs, probes, and all before a rate was
+    /// Transmits that passed unchecked: small ones, ACKs, probes, and all before a rate was
     /// known or while the gate was off.
     pub passed: u64,
     /// Transmits among those that had to wait which left early because they had waited as long as they may. If that is
@@ -29,7 +29,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds what one connection has done of late.
+    /// Adds the recent counts of one connection.
     pub(crate) fn add(&self, counters: Counters) {
         // Each is read for itself, so their order does not matter.
         self.gated.fetch_add(counters.gated, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Whose gate it is: [`Driven`], the task of one connection, and [`with_gate`].
+//! The gate of the connection that is calling: [`Driven`], the task of one connection, and [`with_gate`].
 //!
 //! quinn's interfaces don't say which connection they are called for. The socket is one for all of them, and
 //! the congestion controller doesn't know the socket. But quinn drives each connection in a task of its own,
@@ -12,8 +12,8 @@
 //!                     └─ AsyncUdpSocket::try_send           the gate decides
 //! ```
 //!
-//! So the task keeps the gate, and lends it to its thread while it is polled. Whatever calls outside of that,
-//! as a program that asks for statistics does, finds none. No rate can be left over from another connection,
+//! So the task keeps the gate, and lends it to its thread while it is polled. A call outside of that,
+//! such as a program's for statistics, finds none. No rate can be left over from another connection,
 //! on this thread or another; and after a migration it is the same gate.
 
 use std::cell::RefCell;

@@ -36,7 +36,7 @@ pub fn with_even_controller(mut transport: TransportConfig) -> TransportConfig {
 /// ```
 ///
 /// # Errors
-/// What the system says of the socket; and if it is not called in a tokio runtime.
+/// The system's error for the socket, or a call outside of a tokio runtime.
 pub fn client_with_transport(config: ClientConfig, transport: TransportConfig) -> io::Result<Endpoint> {
     SmoothRuntime::default().client(config, with_even_controller(transport))
 }

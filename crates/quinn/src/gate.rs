@@ -1,4 +1,4 @@
-//! When a transmit that quinn has built may leave: [`Gate`], the whole decision, without a socket or a clock.
+//! [`Gate`] decides when a transmit that quinn has built may leave, without a socket or a clock.
 //!
 //! quinn paces by a bucket of two milliseconds, at least ten packets, because the timers it can rely on are
 //! no finer. So the packets of a window leave in lumps, and a short queue on the way drops what a long one
@@ -65,7 +65,7 @@ mod config;
 
 pub use config::{GateConfig, Window};
 
-/// What becomes of a transmit that is [offered](Gate::offer).
+/// The decision about a transmit that is [offered](Gate::offer).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// The transmit may leave now.
@@ -112,25 +112,25 @@ pub struct Gate {
     clock: Option<RateClock>,
     /// From when on the next transmit may leave.
     due: Timestamp,
-    /// Of what the clock's rate was made.
+    /// The window from which the clock's rate was computed.
     current: Option<Window>,
-    /// What the controller has said since the last transmit was offered.
+    /// The controller's answer since the last transmit was offered.
     asked: Option<Window>,
     /// The controller leaves it to quinn's own pacer.
     unpaced: bool,
     /// A transmit that was offered and has not left.
     in_hand: Option<InHand>,
-    /// The length of a packet, of late.
+    /// The recent length of a packet.
     segment: u32,
     last: Departure,
-    /// By how much wake-ups are late, in the mean.
+    /// The mean lateness of wake-ups.
     lateness: Duration,
     /// Releases in a row for which a poll came before the timer.
     punctual: u32,
     counters: Counters,
 }
 
-/// What left last, and the gap that belongs after it.
+/// The last departure, and the gap that belongs after it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Departure {
     at: Timestamp,
@@ -140,7 +140,7 @@ struct Departure {
 #[derive(Clone, Copy, Debug)]
 struct InHand {
     since: Timestamp,
-    /// What the controller said while it was built; `None` if it was not asked.
+    /// The controller's answer while it was built; `None` if it was not asked.
     window: Option<Window>,
     /// When the timer should wake up for it, and when it has to.
     until: Option<Timestamp>,
@@ -170,7 +170,7 @@ impl Gate {
         }
     }
 
-    /// Whether it decides anything from now on. A transmit that waits may leave.
+    /// Switches the gate on or off. When it is off, a transmit that waits may leave.
     pub fn set_enabled(&mut self, enabled: bool) {
         self.config.enabled = enabled;
     }
@@ -187,7 +187,7 @@ impl Gate {
         self.unpaced = true;
     }
 
-    /// quinn begins to build transmits; returns how many packets each should have, of at most so many.
+    /// quinn begins to build transmits; returns the number of packets that each should have, `most` at most.
     pub fn begin(&mut self, most: usize) -> usize {
         // It may have asked the last time and built nothing.
         self.asked = None;
@@ -213,7 +213,7 @@ impl Gate {
         wanted.max(least).clamp(1, most.max(1))
     }
 
-    /// A transmit of so many packets, with so many bytes in all, wants to leave. One that had to wait, or
+    /// Offers a transmit of `packets` packets with `bytes` bytes in all. One that had to wait, or
     /// that the socket did not take, is the next one to be offered.
     ///
     /// Times must not go backwards.
@@ -262,7 +262,7 @@ impl Gate {
         (self.due + self.last.gap / 4).saturating_sub(self.lateness).max(from)
     }
 
-    /// By how much the timer may be later, because polls come without it.
+    /// The time by which the timer may be later, because polls come without it.
     fn patience(&self) -> Duration {
         self.last.gap * self.punctual.min(MOST_PUNCTUAL) / 4
     }
@@ -317,7 +317,7 @@ impl Gate {
         self.in_hand.filter(|_| self.config.enabled)?.until
     }
 
-    /// The same, and until when that can be put off: a timer that is set for some time between the two need not be set again.
+    /// The same, and until when that can be postponed: a timer that is set for some time between the two need not be set again.
     pub fn waits_between(&self) -> Option<(Timestamp, Timestamp)> {
         let hand = self.in_hand.filter(|_| self.config.enabled)?;
         Some((hand.until?, hand.at_the_latest))
@@ -329,7 +329,7 @@ impl Gate {
         u64::try_from((8_000_000_000u128 << 20) / second).ok()
     }
 
-    /// What it has done since this was last called.
+    /// The counts since this was last called.
     pub fn take_counters(&mut self) -> Counters {
         std::mem::take(&mut self.counters)
     }
@@ -355,7 +355,7 @@ impl Gate {
     }
 }
 
-/// How much of a stall is made up, in nine sixteenths of the gaps. It is what quinn's bucket holds at least and
+/// The packets of a stall that are made up, in nine sixteenths of the gaps. It is what quinn's bucket holds at least and
 /// would send at once; meanwhile the queue on the way has drained by as much. In time alone, 2 ms, it would be 50 packets at
 /// 300 Mbit/s, which a short queue does not hold.
 const CATCH_UP: CatchUp = CatchUp { time: Duration::from_millis(2), packets: 10 };

@@ -51,7 +51,7 @@ pub struct KnownCapacity {
 }
 
 impl KnownCapacity {
-    /// The path carries so many bits a second, headers of UDP and IPv4 included.
+    /// Sets the capacity of the path in bits a second, headers of UDP and IPv4 included.
     ///
     /// # Errors
     /// [`RateError`] for zero, or for more than 9.8 Tbit/s.
@@ -252,7 +252,7 @@ fn bits_per_second(rate: Rate) -> u64 {
 const PACKET: u32 = 1_200;
 /// The headers of UDP and IPv4, in bytes.
 const HEADERS: u32 = 28;
-/// One in so many packets may be lost: what BBRv2 tolerates as well.
+/// One packet in this many may be lost: the share that BBRv2 tolerates.
 const TOLERATED: u64 = 50;
 /// Bytes: so few packets say nothing, whatever share of a round trip they are.
 const FEW: u64 = 3 * PACKET as u64;
@@ -277,7 +277,7 @@ mod tests {
         known: Known,
         now: Instant,
         in_flight: VecDeque<(Instant, u64)>,
-        /// One in so many is lost.
+        /// One packet in this many is lost.
         lost: u64,
         sent: u64,
     }
@@ -292,7 +292,7 @@ mod tests {
             Path { known, now, in_flight: VecDeque::new(), lost: u64::MAX, sent: 0 }
         }
 
-        /// So many milliseconds, with this share of what the rate allows.
+        /// Runs for `millis` milliseconds, with this share of what the rate allows.
         fn run(&mut self, millis: u32, percent: u64) {
             for _ in 0..millis {
                 self.send(self.known.bps / 8_000 * percent / 100);

@@ -1,5 +1,5 @@
-//! **quinn that sends evenly.** A published quinn, without a fork: its packets leave a few at a time, at the rate that
-//! congestion control allows; and that ends slow start where the path is full. A short queue on the way drops fewer of them.
+//! **Makes a published quinn send evenly**, without a fork. Packets leave a few at a time, at the rate that congestion
+//! control allows, and slow start ends where the path is full. A short queue on the way drops fewer of them.
 //!
 //! ```text
 //!             quinn, as it is                       softtimers-quinn
@@ -23,13 +23,13 @@
 //!
 //! Read in this order:
 //!
-//! 1. [`client_with_transport`] and [`server_with_transport`]: one call. [`SmoothRuntime`] and [`SmoothController`] are what
-//!    they are made of.
-//! 2. [`EvenCubic`]: the congestion controller, of use without the gate as well.
+//! 1. [`client_with_transport`] and [`server_with_transport`]: one call. They are made of [`SmoothRuntime`]
+//!    and [`SmoothController`].
+//! 2. [`EvenCubic`]: the congestion controller, useful without the gate as well.
 //! 3. [`gate`]: when a transmit may leave, and why not before.
 //! 4. [`KnownCapacity`]: no slow start where the capacity is known.
 //!
-//! `docs/quinn.md` says what it is worth, what it costs, and when not to use it.
+//! `docs/quinn.md` says what it gains, what it costs, and when not to use it.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 

@@ -1,4 +1,4 @@
-//! What all connections of a runtime share: [`Shared`].
+//! The state that all connections of a runtime share: [`Shared`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,7 +1,7 @@
-//! What commands printed, for the rows that nothing but a command shows.
+//! The kept output of commands, for the rows that only a command shows.
 //!
 //! A figure that takes a quiet machine, or minutes, or hardware, cannot be asserted by a test. What can be checked is
-//! that somebody ran the command and kept what it said:
+//! that somebody ran the command and kept its output:
 //!
 //! ```text
 //!   row at level command ──▶ docs/outputs/softtimers-sim-livelock.txt      $ softtimers sim livelock

@@ -1,5 +1,5 @@
 /* ---------------------------------------------------------------------------------------
- * What calls functions of the program does so here, in C: no frame of the library is on the stack meanwhile.
+ * Functions of the program are called from here, in C: no frame of the library is on the stack meanwhile.
  */
 
 /** Visits a trigger state and calls all that is due, each function with its argument; events without a function are

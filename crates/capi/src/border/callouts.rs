@@ -29,7 +29,7 @@ pub struct softtimers_callout_stats {
     pub raised: u64,
     /// Calls that were handed out.
     pub called: u64,
-    /// By how many ticks softclock is behind.
+    /// The ticks by which softclock is behind.
     pub lag: u64,
     /// The most that it was.
     pub most_lag: u64,
@@ -60,7 +60,7 @@ pub extern "C" fn softtimers_callouts_free(callouts: Option<&'static softtimers_
     Object::free(callouts)
 }
 
-/// Has `function(argument)` called after so many ticks; zero is taken as one. The same may be asked for several times.
+/// Has `function(argument)` called after `ticks` ticks; zero is taken as one. The same call may be set several times.
 /// O(1) on average.
 /// -EINVAL: no function.
 /// Thread: its own.

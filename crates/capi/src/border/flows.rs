@@ -119,7 +119,7 @@ pub extern "C" fn softtimers_flows_set_rate(
     })
 }
 
-/// Enqueues a packet of so many bytes that may leave from `now` on. O(1).
+/// Enqueues a packet of `bytes` bytes that may leave from `now` on. O(1).
 /// -EINVAL: a handle that names nothing. -ENOBUFS: as much waits as may, of the flow or of all.
 /// Thread: its own.
 #[unsafe(no_mangle)]

@@ -31,7 +31,7 @@ pub extern "C" fn softtimers_histogram_free(histogram: Option<&'static softtimer
     Object::free(histogram)
 }
 
-/// Counts `value` so many times.
+/// Counts `value` `times` times.
 /// -EOVERFLOW: more than 2^63 counts in all.
 /// Thread: its own.
 #[unsafe(no_mangle)]

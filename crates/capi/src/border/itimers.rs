@@ -108,7 +108,7 @@ pub extern "C" fn softtimers_itimer_create(
     })
 }
 
-/// Sets a timer anew, with another label, whether it runs or has expired. What it was set to is written to `former`,
+/// Sets a timer anew, with another label, whether it runs or has expired. Writes its former setting to `former`,
 /// which may be NULL.
 /// -EINVAL: a value of 0, or a handle that names nothing: cancelled, reaped, of another set, made up.
 /// Thread: its own.
@@ -128,7 +128,7 @@ pub extern "C" fn softtimers_itimer_reset(
     })
 }
 
-/// Ends a timer, whether it runs or has expired. What it was set to is written to `last`, which may be NULL.
+/// Ends a timer, whether it runs or has expired. Writes its last setting to `last`, which may be NULL.
 /// -EINVAL: a handle that names nothing.
 /// Thread: its own.
 #[unsafe(no_mangle)]

@@ -49,7 +49,7 @@ pub extern "C" fn softtimers_feedback_free(feedback: Option<&'static softtimers_
     Object::free(feedback)
 }
 
-/// Packets were put into the queue, or dropped because it was full: now so many wait.
+/// Records that packets were put into the queue, or dropped because it was full; `depth` wait now.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_feedback_offered(
@@ -62,7 +62,7 @@ pub extern "C" fn softtimers_feedback_offered(
     })
 }
 
-/// The consumer took some: now so many wait.
+/// Records that the consumer took some; `depth` wait now.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_feedback_drained(

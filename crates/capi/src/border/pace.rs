@@ -78,7 +78,7 @@ pub extern "C" fn softtimers_pace_start(pace: Option<&softtimers_pace>, now: u64
     Object::ask(pace, SOFTTIMERS_NEVER, |pace| pace.start(Timestamp::from_nanos(now)).as_nanos())
 }
 
-/// So many packets have left together at `now`, with so many bytes in all: returns the earliest time for the next one.
+/// Records that `packets` packets of `bytes` bytes in all left together at `now`; returns the earliest time for the next one.
 /// Times must not go backwards. A packet that the kernel has refused uses up its place: call this all the same. One that met
 /// -EAGAIN does not: send it when the socket is writable.
 /// Thread: its own.
@@ -130,7 +130,7 @@ pub extern "C" fn softtimers_pace_departures(pace: Option<&softtimers_pace>) -> 
     Object::ask(pace, 0, |pace| pace.departures())
 }
 
-/// Places given up because the flow fell too far behind.
+/// Scheduled times skipped because the flow fell too far behind.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_forfeited(pace: Option<&softtimers_pace>) -> u64 {

@@ -1,7 +1,7 @@
 //! Receive policies: when to look at a source of packets.
 //!
-//! A look is one visit to a source, from its first packet until its ring was seen empty. A policy is told of it and says
-//! when the next one is to be: now, at a time, or when the kernel wakes the program.
+//! A look is one visit to a source, from its first packet until its ring was seen empty. A policy is told of it and decides when
+//! the next one is: now, at a time, or when the kernel wakes the program.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -96,7 +96,8 @@ pub extern "C" fn softtimers_policy_arrived(policy: Option<&softtimers_policy>, 
     })
 }
 
-/// A look that began and ended then has found so many packets. When to look next is written to `next`, which may be NULL.
+/// Records a look that began and ended at these times and found `found` packets. Writes the time of the next look to `next`,
+/// which may be NULL.
 /// -EINVAL: it ended before it began.
 /// Thread: its own.
 #[unsafe(no_mangle)]

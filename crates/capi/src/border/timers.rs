@@ -1,7 +1,7 @@
-//! Soft timers: events with due times, found at the points where a program looks at the clock.
+//! Soft timers: events with due times, fired at the points where a program checks the clock.
 //!
 //! After a handler, after a system call, before sleeping: `softtimers_timers_trigger` costs a compare when nothing is
-//! due. What is due is pulled with `softtimers_timers_next`, or called by `softtimers_timers_run`.
+//! due. Due events are pulled with `softtimers_timers_next`, or called by `softtimers_timers_run`.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -26,7 +26,7 @@ pub struct Timers {
     timers: SoftTimers<softtimers_call>,
     seal: Seal,
     turn: Option<Turn>,
-    /// By how much later a delay ends for a clock's steps.
+    /// The time by which a delay ends later because the clock steps.
     clock_step_ns: u64,
 }
 
@@ -201,7 +201,7 @@ pub extern "C" fn softtimers_timers_reschedule_at(
     })
 }
 
-/// Cancels a pending event. What was scheduled is written to `call`, which may be NULL. O(1).
+/// Cancels a pending event. Writes the cancelled call to `call`, which may be NULL. O(1).
 /// -EINVAL: a handle that names nothing.
 /// Thread: its own.
 #[unsafe(no_mangle)]
@@ -247,7 +247,7 @@ pub extern "C" fn softtimers_schedule_soft_event(
 }
 
 /// Visits a trigger state. 1 if something may be due, and then `softtimers_timers_next` hands out what was due at `now`;
-/// 0 if nothing is. What is scheduled meanwhile, even for `now`, belongs to a later visit, so that each one ends.
+/// 0 if nothing is. An event scheduled meanwhile, even for `now`, belongs to a later visit, so that each one ends.
 /// A compare when nothing is due.
 /// -EINVAL: a `source` that is none of the constants.
 /// Thread: its own.

@@ -163,7 +163,7 @@ fn number() -> u64 {
 /// Heads without an object, in the order in which they were freed.
 static FREED_HEADS: Mutex<VecDeque<&'static Head>> = Mutex::new(VecDeque::new());
 
-/// So many others are freed before a head is taken again, and so long every use of a freed object is found out.
+/// The number of heads freed before one is taken again; until then every use of a freed object is detected.
 const FREED_KEPT: usize = 1_024;
 /// The magic word of a head without an object.
 const FREED: u64 = u64::from_be_bytes(*b"st-freed");

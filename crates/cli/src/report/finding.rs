@@ -50,7 +50,7 @@ impl Finding {
     }
 }
 
-/// What is left of a curve's peak at its right end.
+/// The share of a curve's peak that is left at its right end.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Plateau {
     /// The greatest y, above zero.

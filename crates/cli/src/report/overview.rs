@@ -16,7 +16,7 @@ use super::verdict::Reason;
 pub(crate) struct Overview {
     /// The result in a sentence or two, or why there is none.
     pub(crate) verdict: String,
-    /// Whether anything measured can be compared.
+    /// True if any measured figure can be compared.
     pub(crate) fit: bool,
     /// The section of the picture, and its place there; `null` if no section has one.
     pub(crate) picture: Option<(&'static str, usize)>,

@@ -1,9 +1,9 @@
 //! A figure as SVG that stands inside a page, with its legend as a list above it: axes with units, and marks that differ by
 //! shape and dash as well as by colour.
 //!
-//! Everything but words is one path for each kind of mark. The style sheet dresses them by class, so that the same figure
+//! Everything but words is one path for each kind of mark. The style sheet styles them by class, so that the same figure
 //! is right in the light, in the dark and on paper; [`axis`](super::axis) has made every scale linear before. The
-//! drawing is told to people who cannot see it by its title and description.
+//! title and description describe the drawing to people who cannot see it.
 
 use std::fmt::Write as _;
 

@@ -5,7 +5,7 @@
 //!                    steps: [ { label, commands: [ … ], exit, said, took_s, outputs: { recv: {…}, wan: {…} } } ] }
 //! ```
 //!
-//! A file may have been cut off, edited, or made by another version: what cannot be understood is told and the rest
+//! A file may have been cut off, edited, or made by another version: a part that cannot be understood is reported and the rest
 //! is used. Nothing in it is trusted, neither a number's size nor what a text looks like.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Whether a run is fit for comparison, from what the run itself says: the only place that decides it.
+//! Decides whether a run is fit for comparison, from its own file; nothing else decides it.
 //!
 //! ```text
 //!   saved run ──▶ Verdict ──▶ fit          drawn in colour, and compared
@@ -22,7 +22,7 @@ pub(crate) struct Verdict {
     /// The source of the run.
     #[serde(skip)]
     source: &'static str,
-    /// Whether its figures can be compared with each other's and with another run's.
+    /// True if its figures can be compared with each other and with another run's.
     pub(crate) fit: bool,
     /// Why not, in the order of the file; empty if they can.
     pub(crate) reasons: Vec<Reason>,
@@ -37,7 +37,7 @@ pub(crate) struct Reason {
     pub(crate) trial: String,
     /// The disturbance, as a part of a sentence.
     pub(crate) what: String,
-    /// Whether only the length of the trials is against it, as with `--quick`.
+    /// True if the only reason is short trials, as with `--quick`.
     pub(crate) short: bool,
 }
 

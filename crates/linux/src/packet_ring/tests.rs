@@ -121,7 +121,7 @@ proptest! {
         prop_assert_eq!(kernel.drops, dropped);
     }
 
-    /// Whatever a header says: an answer, and no byte outside of the slot or in its status.
+    /// Any header gets an answer, and no byte outside of the slot or in its status.
     #[test]
     fn no_header_leads_out_of_its_slot(words in vec(any::<u32>(), 8), status in any::<u32>()) {
         let (mut ring, kernel) = ring(256, 3);

@@ -56,7 +56,7 @@ fn a_computing_thread_sends_in_time_and_in_order() {
     assert_eq!(pacer.take(), None);
 }
 
-/// However absurd the rate, the program gets on and the end comes.
+/// At any rate, however absurd, the program goes on and ends.
 #[test]
 fn a_rate_beyond_reach_leaves_the_program_some_time() {
     let (sender, _receiver) = pair();

@@ -62,7 +62,7 @@ pub struct Claim {
 unsafe impl Sync for Umem {}
 
 impl Umem {
-    /// So many chunks, each of `chunk_size` bytes: a power of two, at most a page.
+    /// Creates `chunks` chunks, each of `chunk_size` bytes: a power of two, at most a page.
     pub fn new(chunks: u32, chunk_size: usize) -> io::Result<Self> {
         static BRANDS: AtomicU32 = AtomicU32::new(0);
         let brand = BRANDS.fetch_add(1, Ordering::Relaxed);
@@ -164,7 +164,7 @@ impl Umem {
     }
 
     /// Claims the chunk of `bytes`, if they are part of a frame that is being shown, and that nobody else has
-    /// claimed. It is had by [`settled`](Self::settled) when it is not shown any more.
+    /// claimed. [`settled`](Self::settled) returns it once it is not shown any more.
     pub fn claim(&self, bytes: &[u8]) -> Option<Claim> {
         if bytes.is_empty() {
             // The end of one chunk is the beginning of the next.

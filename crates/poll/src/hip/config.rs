@@ -19,12 +19,12 @@ pub struct HipConfig {
     pub alpha: Factor,
     /// β: the weight of history in the variance, at most one.
     pub beta: Factor,
-    /// γ: polled is what has σ/I below this. The text has it the wrong way round in one sentence: a *larger*
+    /// γ: streams with σ/I below this are polled. The text has it the wrong way round in one sentence: a *larger*
     /// γ means more polling.
     pub gamma: Factor,
     /// φ: the period is I + φσ.
     pub phi: Factor,
-    /// P_U max: after so many polls in a row that found nothing, interrupts.
+    /// P_U max: interrupts after this many polls in a row that found nothing.
     pub unsuccessful: u32,
     /// Never change to interrupts: the paper's "polling" column, which adapts its period as HIP does.
     pub polling_only: bool,
@@ -253,17 +253,17 @@ impl Costs {
         }
     }
 
-    /// V_I + V(B): how long an interrupt takes that brings so many bytes.
+    /// V_I + V(B): the time of an interrupt that brings `bytes` bytes.
     pub const fn interrupt_period(&self, bytes: u64) -> Duration {
         self.interrupt.saturating_add(self.transfer_of(bytes))
     }
 
-    /// V_P + V(B): how long a poll takes that brings so many bytes.
+    /// V_P + V(B): the time of a poll that brings `bytes` bytes.
     pub const fn poll_period(&self, bytes: u64) -> Duration {
         self.poll.saturating_add(self.transfer_of(bytes))
     }
 
-    /// HIP §2: the most packets of so many bytes a second, one a poll, if a processor does nothing else.
+    /// HIP §2: the most packets of `bytes` bytes a second, one a poll, if a CPU does nothing else.
     pub const fn most_polled_per_second(&self, bytes: u64) -> u64 {
         match saturating_nanos(self.poll_period(bytes)) {
             0 => u64::MAX,

@@ -78,7 +78,7 @@ impl Interarrival {
         self.last = self.last.filter(|_| counts);
     }
 
-    /// Keeps mean and spread although the stream was given up.
+    /// Keeps mean and spread although the stream was abandoned.
     pub(super) fn keep(&mut self, counts: bool) {
         self.last = self.last.filter(|_| counts);
     }

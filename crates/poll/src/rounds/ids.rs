@@ -17,7 +17,7 @@ pub struct GateId {
 }
 
 impl SourceId {
-    /// The source that was added after so many others, if none has been removed yet.
+    /// The source that was added after `index` others, if none has been removed yet.
     pub const fn from_index(index: u32) -> Self {
         SourceId { index, generation: NonZeroU32::MIN }
     }

@@ -1,4 +1,4 @@
-//! How the window grows after a cut: CUBIC as RFC 9438 has it, [`Curve`].
+//! The growth of the window after a cut: CUBIC as RFC 9438 has it, [`Curve`].
 //!
 //! ```text
 //!   window
@@ -26,7 +26,7 @@ pub(super) struct Curve {
     k: f64,
     /// Begins with the first ACK after the cut.
     epoch: Option<Timestamp>,
-    /// What Reno would have by now.
+    /// Reno's window by now.
     reno: f64,
 }
 
@@ -60,7 +60,7 @@ impl Curve {
         self.epoch = self.epoch.map(|epoch| (epoch + time).min(now));
     }
 
-    /// Packets have another length: there are so many times as many of them in the same bytes.
+    /// Packets have another length: the same bytes are `by` times as many packets.
     pub(super) fn scale(&mut self, by: f64) {
         (self.w_max, self.reno) = (self.w_max * by, self.reno * by);
     }
@@ -68,12 +68,12 @@ impl Curve {
 
 /// Packets a second cubed.
 const C: f64 = 0.4;
-/// What a cut leaves.
+/// The share of the window that a cut leaves.
 pub(super) const BETA: f64 = 0.7;
-/// By how many packets Reno grows in a round trip: with [`BETA`] so many that it has what Reno with a half has, and of that three
-/// quarters.
+/// Reno's growth in packets in a round trip: three quarters of the growth at which [`BETA`] gives the same mean window as Reno
+/// with a cut to a half.
 ///
-/// An even sender meets fewer of the drops of a queue that it shares than one that sends lumps, and would take from it. For the same
+/// An even sender meets fewer of the drops of a shared queue than one that sends lumps, and would take bandwidth from it. For the same
 /// reason it does not grow by a whole packet beyond the window before the cut, as RFC 9438 has it (4.3) and Linux and quinn have not.
 const ALPHA: f64 = 0.75 * 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
@@ -83,7 +83,7 @@ mod tests {
 
     const ROUND_TRIP: Duration = Duration::from_millis(100);
 
-    /// The window of each round trip for so many seconds, with ACKs for all of it.
+    /// The window of each round trip for `seconds`, with ACKs for all of it.
     fn run(mut curve: Curve, mut window: f64, seconds: f64) -> Vec<f64> {
         let rounds = (seconds / ROUND_TRIP.as_secs_f64()) as u64;
         let each = |round: u64| {

@@ -1,4 +1,4 @@
-//! What the path delivers: [`Delivery`], the ACKs of the last three round trips in bins of an eighth.
+//! The rate that the path delivers: [`Delivery`], the ACKs of the last three round trips in bins of an eighth.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ impl Delivery {
         Delivery { began: now, width: Duration::from_millis(1), bins: [0; BINS] }
     }
 
-    /// Bytes are acknowledged; the shortest round trip of late is `least`.
+    /// Records acknowledged bytes; `least` is the recent shortest round trip.
     pub(super) fn acked(&mut self, now: Timestamp, bytes: u64, least: Duration) {
         let width = (least / PER_ROUND as u32).max(Duration::from_micros(50));
-        // A shorter path, or a longer one: what was counted in other bins is worth nothing.
+        // A shorter path, or a longer one: counts in other bins are worth nothing.
         if width < self.width / 2 || width > self.width * 2 {
             *self = Delivery { began: now, width, bins: [0; BINS] };
         }

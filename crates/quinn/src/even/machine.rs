@@ -15,7 +15,7 @@ pub(super) struct Machine {
     mtu: f64,
     window: f64,
     phase: Phase,
-    /// With which this round trip began, and the one before: what waits now, that one has let leave.
+    /// The windows with which this round trip and the one before began; the packets that wait now left under the earlier one.
     round_windows: [f64; 2],
     /// Where slow start ends after a time-out.
     threshold: f64,
@@ -34,7 +34,7 @@ enum Phase {
     /// Doubles in each round trip.
     Start,
     /// The path should be full, by its trains: a little more in each round trip, and ever more of it, until a queue shows.
-    /// So many round trips have ended since.
+    /// The number of round trips that have ended since.
     Probe(usize),
     /// The round trip has become longer: an eighth more in each, until packets are lost (RFC 9406).
     Slow(Slow),
@@ -200,12 +200,12 @@ impl Machine {
         self.curve = Curve::from_here(self.window / self.mtu);
     }
 
-    /// What the path holds, by its trains.
+    /// The bytes that the path holds, by its trains.
     fn full(&self) -> Option<f64> {
         Some(self.trains.rate()? * SURE * self.path.least().as_secs_f64())
     }
 
-    /// A queue of so long is one, and not the jitter of wake-ups.
+    /// The shortest delay that counts as a queue, and not as the jitter of wake-ups.
     fn shows(&self) -> Duration {
         let packets = self.trains.rate().map_or(0.0, |rate| SHOWS * self.mtu / rate);
         Duration::from_secs_f64(packets.min(1.0)).max(JITTER)
@@ -230,17 +230,17 @@ impl Machine {
         self.window as u64
     }
 
-    /// Whether it is in slow start, and where that ends.
+    /// The window at which slow start ends; the present one once it has ended.
     pub(super) fn threshold(&self) -> u64 {
         if self.phase == Phase::Start { self.threshold as u64 } else { self.window() }
     }
 
-    /// Whether packets should leave in trains, because the link's rate is not known yet.
+    /// Returns whether packets should leave in trains, because the link's rate is not known yet.
     pub(super) fn wants_trains(&self) -> bool {
         self.phase == Phase::Start && self.threshold.is_infinite() && self.trains.rate().is_none()
     }
 
-    /// Bytes a second, where that is not left to the window: no faster than the link until its queue is looked for.
+    /// Bytes a second, where that is not left to the window: no faster than the link until Probe.
     pub(super) fn pace(&self) -> Option<f64> {
         let by_window = self.window / self.path.least().as_secs_f64();
         match self.phase {
@@ -272,9 +272,9 @@ const GROWTH: [f64; 12] = [
 const SLOW_ROUNDS: u32 = 5;
 /// Trains are right to a few percent.
 const SURE: f64 = 0.97;
-/// How much faster than a window in each round trip packets leave once the window decides: no faster. quinn's pacer has 1.25: then
-/// half of what it allows leaves in the first part of a round trip and overflows a short queue that would have held it. With more
-/// than one, the window stops the sender now and then, and each transmit is only what an ACK has made room for.
+/// The rate once the window decides, in windows per round trip. quinn's pacer has 1.25: then
+/// half of what it allows leaves in the first part of a round trip and overflows a short queue that would have held it. Above
+/// one, the window stops the sender now and then, and each transmit is only what an ACK has made room for.
 const GAIN: f64 = 1.0;
 /// Packets in the queue that show, and that it then keeps; and by how much wake-ups vary.
 const SHOWS: f64 = 4.0;

@@ -1,4 +1,4 @@
-//! What the ACKs say of the path: [`PathView`]. Its shortest round trip, its rounds, and what it delivers.
+//! The path as its ACKs show it: [`PathView`], with the shortest round trip, the rounds, and the delivered rate.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(super) struct PathView {
     least: Least,
     /// A round trip ends with the first ACK of a packet that left after it began.
     round_began: Timestamp,
-    /// Of this round, the shortest round trip and how many there were; and of the one before.
+    /// The shortest round trip of this round and the number of samples; and the shortest of the round before.
     shortest: Duration,
     samples: u32,
     shortest_before: Duration,
@@ -55,18 +55,18 @@ impl PathView {
         ended
     }
 
-    /// The shortest round trip of late.
+    /// The recent shortest round trip.
     pub(super) fn least(&self) -> Duration {
         self.least.half.min(self.least.half_before)
     }
 
-    /// The most bytes that the path has delivered of late in its shortest round trip: what it holds without a queue.
+    /// The most bytes that the path has recently delivered in its shortest round trip: those it holds without a queue.
     pub(super) fn delivered(&self) -> f64 {
         self.delivery.most(self.least())
     }
 
-    /// By how much even the shortest round trip of this round is longer than the shortest of all: the queue that never empties.
-    /// `None` before there are so many: of a few in a row even the first may have woken somebody late.
+    /// The excess of this round's shortest round trip over the shortest of all: the queue that never empties. `None` before
+    /// there are `samples`: of a few in a row even the first may have woken somebody late.
     pub(super) fn standing(&self, samples: u32) -> Option<Duration> {
         (self.samples >= samples.max(ENOUGH)).then(|| self.shortest.saturating_sub(self.least()))
     }
@@ -81,7 +81,7 @@ impl PathView {
         self.shortest >= before + rise
     }
 
-    /// Of this round or the one before: the shortest.
+    /// The shortest round trip of this round and the one before.
     pub(super) fn shortest(&self) -> Duration {
         self.shortest.min(self.shortest_before)
     }
@@ -107,7 +107,7 @@ const HALF: Duration = Duration::from_secs(5);
 mod tests {
     use super::*;
 
-    /// A packet each millisecond for so many round trips of `took`.
+    /// A packet each millisecond for `rounds` round trips of `took`.
     fn feed(path: &mut PathView, from: u64, rounds: u64, took: u64) {
         for packet in 0..rounds * took {
             let sent = Timestamp::from_micros((from + packet) * 1_000);

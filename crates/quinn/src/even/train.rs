@@ -15,14 +15,14 @@
 
 use softtimers_core::Timestamp;
 
-/// Trains that were measured of late, and the one whose ACKs are coming.
+/// The trains measured recently, and the one whose ACKs are coming.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trains {
     /// When the train left whose ACKs are coming; and its ACKs.
     current: Option<(Timestamp, Spaced)>,
     /// Bytes a second, the latest last.
     rates: Vec<f64>,
-    /// On which most of them agree: asked for with each packet, so it is kept.
+    /// The rate on which most of them agree: read with each packet, so it is kept.
     agreed: Option<f64>,
 }
 
@@ -69,7 +69,7 @@ impl Trains {
         self.agreed
     }
 
-    /// What they said does not hold.
+    /// Discards the rates: they no longer hold.
     pub(super) fn forget(&mut self) {
         *self = Trains::default();
     }

@@ -1,17 +1,17 @@
-//! What a [`Gate`](super::Gate) is told: how to decide, and what the congestion controller says.
+//! The input of a [`Gate`](super::Gate): its configuration, and the congestion controller's window.
 
 use std::time::Duration;
 
 use softtimers_core::Percent;
 
-/// How a gate decides.
+/// The configuration of a gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GateConfig {
-    /// Whether it decides anything. If not, everything passes as it does without it.
+    /// False lets everything pass, as without a gate.
     pub enabled: bool,
     /// The longest time for which a transmit waits, and with it the ACKs behind it: 5 ms.
     pub max_extra_delay: Duration,
-    /// How far releases of more than three packets should be apart after a loss: 100 µs. A faster connection sends more
+    /// The interval between releases of more than three packets after a loss: 100 µs. A faster connection sends more
     /// packets at once, and so needs no more wake-ups.
     pub release_interval: Duration,
     /// The same while the path has lost nothing for ten seconds: 500 µs. After a loss it still tells whether two or three packets
@@ -40,16 +40,16 @@ impl Default for GateConfig {
     }
 }
 
-/// What a congestion controller says when quinn asks whether there is room for another packet.
+/// The congestion controller's answer when quinn asks whether there is room for another packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     /// The congestion window in bytes.
     pub bytes: u64,
     /// The smoothed round-trip time.
     pub round_trip: Duration,
-    /// Whether it is still about as large as it was at the beginning.
+    /// True while it is still about as large as it was at the beginning.
     pub first: bool,
-    /// Whether the path has lost a packet of late.
+    /// True if the path has recently lost a packet.
     pub lossy: bool,
     /// The controller's own pacing rate in bits a second, if it has one. It is taken as it is, but for a floor of an eighth
     /// of the window in each round trip: a rate that was measured while nothing could leave would let nothing leave.
@@ -74,7 +74,7 @@ impl GateConfig {
     }
 }
 
-/// Of 80, 90 and 100% it had the best goodput through a short queue.
+/// The best of 80, 90 and 100% by goodput through a short queue.
 const SHARE: Percent = match Percent::new(90) {
     Ok(share) => share,
     Err(_) => Percent::ALL,

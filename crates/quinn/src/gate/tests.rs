@@ -96,7 +96,7 @@ fn a_controller_that_does_not_pace_is_left_alone() {
     assert_eq!(gate.begin(10), 3);
 }
 
-/// Each pair has an ACK half a gap before its time; then the timer is put off, and is hardly ever set again.
+/// Each pair has an ACK half a gap before its time; then the timer is postponed, and is hardly ever set again.
 #[test]
 fn acks_release_first_and_the_timer_is_set_seldom() {
     let (mut gate, mut set, mut sets) = (gate(), None::<Timestamp>, 0);
@@ -265,7 +265,7 @@ fn nothing_waits_longer_than_it_may() {
     assert_eq!(counters.longest_held, Duration::from_millis(5));
 }
 
-/// Whatever the controller says and however late the wake-ups are.
+/// Holds for any answers of the controller and any lateness of wake-ups.
 #[test]
 fn no_wait_is_longer_than_the_bound_whatever_happens() {
     let mut random = Random::stream(8, 0);
@@ -299,7 +299,7 @@ fn no_wait_is_longer_than_the_bound_whatever_happens() {
     }
 }
 
-/// A number of up to so many bits, as likely of few as of many.
+/// A number of up to `bits` bits, as likely of few as of many.
 fn any(random: &mut Random, bits: u64) -> u64 {
     let bits = 1 + random.next_u64() % bits;
     random.next_u64() >> (64 - bits)

@@ -27,7 +27,7 @@ async fn heard(pair: &Pair, path: &Path, after: Duration) -> bool {
 }
 
 /// quinn sends no close while congestion control has no room (quinn#2785), so neither hears all of them. They take turns,
-/// for how often that is depends on what else the machine does; where so many say nothing, more do.
+/// for how often that is depends on what else the machine does; if these say nothing, more runs do.
 #[test]
 fn a_close_in_the_middle_is_heard_as_often_as_with_stock() {
     run(async {

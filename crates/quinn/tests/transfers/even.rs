@@ -1,4 +1,4 @@
-//! What it is for: packets that come one pair at a time.
+//! The purpose of the crate: packets that come one pair at a time.
 
 use std::time::Duration;
 

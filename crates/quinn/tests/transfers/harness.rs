@@ -175,7 +175,7 @@ impl Drop for Path {
     }
 }
 
-/// Sends so many bytes on a stream of its own; each says where it is.
+/// Sends `bytes` bytes on a stream of its own; each says where it is.
 pub(crate) async fn send(connection: &Connection, bytes: u64) {
     let mut stream = connection.open_uni().await.unwrap();
     let mut chunk = vec![0; 64 << 10];

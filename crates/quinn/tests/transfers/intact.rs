@@ -1,4 +1,4 @@
-//! What is sent arrives, whatever the path does.
+//! All data arrives, whatever the path does.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use softtimers_wan::{Bottleneck, Loss, PathConfig, Probability, Queue};
 
 use crate::harness::{Pair, Path, receive, run, send, size, socket, transport};
 
-/// 200 Mbit/s, so many milliseconds each way.
+/// 200 Mbit/s, `millis` milliseconds each way.
 fn path(millis: u64) -> PathConfig {
     PathConfig::default()
         .bottleneck(Bottleneck::bits_per_second(200_000_000).unwrap())
@@ -16,7 +16,7 @@ fn path(millis: u64) -> PathConfig {
         .delay(Duration::from_millis(millis))
 }
 
-/// The client sends so many bytes over this path; the gate had something to do.
+/// The client sends `bytes` bytes over this path; the gate had something to do.
 async fn carried(pair: &Pair, path: Path, bytes: u64) {
     arrives(pair, path, bytes).await;
     let counters = pair.near.counters();

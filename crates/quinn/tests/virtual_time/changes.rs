@@ -14,7 +14,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// One connection without an end, and what it has had after so many seconds each.
+/// The rate of the first connection between two times, in Mbit/s.
 fn rate(network: &Network, from: u64, to: u64) -> f64 {
     network.rates(seconds(from), seconds(to))[0]
 }

@@ -30,7 +30,7 @@ impl Link {
         Link { mbit, packets, millis }
     }
 
-    /// What the path holds without a queue, in bytes.
+    /// The bytes that the path holds without a queue.
     pub(crate) fn holds(self) -> f64 {
         (self.mbit * self.millis) as f64 * 125.0
     }
@@ -46,7 +46,7 @@ impl Link {
     }
 }
 
-/// Who sends.
+/// The kind of sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// quinn's CUBIC, as it is.
@@ -91,7 +91,7 @@ pub(crate) struct Flow {
     starts: Timestamp,
     config: ClientConfig,
     stream: Option<StreamId>,
-    /// What the sender's program still has to send.
+    /// The bytes that the sender's program still has to send.
     pub(crate) left: u64,
     total: u64,
     pub(crate) received: u64,
@@ -142,7 +142,7 @@ impl Network {
         Network { wan: wan.build().unwrap(), flows, cross, now, epoch, next_sample, seed }
     }
 
-    /// A connection that is opened at this time, for so many bytes.
+    /// Opens a connection at this time, for `bytes` bytes.
     pub(crate) fn open(&mut self, kind: Kind, at: Duration, bytes: u64) {
         let flow = self.flows.len();
         let [near, far] = [1, 2].map(|last| SocketAddr::from((Ipv4Addr::new(10, 0, flow as u8, last), 443)));
@@ -185,7 +185,7 @@ impl Network {
         self.epoch + self.now.saturating_duration_since(Timestamp::ZERO)
     }
 
-    /// What is to be done now; then on to the next time at which something happens.
+    /// Does everything that is due now, then moves on to the next time at which something happens.
     fn step(&mut self, until: Timestamp) {
         let instant = self.instant();
         while let Some((way, delivery)) = self.wan.pop_due(self.now) {
@@ -232,7 +232,7 @@ impl Network {
         }
     }
 
-    /// What each connection has received between two times, in Mbit/s.
+    /// The rate at which each connection received between two times, in Mbit/s.
     pub(crate) fn rates(&self, from: Duration, to: Duration) -> Vec<f64> {
         let at = |flow: &Flow, time: Duration| flow.at(Timestamp::ZERO + time).received as f64;
         let rate = |flow: &Flow| (at(flow, to) - at(flow, from)) * 8e-6 / (to - from).as_secs_f64();
@@ -300,7 +300,7 @@ impl Flow {
         }
     }
 
-    /// The program has so many bytes more.
+    /// The program has `bytes` bytes more.
     pub(crate) fn more(&mut self, bytes: u64) {
         (self.left, self.total, self.finished, self.touched) =
             (self.left + bytes, self.total + bytes, None, true);

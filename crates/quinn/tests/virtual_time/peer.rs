@@ -30,7 +30,7 @@ pub(crate) struct Peer {
     pub(crate) flow: usize,
     /// `None` for quinn as it is.
     pub(crate) gate: Option<Gate>,
-    /// How packets met the bottleneck: offered, and dropped by its queue.
+    /// Packets offered to the bottleneck, and dropped by its queue.
     pub(crate) offered: u64,
     pub(crate) dropped: u64,
     buffer: Vec<u8>,

@@ -1,11 +1,11 @@
-//! Connections that share a link: who has how much of it. Windows need half a minute to find their place, and chance several
+//! Connections that share a link, and the share of each. Windows need half a minute to find their place, and chance several
 //! seeds, so these run with `SOFTTIMERS_FULL=1` only.
 
 use std::time::Duration;
 
 use crate::network::{Kind, Link, Network};
 
-/// Whether minutes of transfers are asked for.
+/// Returns whether minutes of transfers are wanted.
 fn is_asked_for() -> bool {
     let full = std::env::var_os("SOFTTIMERS_FULL").is_some();
     if !full {
@@ -14,8 +14,8 @@ fn is_asked_for() -> bool {
     full
 }
 
-/// What each has of 100 Mbit/s, 20 ms, after the beginning: a run for each seed. Their mean would hide who wins, if it is another
-/// one with each seed.
+/// The share of each in 100 Mbit/s, 20 ms, after the beginning: a run for each seed. A mean would hide a winner that changes with
+/// the seed.
 fn shares(kinds: &[Kind], packets: u32) -> Vec<Vec<f64>> {
     let (seeds, seconds) = (6, 30);
     let run = |seed: u64| {
@@ -34,7 +34,7 @@ fn shares(kinds: &[Kind], packets: u32) -> Vec<Vec<f64>> {
     (0..seeds).map(run).collect()
 }
 
-/// The mean of what each run gives; the least is printed beside it.
+/// The mean over all runs; prints the least beside it.
 fn mean(name: &str, runs: &[Vec<f64>], of: impl Fn(&[f64]) -> f64) -> f64 {
     let each: Vec<f64> = runs.iter().map(|rates| of(rates)).collect();
     let mean = each.iter().sum::<f64>() / each.len() as f64;
@@ -48,7 +48,7 @@ fn jain(rates: &[f64]) -> f64 {
     sum * sum / (rates.len() as f64 * rates.iter().map(|rate| rate * rate).sum::<f64>())
 }
 
-/// What quinn's CUBIC keeps of its fair share, which is that of all that was carried.
+/// The share that quinn's CUBIC keeps of its fair share, counted of all that was carried.
 fn kept(even: usize, packets: u32) -> f64 {
     let kinds = [vec![Kind::Both; even], vec![Kind::Stock; even]].concat();
     mean("stock keeps", &shares(&kinds, packets), |rates| {

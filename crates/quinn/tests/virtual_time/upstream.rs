@@ -1,4 +1,4 @@
-//! What docs/quinn-proposal.md says of quinn-proto itself. When one of these fails, quinn has changed, and the page is to be.
+//! The claims of docs/quinn-proposal.md about quinn-proto itself. When one of these fails, quinn has changed, and the page must.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use softtimers_wan::Way;
 
 use crate::network::{Kind, Link, Network};
 
-/// How long quinn's window has not grown, at the most, between one second and four after the beginning; in milliseconds.
+/// The longest time without growth of quinn's window between one second and four after the beginning, in milliseconds.
 fn longest_stand(kind: Kind) -> u64 {
     let mut network = Network::new(Link::new(100, 20, 20), 0);
     network.open(kind, Duration::ZERO, 1 << 40);

@@ -46,7 +46,7 @@ pub(in super::super) fn table_3(runs: &Runs, drawn: &mut Drawn) {
 /// Overhead and delay by gamma and by phi.
 pub(in super::super) fn trade_offs(runs: &Runs, drawn: &mut Drawn) {
     for (source, key, what) in [
-        ("sim-hip-gamma", "gamma", "HIP polls what has a coefficient of variation below gamma"),
+        ("sim-hip-gamma", "gamma", "HIP polls streams with a coefficient of variation below gamma"),
         ("sim-hip-phi", "phi", "HIP's polling periods are the mean gap and phi deviations"),
     ] {
         let Some(found) = or_lacks(runs.only(source), drawn) else { continue };

@@ -20,7 +20,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     };
     let phases = Figure::new(
         "A computation of 1 ms, over and over (figure 3)",
-        "Percentiles of how long a phase took; without noise the line is flat.",
+        "Percentiles of the length of a phase; without noise the line is flat.",
         percentile("phases"),
         log("duration", "ms"),
     );
@@ -40,7 +40,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     });
     let job = Figure::new(
         "Slowdown of a bulk-synchronous job by its nodes",
-        "How much longer a job takes whose phases last as long as the slowest of its nodes.",
+        "Slowdown of a job whose phases last as long as the slowest of its nodes.",
         log("nodes", "count"),
         log("slowdown", "times"),
     );
@@ -156,13 +156,13 @@ const RATE_FIGURES: &[RateFigure] = &[
     ),
     (
         "CPU time of the wake-ups",
-        "CPU time that waking up takes, without its effect on the caches.",
+        "CPU time of the wake-ups, without their effect on the caches.",
         ("CPU", "% of one core", Scale::Linear),
         "cpu_share",
     ),
     (
         "Wake-ups of an idle CPU",
-        "How often a CPU with nothing to do is woken from its sleep states.",
+        "Wake-ups of an idle CPU from its sleep states.",
         ("wake-ups", "1/s", Scale::Log),
         "idle.wakeups_per_s",
     ),

@@ -44,10 +44,10 @@ pub(in super::super) fn goodput(runs: &Runs, drawn: &mut Drawn) {
     drawn.figure(goodput);
     drawn.figure(latency);
     drawn.table(table);
-    drawn.note("Sender and receiver share this machine's CPUs, so what is lost to the sender's own work is in both curves.");
+    drawn.note("Sender and receiver share this machine's CPUs, so both curves include the CPU that the sender takes.");
 }
 
-/// What is left of a receiver's peak under the highest load, by the points that are drawn.
+/// The share of a receiver's peak that is left under the highest load, by the points that are drawn.
 pub(super) fn plateau(found: &Value) -> Option<Plateau> {
     Plateau::of(&by_load(found, delivered))
 }

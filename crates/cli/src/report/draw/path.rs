@@ -1,11 +1,11 @@
-//! An emulated path: what was set beside what came out, as the two ends counted it.
+//! An emulated path: its settings beside the results, as the two ends counted them.
 //!
 //! ```text
 //!   send ──sent──▶ wan ──▶ recv     loss = 1 - received/sent     rate = received packets with their headers
 //!                   └ lateness: when a packet left, against when the path says it should
 //! ```
 //!
-//! A delay from end to end would be of two programs that were woken as well; that of the path is told by its own clock.
+//! An end-to-end delay would include two programs' wake-ups, so the path's own clock measures its delay.
 
 use super::super::digits::{digits, percent};
 use super::super::figure::{Drawn, Grid, Mark, Series};
@@ -54,7 +54,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
         ]);
         late.extend(number(wan, "up.measured.lateness_ns.p50").map(|nanos| (tamed(label), nanos / 1e3)));
     }
-    let text = "By how much later than the path says packets came out, at the median and by the path's own clock; sorted.";
+    let text = "The median lateness of packets behind the path's schedule, by its own clock; sorted.";
     let across = linear("later than set, p50", "µs");
     let (marks, places) = ranked("How exact the delay is", text, across, "path", late);
     let marks =

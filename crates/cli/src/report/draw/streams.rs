@@ -27,7 +27,7 @@ pub(in super::super) fn lateness(runs: &Runs, drawn: &mut Drawn) {
 pub(in super::super) fn gaps(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
         let title = format!("CDF of inter-packet gaps, {load}");
-        let text = "The share of gaps that are at most so long. A perfectly paced stream is a vertical line at the target.";
+        let text = "CDF of inter-packet gaps. A perfectly paced stream is a vertical line at the target.";
         let lines = cells.iter().map(|cell| {
             let turned = quantiles(cell, "gap");
             let points = turned.points.into_iter().map(|(share, gap)| (gap, share * 100.0)).collect();
@@ -189,7 +189,7 @@ fn arrivals(gaps: &[u64]) -> Vec<u64> {
     std::iter::once(0).chain(times).collect()
 }
 
-/// The most packets within so many nanoseconds.
+/// The most packets within `window` nanoseconds.
 fn most_within(times: &[u64], window: u64) -> usize {
     let mut from = 0;
     let counts = times.iter().enumerate().map(|(to, time)| {

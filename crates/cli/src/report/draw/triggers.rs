@@ -1,4 +1,4 @@
-//! How often the kernel passes trigger states: soft timers' Tables IV and V and its figures 2 and 3, of this kernel.
+//! The kernel's trigger states: soft timers' Tables IV and V and its figures 2 and 3, of this kernel.
 
 use serde_json::Value;
 

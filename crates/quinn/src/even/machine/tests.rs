@@ -22,12 +22,12 @@ struct Path {
     /// When it left and when its ACK comes, or when its loss is found.
     under_way: VecDeque<(Timestamp, Timestamp, bool)>,
     lost: u64,
-    /// ACKs come together each so many microseconds.
+    /// ACKs come together, this many microseconds apart.
     held: u64,
-    /// By how many microseconds an ACK is late in the mean, for whoever wakes up for it; none overtakes another.
+    /// The mean lateness of an ACK in microseconds, from late wake-ups; none overtakes another.
     late: u64,
     last_ack: u64,
-    /// One in so many is lost on the way.
+    /// One packet in this many is lost on the way.
     radio: u64,
     random: Random,
     most: f64,
@@ -61,7 +61,7 @@ impl Path {
         }
     }
 
-    /// What it holds without a queue, in packets.
+    /// The packets that it holds without a queue.
     fn holds(&self) -> f64 {
         self.delay as f64 * 1_000.0 / self.each as f64
     }
@@ -134,7 +134,7 @@ fn slow_start_ends_where_the_path_is_full() {
     }
 }
 
-/// Who wakes up late has a longer round trip than the shortest one: some of the queue is kept for that. But a few late ACKs in a
+/// A sender that wakes up late has a longer round trip than the shortest one: some of the queue is kept for that. But a few late ACKs in a
 /// row are no queue.
 #[test]
 fn late_wake_ups_neither_end_the_search_early_nor_leave_the_link_idle() {
@@ -329,7 +329,7 @@ fn random_loss_leaves_a_window() {
     assert!(path.window() > 30.0, "{:.0}", path.window());
 }
 
-/// What left before the controller was built left on another path.
+/// Packets that left before the controller was built took another path.
 #[test]
 fn packets_of_the_path_before_do_not_count() {
     let now = Timestamp::from_micros(1_000_000);
