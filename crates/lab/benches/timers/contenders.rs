@@ -2,6 +2,7 @@
 
 mod btree;
 mod delay_queue;
+mod foreign;
 mod hash_wheel;
 mod heap;
 mod heap4;
@@ -9,8 +10,11 @@ mod nexus;
 mod ours;
 mod sleep;
 mod slots;
+mod timerfd;
 
 use softtimers_lab::bench::Done;
+
+use foreign::{Foreign, Libuv, Timeout};
 
 use crate::contender::Contender;
 use crate::{Figures, MILLION, stalls, workloads};
@@ -18,7 +22,7 @@ use crate::{Figures, MILLION, stalls, workloads};
 /// Runs a workload of so many timers, made so many times smaller, with one type of contender.
 type Runner = fn(&str, usize, usize) -> Done<Figures>;
 
-pub(crate) const ALL: [(&str, Runner); 9] = [
+pub(crate) const ALL: [(&str, Runner); 12] = [
     ("softtimers", run_one::<ours::Handles>),
     ("softtimers keyed", run_one::<ours::Keyed>),
     ("BinaryHeap", run_one::<heap::Heap>),
@@ -28,7 +32,26 @@ pub(crate) const ALL: [(&str, Runner); 9] = [
     ("Sleep::reset", run_one::<sleep::Sleeps>),
     ("hash_wheel", run_one::<hash_wheel::HashWheel>),
     ("nexus", run_one::<nexus::Nexus>),
+    (LIBUV, run_one::<Foreign<Libuv>>),
+    (TIMEOUT, run_one::<Foreign<Timeout>>),
+    (TIMERFD, run_one::<timerfd::Timerfds>),
 ];
+
+const LIBUV: &str = "libuv's heap";
+const TIMEOUT: &str = "timeout.c";
+const TIMERFD: &str = "timerfd";
+
+/// Those that can do a workload with so many timers; of the others, says why not.
+pub(crate) fn who_can(workload: &str, timers: usize) -> Vec<&'static str> {
+    let can = |name: &str| match name {
+        LIBUV => foreign::directory::<Libuv>().map(drop),
+        TIMEOUT => foreign::directory::<Timeout>().map(drop),
+        TIMERFD => timerfd::can(workload, timers),
+        _ => Ok(()),
+    };
+    let able = |name: &&str| can(name).inspect_err(|why| eprintln!("skipped: {name}: {why}")).is_ok();
+    ALL.iter().map(|(name, _)| *name).filter(able).collect()
+}
 
 /// Measures the contender of this name.
 pub(crate) fn run(name: &str, workload: &str, timers: usize, shrink: usize) -> Done<Figures> {

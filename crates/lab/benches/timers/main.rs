@@ -19,6 +19,9 @@
 //! | stalls | W3 across 2^24 ticks and 2^36 ns, then a jump of a second: the longest single call; and the longest set of a million, with a million expected and with none |
 //!
 //! Pages are of 4 KiB: huge ones are switched off in the processes that measure.
+//!
+//! Who cannot do a workload is left out, with the reason. libuv's heap and `timeout.c` are compiled from sources that two
+//! variables name: see `contenders/foreign.rs`.
 
 mod bars;
 mod clock;
@@ -109,10 +112,10 @@ fn figures_of(contender: &str, workload: &str, timers: usize, effort: &Effort) -
 
 /// A table for each size: the contenders, and all figures that there are.
 fn measure(effort: &Effort, workload: &str, sizes: &[usize]) -> Done<Vec<Table>> {
-    let names = contenders::ALL.map(|(name, _)| name);
     let mut tables = Vec::new();
     for size in sizes {
         eprintln!("{workload}/{size}");
+        let names = contenders::who_can(workload, *size);
         let mut figures = BTreeMap::new();
         let measured = Paired::new(effort.rounds).contest(
             &[()],
