@@ -114,7 +114,7 @@ fn set_up<D: Wire + Send + 'static>(
     let watch = LinkWatch::open(&between.interfaces, room, plan.notify)?;
     let links = Arc::clone(watch.links());
     let interrupt = controls.interrupt.share()?;
-    let route = route.map(|route| FastWorker::new(route, plan, Links::follow(&links), interrupt.share()?));
+    let route = route.map(|route| FastWorker::new(route, plan, &links, interrupt.share()?));
     let route = route.transpose()?;
     let setting = Arc::new(Setting { plan: plan.clone(), between, links, loops: Loops::new() });
     let mut others = devices;

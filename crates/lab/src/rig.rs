@@ -24,6 +24,7 @@ mod capture;
 mod core;
 mod curve;
 pub mod hosts;
+mod kept;
 mod plain;
 mod routed;
 mod shares;
@@ -49,7 +50,7 @@ pub struct Arguments {
 }
 
 /// The sections that can be asked for alone.
-pub const SECTIONS: [Section<Rig>; 10] = [
+pub const SECTIONS: [Section<Rig>; 11] = [
     ("stages", curve::stages),
     ("forward", plain::forward),
     ("compute", shares::compute),
@@ -60,6 +61,7 @@ pub const SECTIONS: [Section<Rig>; 10] = [
     ("routed", routed::routed),
     ("routed-streams", routed::streams),
     ("routed-delays", routed::delays),
+    ("kept", kept::kept),
 ];
 
 /// Makes the sections that are asked for.

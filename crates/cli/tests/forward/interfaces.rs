@@ -10,6 +10,8 @@
 mod kernel;
 #[path = "links.rs"]
 mod links;
+#[path = "soak.rs"]
+mod soak;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -27,13 +29,23 @@ use serde_json::Value;
 use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
 
 use super::Scratch;
-use crate::common::hosts::{self, FAR, Hosts, NEAR, WA, ip};
+use crate::common::hosts::{self, FAR, Hosts, NEAR, WA, WB, ip};
 use crate::common::{self, skipped};
 
 /// The drivers that work here, each with its flag.
 fn drivers(hosts: &Hosts) -> Vec<&'static str> {
+    working(hosts, &["--driver packet", "--driver xdp"], "")
+}
+
+/// The drivers that route here.
+fn routers(hosts: &Hosts) -> Vec<&'static str> {
+    working(hosts, &["--driver packet", "--driver xdp", "--driver tc"], &routing())
+}
+
+fn working(hosts: &Hosts, drivers: &[&'static str], flags: &str) -> Vec<&'static str> {
     let works = |driver: &&str| {
-        let output = hosts.command(&format!("forward wa wb --duration 10ms {driver}")).output().unwrap();
+        let line = format!("forward wa wb --duration 10ms {driver} {flags}");
+        let output = hosts.command(&line).output().unwrap();
         let (code, said) = (output.status.code(), common::stderr(&output));
         assert!(matches!(code, Some(0 | 77)), "{said}");
         if code != Some(0) {
@@ -41,7 +53,7 @@ fn drivers(hosts: &Hosts) -> Vec<&'static str> {
         }
         code == Some(0)
     };
-    ["--driver packet", "--driver xdp"].into_iter().filter(works).collect()
+    drivers.iter().copied().filter(works).collect()
 }
 
 /// A `forward` that runs.
@@ -284,7 +296,7 @@ fn assert_is_quiet(hosts: &Hosts) {
 #[test]
 fn a_router_counts_hops_down_and_tells_the_sender_at_the_last() {
     with_router("hops", |hosts| {
-        for driver in drivers(hosts) {
+        for driver in routers(hosts) {
             let forwarder = Forwarder::start(hosts, &format!("{driver} {}", routing()));
             for (family, icmp, time_exceeded, near, far, router) in [
                 (AddressFamily::INET, ipproto::ICMP, 11, "10.98.1.9:0", "10.98.2.9:7000", "10.98.1.1"),
@@ -343,7 +355,7 @@ fn set_hops(socket: &UdpSocket, hops: u8) {
 fn senders_learn_how_long_a_packet_may_be() {
     with_router("mtu", |hosts| {
         ip(&["-n", &hosts.host("middle"), "link", "set", "wb", "mtu", "1280"]).unwrap();
-        for driver in drivers(hosts) {
+        for driver in routers(hosts) {
             let forwarder = Forwarder::start(hosts, &format!("{driver} {}", routing()));
             streamed(hosts, "10.98.2.9:7000", 500_000);
             streamed(hosts, "[fd98:2::9]:7000", 500_000);
@@ -753,9 +765,9 @@ fn arrives_last(receiver: &FrameReceiver, mut each: impl FnMut(&[u8])) -> bool {
 fn hostile_frames_are_counted_and_do_no_harm() {
     let rules = Scratch::new("hostile.rules", "protocol udp port 9 length 100-200 reject\naccept\n");
     with_router("hostile", |hosts| {
-        let both =
-            drivers(hosts).into_iter().flat_map(|driver| [(driver, String::new()), (driver, routing())]);
-        for (driver, flags) in both {
+        let cables = drivers(hosts).into_iter().map(|driver| (driver, String::new()));
+        let routers = routers(hosts).into_iter().map(|driver| (driver, routing()));
+        for (driver, flags) in cables.chain(routers) {
             let forwarder =
                 Forwarder::start(hosts, &format!("{driver} {flags} --rules {}", rules.0.display()));
             let receiver = hosts.at("far", || FrameReceiver::on(&Interface::named("eth").unwrap()).unwrap());

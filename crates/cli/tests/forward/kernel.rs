@@ -162,6 +162,49 @@ fn a_rate_is_kept_and_what_has_none_does_not_come_up() {
     });
 }
 
+/// What is screened costs a walk through thousands of rules; more of it comes than can be screened, and then more of the
+/// other.
+#[test]
+fn a_slow_screen_and_the_fast_path_do_not_starve_each_other() {
+    with_route("fast-both", |hosts| {
+        let walk = |at| format!("from 10.{}.{}.0/24 reject\n", 100 + at / 250, at % 250);
+        let walks: String = (0..5_000).map(walk).collect();
+        let text = format!("on b accept\nport 7000 accept\n{walks}accept");
+        let rules = Scratch::new("both.rules", &text);
+        let forwarder = route(hosts, &format!("--rules {}", rules.0.display()));
+        let near = bound(hosts, "near", "10.98.1.9:0");
+        let (fast, slow) = (bound(hosts, "far", "10.98.2.9:7000"), bound(hosts, "far", "10.98.2.9:7001"));
+        echoed(&near, &fast, b"found");
+        let flooded = |port: u16, meanwhile: &dyn Fn()| {
+            let over = Arc::new(AtomicBool::new(false));
+            let ended = Arc::clone(&over);
+            let flood = hosts.at("near", move || {
+                let socket = UdpSocket::bind("10.98.1.9:0").unwrap();
+                while !ended.load(Ordering::Relaxed) {
+                    (0..50).for_each(|_| _ = socket.send_to(b"flood", ("10.98.2.9", port)));
+                    thread::park_timeout(Duration::from_millis(1));
+                }
+            });
+            meanwhile();
+            over.store(true, Ordering::Relaxed);
+            flood.join().unwrap();
+        };
+        flooded(7_001, &|| {
+            // Each of them, the first time: the kernel forwards them whatever waits in the ring.
+            for number in 0..100u32 {
+                near.send_to(&number.to_be_bytes(), fast.local_addr().unwrap()).unwrap();
+                let mut buffer = [0; 64];
+                let length = fast.recv(&mut buffer).expect("none is lost");
+                assert_eq!(buffer[..length], number.to_be_bytes());
+            }
+        });
+        flooded(7_000, &|| (0..20).for_each(|_| echoed(&near, &slow, b"screened")));
+        let report = forwarder.finish();
+        assert!(count(&report, "/in_kernel/packets") > 120, "{report}");
+        assert!(count(&report, "/out") - count(&report, "/in_kernel/packets") >= 20, "{report}");
+    });
+}
+
 /// More addresses than a policy had room for.
 #[test]
 fn a_machine_with_many_addresses_goes_on() {

@@ -5,9 +5,9 @@ use etherparse::PacketBuilder;
 
 use super::*;
 
-/// The drivers, and several threads by one of them.
+/// Those that route, and several threads by one of them.
 fn crews(hosts: &Hosts) -> Vec<String> {
-    let mut all: Vec<_> = drivers(hosts).into_iter().map(str::to_owned).collect();
+    let mut all: Vec<_> = routers(hosts).into_iter().map(str::to_owned).collect();
     all.push("--driver packet --pollers 2".to_owned());
     all
 }
@@ -128,7 +128,7 @@ fn an_mtu_that_is_raised_holds_or_its_bound_is_said() {
                 ip(&["-n", &hosts.host(host), "link", "set", end, "mtu", mtu]).unwrap();
             }
         };
-        for driver in drivers(hosts) {
+        for driver in routers(hosts) {
             let mut forwarder = Forwarder::start(hosts, &format!("{driver} {}", routing()));
             set("3000");
             let bound_by = match driver.ends_with("xdp") {
@@ -151,7 +151,9 @@ fn an_mtu_that_is_raised_holds_or_its_bound_is_said() {
 fn a_station_that_changes_is_followed() {
     with_router("station", |hosts| {
         let (near_host, middle) = (hosts.host("near"), hosts.host("middle"));
-        for (driver, new) in drivers(hosts).into_iter().zip(["02:00:00:00:01:77", "02:00:00:00:01:78"]) {
+        for (driver, new) in
+            routers(hosts).into_iter().zip(["02:00:00:00:01:77", "02:00:00:00:01:78", "02:00:00:00:01:79"])
+        {
             let forwarder = Forwarder::start(hosts, &format!("{driver} {}", routing()));
             let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:0"));
             echoed(&near, &far, b"before");
@@ -179,7 +181,7 @@ fn an_address_that_the_machine_gets_is_not_forwarded_to() {
     with_router("address", |hosts| {
         let middle = hosts.host("middle");
         ip(&["-n", &hosts.host("near"), "addr", "add", "10.98.1.77/24", "dev", "eth"]).unwrap();
-        for driver in drivers(hosts) {
+        for driver in routers(hosts) {
             let mut forwarder = Forwarder::start(hosts, &format!("{driver} {}", routing()));
             let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:0"));
             let other = bound(hosts, "near", "10.98.1.77:0");

@@ -11,6 +11,7 @@
 //! ```
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -20,13 +21,14 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_net::packet::Interface;
 
-use super::links::LinkFollower;
+use super::links::{LinkFollower, Links};
 use crate::frames::link::Link;
 use crate::frames::reason::Reason;
 use crate::plan::{Between, LegPlan, Plan};
 use crate::rules::{Action, Entrance, Filter, Follower, Rule, Rulebook, Rules, Span};
 use crate::stats::{Account, Stats};
 use crate::volume::Volume;
+use crate::wake::{Woken, pair};
 
 /// A route in the kernel between two interfaces, which forwards nothing yet.
 #[derive(Debug)]
@@ -68,6 +70,8 @@ impl FastRoute {
 pub(crate) struct FastWorker {
     route: FastRoute,
     links: LinkFollower,
+    /// At each change of an interface.
+    woken: Woken,
     latest: [Link; 2],
     rules: Option<(Follower, Filter)>,
     /// What came at each side and has not been counted.
@@ -83,12 +87,16 @@ impl FastWorker {
     pub(crate) fn new(
         route: FastRoute,
         plan: &Plan,
-        mut links: LinkFollower,
+        links: &Arc<Links>,
         interrupt: Interrupt,
     ) -> std::io::Result<Self> {
+        let (waker, woken) = pair()?;
+        links.wake(waker);
+        let mut links = Links::follow(links);
         let rules = plan.rules.as_deref().map(Rulebook::follow_too).transpose()?;
         let latest = links.changed().ok_or(std::io::ErrorKind::NotFound)?;
-        let mut worker = FastWorker { route, links, latest, rules, under_way: Default::default(), interrupt };
+        let mut worker =
+            FastWorker { route, links, woken, latest, rules, under_way: Default::default(), interrupt };
         // Nothing has been done by an earlier policy.
         worker.route.path.change(&worker.policy()).map_err(std::io::Error::other)?;
         Ok(worker)
@@ -102,6 +110,7 @@ impl FastWorker {
         let mut outcome = Ok(());
         while outcome.is_ok() && !self.interrupt.arrived() {
             let has_rules = self.wait();
+            self.woken.settle();
             outcome = if let Some(links) = self.links.changed() {
                 self.latest = links;
                 self.adopt(account)
@@ -117,14 +126,15 @@ impl FastWorker {
             .map_err(|error| Failure::check(format_args!("forwarding in the kernel: {error}")))
     }
 
-    /// Until there are other rules, which it says, or for a while.
+    /// Until there are other rules, which it says, or an interface has changed, or for a while.
     fn wait(&self) -> bool {
-        let mut waited = vec![PollFd::new(&self.interrupt, PollFlags::IN)];
+        let mut waited =
+            vec![PollFd::new(&self.interrupt, PollFlags::IN), PollFd::new(&self.woken, PollFlags::IN)];
         waited.extend(self.rules.iter().map(|(follower, _)| PollFd::new(follower, PollFlags::IN)));
         let while_ = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
         // If it could not wait, it looks again at once.
         let _ = poll(&mut waited, Some(&while_));
-        waited.get(1).is_some_and(|rules| !rules.revents().is_empty())
+        waited.get(2).is_some_and(|rules| !rules.revents().is_empty())
     }
 
     /// Goes by the interfaces and the rules as they are.
@@ -227,5 +237,5 @@ fn volume(count: &FastCount) -> Volume {
     Volume { packets: count.packets, bytes: count.bytes }
 }
 
-/// A change of an interface holds after this time at the latest; that often the counts are read.
-const LOOK: Duration = Duration::from_millis(50);
+/// So often the counts are read.
+const LOOK: Duration = Duration::from_millis(200);

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //!   kernel ── notices ─▶ thread ─▶ Links: version + 1 ─▶ each poller, before its next frame
+//!                                    └─ waker ─▶ who sleeps through frames
 //! ```
 
 use std::io;
@@ -29,6 +30,8 @@ use crate::wake::{Waker, Woken, pair};
 pub(crate) struct Links {
     version: AtomicU64,
     now: Mutex<[Link; 2]>,
+    /// Of who sleeps through frames, and so does not see the version.
+    wakers: Mutex<Vec<Waker>>,
 }
 
 /// Keeps [`Links`] as the interfaces are, while it is there.
@@ -145,12 +148,18 @@ impl Links {
         Links {
             version: AtomicU64::new(1),
             now: Mutex::new([0, 1].map(|at: usize| Link::of(&interfaces[at]))),
+            wakers: Mutex::default(),
         }
     }
 
     /// For one poller, which has taken up no change yet.
     pub(crate) fn follow(links: &Arc<Links>) -> LinkFollower {
         LinkFollower { links: Arc::clone(links), seen: 0 }
+    }
+
+    /// Wakes this one up at each change from now on.
+    pub(crate) fn wake(&self, waker: Waker) {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
     }
 
     fn now(&self) -> MutexGuard<'_, [Link; 2]> {
@@ -164,6 +173,7 @@ impl Links {
         let words = change(link);
         if *link != before {
             self.version.fetch_add(1, Ordering::Release);
+            self.wakers.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Waker::wake);
         }
         words
     }
