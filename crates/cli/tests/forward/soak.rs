@@ -18,11 +18,25 @@ enum Life {
 }
 
 #[test]
-fn every_frame_is_accounted_for_while_rules_links_and_interfaces_change() {
-    with_router("soak", |hosts| {
+fn every_frame_is_accounted_for_by_packet() {
+    soak("--driver packet");
+}
+
+#[test]
+fn every_frame_is_accounted_for_by_xdp() {
+    soak("--driver xdp");
+}
+
+#[test]
+fn every_frame_is_accounted_for_by_tc() {
+    soak("--driver tc");
+}
+
+fn soak(driver: &'static str) {
+    with_router(&format!("soak-{}", &driver[9..]), |hosts| {
         keep_quiet(hosts);
-        let cycles = if std::env::var_os("SOFTTIMERS_FULL").is_some() { 20 } else { 1 };
-        for driver in routers(hosts) {
+        let cycles = if std::env::var_os("SOFTTIMERS_FULL").is_some() { 16 } else { 1 };
+        for driver in working(hosts, &[driver], &routing()) {
             for life in [Life::Rules, Life::Outages, Life::Anew].repeat(cycles) {
                 live(hosts, driver, life);
             }
@@ -33,7 +47,7 @@ fn every_frame_is_accounted_for_while_rules_links_and_interfaces_change() {
 fn live(hosts: &Hosts, driver: &str, life: Life) {
     let what = format!("{driver}, {life:?}");
     let middle = hosts.host("middle");
-    let rules = Scratch::new("soak.rules", &text(0));
+    let rules = Scratch::new(&format!("soak{}.rules", &driver[9..]), &text(0));
     let before = Counters::read(hosts);
     let mut forwarder =
         Forwarder::start(hosts, &format!("{driver} {} --rules {}", routing(), rules.0.display()));

@@ -37,10 +37,8 @@ pub(super) struct OneCore<'a> {
 /// The traffic that the interfaces are to be ready for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Traffic {
-    /// As many as come: the far host looks for them every 50 µs, so that it takes little of the generator's CPU.
+    /// Frames that no interface joins.
     Packets,
-    /// One after the other, each received when it comes.
-    Sparse,
     /// With what interfaces do by default.
     Streams,
 }
@@ -90,13 +88,11 @@ impl<'a> OneCore<'a> {
             let tso = if streams { "on" } else { "off" };
             let gro = if streams && host != "middle" { "off" } else { "on" };
             let mask = if streams { 1 << cpu } else { 0 };
-            let every = if traffic == Traffic::Packets && host == "far" { 50_000 } else { 0 };
             self.sh(
                 host,
                 &format!(
                     "ethtool -K {end} tso {tso} gro {gro}; cd /sys/class/net/{end}; echo 1 > threaded; \
-                     echo {mask:x} > queues/rx-0/rps_cpus; echo {every} > gro_flush_timeout; \
-                     echo {every} > napi_defer_hard_irqs"
+                     echo {mask:x} > queues/rx-0/rps_cpus"
                 ),
             )?;
         }
@@ -178,7 +174,7 @@ impl Drop for OneCore<'_> {
             let gro = if host == "middle" { "on" } else { "off" };
             let script = format!(
                 "ethtool -K {end} tso on gro {gro}; cd /sys/class/net/{end}; echo 0 > threaded; \
-                 echo 0 > queues/rx-0/rps_cpus; echo 0 > gro_flush_timeout; echo 0 > napi_defer_hard_irqs"
+                 echo 0 > queues/rx-0/rps_cpus"
             );
             let _ = self.sh(host, &script);
             if host != "middle" {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::failure::Failure;
@@ -17,7 +17,7 @@ use softtimers_measure::paired::{Measured, Paired, Round};
 use softtimers_measure::result::Table;
 
 use super::core::{Computation, FAR, FAR_STATION, Hook, NEAR_STATION, NOBODY, OneCore, Traffic, rate};
-use super::trial::{Offer, Rig};
+use super::trial::{DESTINATION, DESTINATION_PORT, Offer, Rig};
 use crate::bench::Done;
 use crate::command::{announced, output, pause, signal, start, works};
 use crate::figures::{self, Figure};
@@ -84,7 +84,10 @@ fn bars(measured: &Measured, rates: &mut Table, peaks: &mut Table) {
     rates.bar(Bar::at_least("tc, flooded: delivered, of ip_forward's", 1.5, flood));
     let what = format!("tc, {:.0} kpps: CPU a packet, of ip_forward's", OFFERS[BELOW] / 1e3);
     rates.bar(Bar::at_most(what, 0.67, ratio(COST, BELOW)));
-    peaks.bar(Bar::at_least("tc, flooded: delivered, of its peak", 0.95, measured.estimate(TC, KEPT)));
+    // Less than a flood of about five times the peak shows nothing.
+    let reached = measured.median(TC, MULTIPLE).is_some_and(|multiple| multiple >= 4.5);
+    let kept = measured.estimate(TC, KEPT).filter(|_| reached);
+    peaks.bar(Bar::at_least("tc, at five times its peak: delivered, of the peak", 0.95, kept));
 }
 
 /// Bulk TCP with what interfaces do by default, both families.
@@ -110,7 +113,7 @@ pub(super) fn delays(rig: &Rig) -> Done<Vec<Table>> {
     let stage = Stage::new(rig)?;
     let sizes: &[u32] = rig.of(&[1, 16, 64], &[16]);
     let burst_row = |name: &str, burst: u32| format!("{name}, bursts of {burst}");
-    let measured = stage.contest(7, Traffic::Sparse, NOBODY, |name, round| {
+    let measured = stage.contest(7, Traffic::Packets, NOBODY, |name, round| {
         for &burst in sizes {
             let found = stage.delay(burst)?;
             figures::put(round, &burst_row(name, burst), &found, &DELAYS);
@@ -168,7 +171,8 @@ impl<'a> Stage<'a> {
         let paired = Paired::new(self.rig.rounds(rounds)).beside_others();
         paired.contest(&[()], &mut self.routers(), |(), (name, router), round| {
             self.layout.take(traffic)?;
-            self.with(*router, next_hop, || trial(name, round)).context(*name)
+            let done = self.with(*router, next_hop, || trial(name, round));
+            done.map_err(|error| anyhow::anyhow!("{name}: {error:#}"))
         })
     }
 
@@ -208,7 +212,11 @@ impl<'a> Stage<'a> {
         let (came, done) = (self.layout.arrived()?, computation.so_far());
         pause(WINDOW);
         let (arrived, used) = (rate(came, self.layout.arrived()?), rate(done, computation.so_far()));
-        ensure!(generator.runs()?, "the generator ended early");
+        if !generator.runs()? {
+            // On a machine that is too busy it is over before the window is.
+            round.set_aside(format!("{row}: the generator ended early"));
+            return Ok(());
+        }
         let offered = super::trial::finish(generator)?.pps;
         let alone = f64::midpoint(before, computation.rate(ALONE));
         let share = 1.0 - used / alone;
@@ -243,7 +251,15 @@ impl<'a> Stage<'a> {
         let burst_text = burst.to_string();
         let words = [&*program, "receive", "delays", "s0", "--cpu", "0", "--burst", &burst_text];
         let (receiver, _) = announced(&mut self.rig.hosts.command("far", &words), "ready")?;
-        self.rig.offered(&Offer { burst, ..Offer::steady(RATE, DELAYED_FOR) })?;
+        // The generator in the kernel is late by more than what is asked for here.
+        let bursts =
+            if burst > 1 { format!("--quantum {burst} --send-via sendmmsg ") } else { String::new() };
+        let words = self.rig.softtimers(&format!(
+            "send {DESTINATION}:{DESTINATION_PORT} --no-handshake --timer spin --rate {RATE}pps {bursts}--size 32 --cpu 0 \
+             --duration {DELAYED_FOR}ms --json"
+        ));
+        let words: Vec<&str> = words.split(' ').collect();
+        start(&mut self.rig.hosts.command("near", &words))?.output()?;
         receiver.object()
     }
 }
