@@ -51,6 +51,10 @@ impl With for Delays<'_> {
                 };
                 last = Some(now);
                 let delay = arrived.saturating_duration_since(due);
+                // The sender's last words are no datagram of its flow.
+                if delay > PATIENCE {
+                    return;
+                }
                 all.record_duration(delay);
                 if sequence % self.0.burst.max(1) == 0 {
                     first.record_duration(delay);
