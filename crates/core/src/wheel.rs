@@ -413,6 +413,7 @@ impl<E> Wheel<E> {
                 }
             }
             Filed::Inbox { at } => self.inbox.remove(at, &mut self.records),
+            Filed::Heap { at } => self.front.heap.remove(at, &mut self.records),
             filed => _ = self.front.remove(filed, &mut self.records),
         }
     }
