@@ -49,7 +49,7 @@ pub const BENCHES: [(&str, &str, &[Number]); 15] = [
     (
         "flows",
         "how even are many flows from one thread, by one timer for all and by one each?",
-        &[rounds(3), seconds(30, "Of each run of many flows; those of one take ten at the most")],
+        &[rounds(4), seconds(2, "Of each run")],
     ),
     (
         "handover",

@@ -29,7 +29,7 @@ pub mod replay;
 pub mod send;
 mod session;
 pub mod traffic;
-mod train;
+pub mod train;
 pub mod turns;
 pub mod wire;
 pub mod work;

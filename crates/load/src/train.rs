@@ -29,7 +29,7 @@ use softtimers_core::Timestamp;
 /// # Cost
 /// 24 bytes; each operation is a few integer operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TrainLimit {
+pub struct TrainLimit {
     most: u32,
     in_train: u32,
     /// The burst interval in nanoseconds.
@@ -40,26 +40,26 @@ pub(crate) struct TrainLimit {
 
 impl TrainLimit {
     /// No limit: there is always room.
-    pub(crate) const NONE: TrainLimit =
+    pub const NONE: TrainLimit =
         TrainLimit { most: u32::MAX, in_train: 0, burst_interval: 0, ends: Timestamp::ZERO };
 
     /// At most `most` back to back. `burst_interval` is the one that all flows have together: of equal ones, that
     /// of a flow over their number. It has to be shorter than the mean time between packets, or what is due
     /// only grows.
-    pub(crate) fn new(most: NonZeroU32, burst_interval: Duration) -> Self {
+    pub fn new(most: NonZeroU32, burst_interval: Duration) -> Self {
         let burst_interval = u64::try_from(burst_interval.as_nanos()).unwrap_or(u64::MAX);
         TrainLimit { most: most.get(), burst_interval, ..TrainLimit::NONE }
     }
 
     /// Returns the number of packets that may leave at `now`.
     #[inline]
-    pub(crate) fn room(&self, now: Timestamp) -> u32 {
+    pub fn room(&self, now: Timestamp) -> u32 {
         if now < self.ends { self.most - self.in_train } else { self.most }
     }
 
     /// The earliest time at which there is room.
     #[inline]
-    pub(crate) fn earliest(&self) -> Timestamp {
+    pub fn earliest(&self) -> Timestamp {
         if self.in_train < self.most { Timestamp::ZERO } else { self.ends }
     }
 
@@ -69,7 +69,7 @@ impl TrainLimit {
     /// To send takes time, and a sender that loses its processor meanwhile sends the rest later than it
     /// thinks: there is a burst interval behind `to` whatever `from` was. Times must not go backwards.
     #[inline]
-    pub(crate) fn departed(&mut self, from: Timestamp, to: Timestamp, packets: u32) {
+    pub fn departed(&mut self, from: Timestamp, to: Timestamp, packets: u32) {
         if packets == 0 {
             return;
         }

@@ -1,17 +1,19 @@
 //! One contender, one run: who sends, and what the receiver found.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
+use softtimers::{Clock, Monotonic};
 use softtimers_lab::command::{Killed, Program, announced};
 use softtimers_lab::figures::{self, Figure};
 use softtimers_measure::paired::Round;
 use softtimers_measure::processor::Processor;
-use softtimers_measure::usage::Usage;
 
 use crate::lanes::Lanes;
-use crate::{Load, heap_slack, iperf, task_each, timerfd_each};
+use crate::{Load, governed, heap_slack, iperf, library, task_each, timerfd_each};
 
 /// The way in which a contender sends.
 #[derive(Clone, Copy)]
@@ -24,14 +26,17 @@ pub(crate) enum How {
     Iperf,
 }
 
-pub(crate) const ALL: [(&str, How); 6] = [
+pub(crate) const ALL: [(&str, How); 8] = [
     ("soft", How::Command("soft")),
     ("heap", How::Command("loop")),
+    (LIBRARY, How::Here(library::run)),
     (HEAP_SLACK, How::Here(heap_slack::run)),
     ("timerfd each", How::Here(timerfd_each::run)),
     ("tokio task each", How::Here(task_each::run)),
+    ("governor each", How::Here(governed::run)),
     ("iperf3 -P", How::Iperf),
 ];
+pub(crate) const LIBRARY: &str = "library";
 pub(crate) const HEAP_SLACK: &str = "heap, 20 us slack";
 
 /// The figures that are compared, with their decimals; a figure that a contender does not tell is not there.
@@ -56,24 +61,22 @@ pub(crate) const FIGURES: [Figure; 13] = [
     ("longest train", 0, "received.over_flows.longest_train", 1.0),
     ("back to back %", 2, "received.back_to_back", 100.0),
     ("left in a turn", 2, "sent.packets_per_turn", 1.0),
-    (CPU, 2, "sent.cpu_share", 100.0),
+    ("CPU %", 2, "sent.cpu_share", 100.0),
     (COST, 2, "sent.cpu_ns_per_packet", 1e-3),
     ("lost", 0, "received.lost", 1.0),
     ("skipped", 0, "sent.forfeited", 1.0),
     ("lost the CPU", 0, "", 0.0),
 ];
 pub(crate) const DEVIATION: &str = "gap deviation, median flow µs";
-pub(crate) const CPU: &str = "CPU %";
 pub(crate) const COST: &str = "CPU µs/packet";
 
 impl How {
     /// Whether it can send the load here.
     pub(crate) fn can(self, load: &Load) -> bool {
         match self {
-            // One packet a second says nothing of a timer for each flow.
-            How::Here(_) => load.packets_per_second > 1,
-            How::Iperf => load.flows > 1 && iperf::can(load),
-            How::Command(_) => true,
+            How::Here(_) => true,
+            How::Iperf => iperf::can(load),
+            How::Command(_) => load.common_rate().is_some(),
         }
     }
 
@@ -86,9 +89,9 @@ impl How {
     ) -> Result<()> {
         let found = self.found(load, processors)?;
         figures::put(round, name, &found, &FIGURES);
-        for (figure, key) in [("slowest flow %", "min"), ("fastest flow %", "max")] {
-            let rate = found["received"]["over_flows"]["rate_pps"][key].as_f64();
-            round.put(name, figure, rate.map(|rate| 100.0 * rate / f64::from(load.packets_per_second)));
+        if let Some([slowest, fastest]) = extremes(load, &found["received"]) {
+            round.put(name, "slowest flow %", 100.0 * slowest);
+            round.put(name, "fastest flow %", 100.0 * fastest);
         }
         let lost = ["wakeup", "scheduler", "steal", "stopped"];
         let lost = lost.map(|cause| found["sent"]["late"][cause]["count"].as_f64());
@@ -103,7 +106,7 @@ impl How {
             How::Iperf => iperf::run(load, processors),
             How::Command(timer) => {
                 let (receiver, to) = receiver(load, processors)?;
-                let sent = Program::build()?.object(&send(load, timer, &to, processors))?;
+                let sent = Program::build()?.object(&send(load, timer, &to, processors)?)?;
                 Ok(json!({ "sent": sent, "received": receiver.object()? }))
             }
             How::Here(run) => {
@@ -118,21 +121,41 @@ impl How {
 /// `recv` on the second of the processors, and its address.
 fn receiver(load: &Load, processors: Option<[usize; 2]>) -> Result<(Killed, String)> {
     // If the sender never says goodbye, somebody must notice.
-    let line = format!("recv 127.0.0.1:0 --any --once --json --duration {}s", load.time.as_secs() + 20);
+    let line = format!(
+        "recv 127.0.0.1:0 --any --once --json --duration {}s --expect-interval {}ns",
+        load.time.as_secs() + 20,
+        (load.common_interval() * load.flows).as_nanos()
+    );
     let mut command = Program::build()?.command(&line.split(' ').collect::<Vec<_>>());
     command.args(processors.iter().flat_map(|[_, there]| ["--cpu".to_owned(), there.to_string()]));
     announced(&mut command, "listening on ")
 }
 
 /// The command's own words, as they are when only the timer is given.
-fn send(load: &Load, timer: &str, to: &str, processors: Option<[usize; 2]>) -> String {
-    let Load { flows, packets_per_second, bytes, time } = load;
+fn send(load: &Load, timer: &str, to: &str, processors: Option<[usize; 2]>) -> Result<String> {
+    let Load { flows, bytes, time, .. } = load;
+    let rate = load.common_rate().context("one rate for all flows")?;
     let cpu = processors.map_or(String::new(), |[here, _]| format!(" --cpu {here}"));
-    format!(
-        "send {to}{cpu} --timer {timer} --flows {flows} --rate {packets_per_second}pps --size {bytes} \
-         --duration {}s --json",
+    Ok(format!(
+        "send {to}{cpu} --timer {timer} --flows {flows} --rate {rate}pps --size {bytes} --duration {}s --json",
         time.as_secs()
-    )
+    ))
+}
+
+/// The rates of the slowest and the fastest flow, as shares of what was asked for. Of mixed rates the receiver tells those of
+/// the first flows.
+fn extremes(load: &Load, received: &Value) -> Option<[f64; 2]> {
+    if let Some(rate) = load.common_rate() {
+        let rates = &received["over_flows"]["rate_pps"];
+        return Some([rates["min"].as_f64()? / f64::from(rate), rates["max"].as_f64()? / f64::from(rate)]);
+    }
+    let share = |flow: &Value| {
+        let rate = load.rate(flow["flow"].as_u64()? as u32);
+        Some(1e9 / flow["gap_mean_ns"].as_f64()? / f64::from(rate))
+    };
+    let shares: Vec<f64> = received["per_flow"].as_array()?.iter().filter_map(share).collect();
+    let extreme = |of: fn(f64, f64) -> f64| shares.iter().copied().reduce(of);
+    Some([extreme(f64::min)?, extreme(f64::max)?])
 }
 
 /// One that this bench drives itself, with as much of an account as it has.
@@ -145,12 +168,18 @@ fn here(
     let here = processors.map(|[here, _]| Processor::new(here)).transpose()?;
     let _kept = here.map(Processor::keep).transpose()?;
     let lanes = Lanes::to(to, load)?;
-    let before = Usage::now();
+    let (start, before) = (Monotonic.now(), process_time());
     let lanes = run(load, lanes)?;
-    let used = Usage::now().since(&before);
+    // Of all threads, for the timers of a contender may have one.
+    let used = process_time() - before;
     Ok(json!({
-        "cpu_share": used.cpu.as_secs_f64() / used.wall.as_secs_f64(),
-        "cpu_ns_per_packet": used.cpu.as_nanos() as f64 / lanes.sent() as f64,
+        "cpu_share": used.as_secs_f64() / Monotonic.now().saturating_duration_since(start).as_secs_f64(),
+        "cpu_ns_per_packet": used.as_nanos() as f64 / lanes.sent() as f64,
         "packets_per_turn": lanes.per_turn(),
     }))
+}
+
+fn process_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

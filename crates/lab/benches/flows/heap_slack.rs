@@ -15,14 +15,13 @@ use crate::lanes::Lanes;
 
 pub(crate) fn run(load: &Load, mut lanes: Lanes) -> Result<Lanes> {
     let _slack = TimerSlack::hold(Duration::from_nanos(1))?;
-    let interval = load.interval();
     let mut epoll = Epoll::new(Waiting::Pwait2)?;
     let mut events = Events::with_capacity(1);
     let start = Monotonic.now() + SET_UP;
     let (mut clocks, mut heap) = (Vec::new(), BinaryHeap::new());
     for flow in 0..load.flows {
-        let mut clock = RateClock::new(PaceConfig::new(Rate::every(interval)?))?;
-        heap.push(Reverse((clock.start(start + interval * flow / load.flows), flow)));
+        let mut clock = RateClock::new(PaceConfig::new(Rate::every(load.interval(flow))?))?;
+        heap.push(Reverse((clock.start(load.start(flow, start)), flow)));
         clocks.push(clock);
     }
     let end = start + load.time;
@@ -43,6 +42,6 @@ pub(crate) fn run(load: &Load, mut lanes: Lanes) -> Result<Lanes> {
     }
 }
 
-const SLACK: Duration = Duration::from_micros(20);
+pub(crate) const SLACK: Duration = Duration::from_micros(20);
 /// As for the descriptors.
 const SET_UP: Duration = Duration::from_millis(50);

@@ -15,7 +15,7 @@ use crate::Load;
 pub(crate) fn can(load: &Load) -> bool {
     let version =
         Command::new("iperf3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    load.flows <= 128 && version.is_ok_and(|status| status.success())
+    load.common_rate().is_some() && load.flows <= 128 && version.is_ok_and(|status| status.success())
 }
 
 /// Sends the load from the first CPU to the second, and returns what it says of itself in the command's words.
@@ -34,8 +34,8 @@ pub(crate) fn run(load: &Load, processors: Option<[usize; 2]>) -> Result<Value> 
 }
 
 fn client(load: &Load, kept: &[String]) -> Result<Value> {
-    let Load { flows, packets_per_second, bytes, time } = load;
-    let bits = packets_per_second * bytes * 8;
+    let Load { flows, bytes, time, .. } = load;
+    let bits = load.rate(0) * bytes * 8;
     let line =
         format!("-u -c 127.0.0.1 -p {PORT} -P {flows} -b {bits} -l {bytes} -t {} --json", time.as_secs());
     let mut attempts = 0;

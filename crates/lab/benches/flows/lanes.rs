@@ -1,7 +1,6 @@
 //! The datagrams of the peers: the wire format of the command, numbered flow by flow.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anyhow::{Result, bail};
 use softtimers::Timestamp;
@@ -14,7 +13,7 @@ use crate::Load;
 pub(crate) struct Lanes {
     pub(crate) socket: UdpSocket,
     numbered: Vec<u64>,
-    interval: Duration,
+    load: Load,
     packet: Vec<u8>,
     batch: SendBatch,
     turns: u64,
@@ -28,7 +27,7 @@ impl Lanes {
         Ok(Lanes {
             socket,
             numbered: vec![0; load.flows as usize],
-            interval: load.interval(),
+            load: *load,
             packet: vec![0; load.bytes as usize],
             batch: SendBatch::new(IN_ONE_TURN, load.bytes as usize),
             turns: 0,
@@ -38,7 +37,7 @@ impl Lanes {
     /// Makes `packet` the next datagram of a flow, which belongs at `scheduled`.
     pub(crate) fn number(&mut self, flow: u32, scheduled: Timestamp, packet: &mut [u8]) {
         let sequence = &mut self.numbered[flow as usize];
-        let interval = self.interval;
+        let interval = self.load.interval(flow);
         Datagram::Data { flow, sequence: *sequence, scheduled, interval, token: None }.write(packet);
         *sequence += 1;
     }

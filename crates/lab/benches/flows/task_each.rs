@@ -19,7 +19,7 @@ use crate::lanes::Lanes;
 pub(crate) fn run(load: &Load, lanes: Lanes) -> Result<Lanes> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let tasks = LocalSet::new();
-    let (interval, bytes) = (load.interval(), load.bytes as usize);
+    let bytes = load.bytes as usize;
     let (from, start) = (Instant::now() + SET_UP, Monotonic.now() + SET_UP);
     let end = start + load.time;
     let lanes = Rc::new(RefCell::new(lanes));
@@ -29,7 +29,7 @@ pub(crate) fn run(load: &Load, lanes: Lanes) -> Result<Lanes> {
         let socket = Rc::new(tokio::net::UdpSocket::from_std(socket)?);
         let flows = (0..load.flows).map(|flow| {
             let (lanes, socket) = (Rc::clone(&lanes), Rc::clone(&socket));
-            let offset = interval * flow / load.flows;
+            let (interval, offset) = (load.interval(flow), load.offset(flow));
             tokio::task::spawn_local(async move {
                 let mut ticks = interval_at(from + offset, interval);
                 let (mut place, mut packet) = (start + offset, vec![0; bytes]);

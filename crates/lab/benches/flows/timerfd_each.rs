@@ -28,7 +28,6 @@ pub(crate) fn run(load: &Load, mut lanes: Lanes) -> Result<Lanes> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
     let _slack = TimerSlack::hold(Duration::from_nanos(1))?;
-    let interval = load.interval();
     let mut epoll = Epoll::new(Waiting::Pwait2)?;
     let start = Monotonic.now() + SET_UP;
     let mut flows = Vec::new();
@@ -36,8 +35,8 @@ pub(crate) fn run(load: &Load, mut lanes: Lanes) -> Result<Lanes> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         epoll.add(timer.as_fd(), number.into(), EventFlags::IN | EventFlags::ET)?;
-        let mut clock = RateClock::new(PaceConfig::new(Rate::every(interval)?))?;
-        set(&timer, clock.start(start + interval * number / load.flows))?;
+        let mut clock = RateClock::new(PaceConfig::new(Rate::every(load.interval(number))?))?;
+        set(&timer, clock.start(load.start(number, start)))?;
         flows.push(Flow { timer, clock });
     }
     let end = start + load.time;

@@ -1,0 +1,69 @@
+//! softtimers' own parts as a program puts them together: a `DepartureQueue`, and an `EventLoop` whose one event is the
+//! queue's next departure.
+//!
+//! Up to eight datagrams leave in a row, as of the command, so that a stall is made up in short trains.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use anyhow::Result;
+use softtimers::pace::queue::{DepartureQueue, FlowConfig, Popped, QueueConfig};
+use softtimers::{
+    Clock, Config, EventLoop, Happening, LoopConfig, Monotonic, PaceConfig, Rate, Slack, SoftTimers,
+};
+
+use softtimers_load::train::TrainLimit;
+
+use crate::Load;
+use crate::heap_slack::SLACK;
+use crate::lanes::Lanes;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Departures,
+    End,
+}
+
+pub(crate) fn run(load: &Load, mut lanes: Lanes) -> Result<Lanes> {
+    let mut queue = DepartureQueue::new(QueueConfig { packets: u32::MAX, ..QueueConfig::default() });
+    let mut events = EventLoop::new(LoopConfig::default())?;
+    let mut timers = SoftTimers::new(Config::default());
+    let start = Monotonic.now() + SET_UP;
+    for flow in 0..load.flows {
+        let id = queue.add_flow(FlowConfig::new(PaceConfig::new(Rate::every(load.interval(flow))?)))?;
+        queue.enqueue_at(Monotonic.now(), id, load.start(flow, start), load.bytes, flow)?;
+    }
+    let mut limit = TrainLimit::new(TRAIN, load.common_interval() * 9 / 16);
+    timers.schedule_at(events.now(), start + load.time, Slack::EXACT, Event::End);
+    timers.schedule_at(events.now(), start, Slack::EXACT, Event::Departures);
+    loop {
+        let Happening::Due(fired) = events.next(&mut timers)? else { continue };
+        if fired.event == Event::End {
+            return Ok(lanes);
+        }
+        let now = fired.due + fired.lateness;
+        let turn = queue.turn(now);
+        let room = limit.room(now);
+        let mut left = 0;
+        while left < room {
+            let Some(popped) = queue.pop_due(&turn) else { break };
+            // Without a limit on the delay nothing expires.
+            let Popped::Departure(departure) = popped else { continue };
+            lanes.stage(departure.token, departure.place)?;
+            queue.enqueue(now, departure.flow, load.bytes, departure.token)?;
+            left += 1;
+        }
+        lanes.flush()?;
+        let after = events.now();
+        limit.departed(now, after, left);
+        let due = queue.next_due().unwrap_or(after);
+        // What waits for its train uses its slack up.
+        let earliest = due.max(limit.earliest());
+        let slack = Slack::within(SLACK.saturating_sub(earliest.saturating_duration_since(due)));
+        timers.schedule_at(after, earliest, slack, Event::Departures);
+    }
+}
+
+const TRAIN: NonZeroU32 = NonZeroU32::new(8).unwrap();
+/// As for the descriptors.
+const SET_UP: Duration = Duration::from_millis(50);
