@@ -53,7 +53,7 @@ fn a_loop_that_passes_too_seldom_falls_behind_for_good_without_trains() {
     assert_eq!((longest_train(&one), longest_train(&two)), (1, 2));
     assert!(alone.forfeited() > 9_000 && trains.forfeited() == 0, "{}", alone.forfeited());
     let latest = two.iter().map(|left| left.at - left.place).max().unwrap();
-    assert!(latest < 5 * TARGET, "{latest}");
+    assert!(latest < 10 * TARGET, "{latest}");
 }
 
 /// Where one packet at a time is soon done, none leave together.
@@ -89,7 +89,7 @@ fn a_catch_up_of_a_loop_with_many_long_gaps_ends() {
     let left = send(&mut clock, &gaps);
     assert_eq!((longest_train(&left) <= 3, clock.forfeited()), (true, 0));
     let end = left.iter().find(|left| left.at > 20_000_000 && left.behind == 0).map(|left| left.at);
-    assert!(end.is_some_and(|end| end < 60_000_000), "{end:?}");
+    assert!(end.is_some_and(|end| end < 100_000_000), "{end:?}");
 }
 
 /// A gap between two checks of a busy loop, in nanoseconds: mostly a few microseconds.
@@ -109,6 +109,23 @@ fn few_trains_leave_in_a_busy_loop() {
     for seed in 0..if cfg!(miri) { 0 } else { 4 } {
         let mut random = Random::stream(11, seed);
         let gaps: Vec<u64> = (0..200_000).map(|_| busy(&mut random)).collect();
+        let left = send(&mut clock(Recovery::trains(3), CatchUp::default()), &gaps);
+        let together = left.windows(2).filter(|two| two[1].at - two[0].at < BURST).count();
+        assert!(together * 1_000 <= left.len(), "{seed}: {together} of {}", left.len());
+    }
+}
+
+/// Between two checks passes nearly what a flow has: still one at a time.
+#[test]
+fn few_trains_leave_where_gaps_are_just_short_enough() {
+    for seed in 0..if cfg!(miri) { 0 } else { 4 } {
+        let mut random = Random::stream(12, seed);
+        let mut gap = || match random.below(10_000) {
+            0..4 => 300_000 + random.below(5_700_000),
+            4..40 => 60_000 + random.below(140_000),
+            _ => 24_000 + random.below(14_000),
+        };
+        let gaps: Vec<u64> = (0..100_000).map(|_| gap()).collect();
         let left = send(&mut clock(Recovery::trains(3), CatchUp::default()), &gaps);
         let together = left.windows(2).filter(|two| two[1].at - two[0].at < BURST).count();
         assert!(together * 1_000 <= left.len(), "{seed}: {together} of {}", left.len());
@@ -139,7 +156,7 @@ proptest! {
         prop_assert_eq!(left.len() as u64 + clock.forfeited() + behind, places.max(left.len() as u64 + clock.forfeited()));
     }
 
-    /// After a stall, if there are trigger states often enough for trains of three, the flow is on schedule when four
+    /// After a stall, if there are trigger states often enough for trains of three, the flow is on schedule when eight
     /// times the stall have passed, and 40 intervals more.
     #[test]
     fn a_catch_up_ends_in_time(

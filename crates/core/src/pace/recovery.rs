@@ -13,11 +13,11 @@
 //!           │   ●  ╲
 //!           │      ● ╲
 //!           └──────────╲────── time
-//!           stall      end: four times the stall later
+//!           stall      end: eight times the stall later
 //! ```
 //!
 //! What one packet at a time can do is judged by the usual gap of a flow that is late, learnt from the last sixteen or so.
-//! While that is at most four fifths of the target interval, a longer gap now and then is a stall of its own: it moves the
+//! While that is at most eight ninths of the target interval, a longer gap now and then is a stall of its own: it moves the
 //! end on, and is no reason for a train.
 
 use crate::Timestamp;
@@ -42,7 +42,7 @@ impl Recovery {
     pub const NONE: Recovery = Recovery { train: 1 };
 
     /// A catch-up is to end within so many times the delay that it makes up.
-    pub const WITHIN: u32 = 4;
+    pub const WITHIN: u32 = 8;
 
     /// Trains of up to `most` packets; 0 is 1.
     pub const fn trains(most: u16) -> Self {

@@ -49,7 +49,7 @@ const PARAMETERS: &[Parameter] = &[
     .needs(CATCHES_UP),
     Parameter::count(
         "train",
-        "Packets that may leave together for a catch-up to end about four times the delay after it; 1: none",
+        "Packets that may leave together for a catch-up to end about eight times the delay after it; 1: none",
         1..=64,
         1,
     )
