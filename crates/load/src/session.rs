@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use softtimers::epoll::Waiting;
 use softtimers::{HeldBack, LoopStats, Monotonic, Slice};
-use softtimers_core::{Clock, Idle, Polling, Timestamp, TriggerState};
+use softtimers_core::{Clock, Idle, Polling, RateClock, Timestamp, TriggerState};
 use softtimers_measure::distribution::Distribution;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
@@ -73,11 +73,23 @@ pub(crate) struct Session {
     pub(crate) handlers: Option<LoopStats>,
     /// The fallbacks: what did not work as asked, and what was done instead.
     pub(crate) fallbacks: Vec<String>,
+    /// The turn that is taken, if the session takes turns.
+    pub(crate) turn: Option<Turn>,
     /// Sees whether the receiver that has agreed is still there.
     watch: Option<Watch>,
     /// Keeps this thread as it was asked to be; it is let go as it was.
     _kept: Option<Kept>,
     _slice: Option<Slice>,
+}
+
+/// A turn of one loop among several: its flow, its length, and the time and the work done where it began and ended.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) clock: RateClock,
+    pub(crate) muted: bool,
+    pub(crate) length: Duration,
+    pub(crate) began: (Timestamp, u64),
+    pub(crate) ended: (Timestamp, u64),
 }
 
 /// The settings of a loop with trigger states.
@@ -160,10 +172,29 @@ impl Session {
             triggers: None,
             handlers: None,
             fallbacks: unheard(permit).into_iter().chain(no_slice).collect(),
+            turn: None,
             watch,
             _kept: kept,
             _slice: slice.unwrap_or_default(),
         })
+    }
+
+    /// The engine is about to begin its loop. In a turn the flow begins here, and the time: to set a loop up takes long beside
+    /// what a turn is to tell.
+    pub(crate) fn loop_begins(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            let now = Monotonic.now();
+            self.flow.restart(turn.clock.clone(), turn.muted, now);
+            self.end = now + turn.length;
+            turn.began = (now, self.work.done().unwrap_or(0));
+        }
+    }
+
+    /// The loop is over. What follows, such as summing its accounts up, is no part of a turn.
+    pub(crate) fn loop_ends(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.ended = (Monotonic.now(), self.work.done().unwrap_or(0));
+        }
     }
 
     pub(crate) fn over(&self, now: Timestamp) -> bool {

@@ -7,12 +7,15 @@
 //!   off │ soft │ loop │ loop │ soft │ off │ off │ soft │ …     one round forwards, one backwards
 //!   └────── round ────┘└───── round ─────┘
 //! ```
+//!
+//! A turn begins and ends with the loop: making a loop and summing its accounts up costs softtimers' some 0.5% of 10 ms, and
+//! nothing of a run.
 
 use std::io;
 use std::time::Duration;
 
 use softtimers::Monotonic;
-use softtimers_core::{Clock, PaceConfig, Recovery, TriggerState};
+use softtimers_core::{Clock, PaceConfig, Recovery, Timestamp, TriggerState};
 use softtimers_linux::signal_timer::SignalTimer;
 use softtimers_measure::distribution::Moments;
 use softtimers_measure::failure::Failure;
@@ -22,7 +25,7 @@ use softtimers_measure::stats::Counter;
 use crate::engines::{ReadBy, Timer, soft, work_loop};
 use crate::plan::SendPlan;
 use crate::send::{self, SendStats, Triggers};
-use crate::session::Session;
+use crate::session::{Session, Turn};
 use crate::traffic::Traffic;
 
 /// A program that takes turns.
@@ -187,15 +190,15 @@ impl Session {
         self.triggers = None;
         let mut counter = Counter::new(blank.clone());
         self.flow.count_in(&mut counter);
-        let done = self.work.done();
-        let start = Monotonic.now();
-        self.flow.restart(clock, contender.is_silent(), start);
-        self.end = start + length;
+        let nothing = (Timestamp::ZERO, 0);
+        self.turn =
+            Some(Turn { clock, muted: contender.is_silent(), length, began: nothing, ended: nothing });
         let events = self
             .contend(contender, timer, pace)
             .map_err(|error| Failure::broke_off("taking turns", &error))?;
-        let took = Monotonic.now().saturating_duration_since(start).as_secs_f64();
-        let work = self.work.done().unwrap_or(0) - done.unwrap_or(0);
+        let Some(Turn { began, ended, .. }) = self.turn.take() else { unreachable!("it was just there") };
+        let took = ended.0.saturating_duration_since(began.0).as_secs_f64();
+        let work = ended.1 - began.1;
         self.flow.count_in(&mut counter);
         let counted = counter.total();
         let share = Share {

@@ -54,7 +54,9 @@ pub(super) fn run<W: Wait>(
     let _slack = TimerSlack::hold(Duration::from_nanos(1))?;
     let computes = matches!(session.work, Workload::Compute(_));
     let mut plain = PlainLoop::new(session, clock, wait)?;
+    plain.begin();
     let served = if computes && W::CHECKS_AFTER_HANDLERS { plain.compute() } else { plain.serve() };
+    plain.session.loop_ends();
     let (waiting, intervals) = (plain.epoll.waiting(), plain.checks.distribution());
     session.waited(waiting);
     session.trigger_intervals = intervals;
@@ -98,7 +100,7 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
             epoll.add(echo.as_fd(), ECHO, EventFlags::IN)?;
         }
         Ok(PlainLoop {
-            due: BinaryHeap::from([Reverse((session.flow.due(), 0))]),
+            due: BinaryHeap::with_capacity(1),
             session,
             wait,
             now: clock.now(),
@@ -107,6 +109,13 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
             events: Events::with_capacity(16),
             checks: ClockChecks::new(),
         })
+    }
+
+    /// The loop is made, and begins.
+    fn begin(&mut self) {
+        self.session.loop_begins();
+        self.due.push(Reverse((self.session.flow.due(), 0)));
+        self.now = self.clock.now();
     }
 
     /// A program that only computes needs no wait, and looks at the clock between two pieces.

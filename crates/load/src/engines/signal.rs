@@ -41,6 +41,7 @@ impl Engine for Signal {
 
 /// Sends from the handler until the session is over.
 pub(super) fn run(session: &mut Session, ticks: Ticks) -> io::Result<()> {
+    session.loop_begins();
     let mut pacer = session.flow.hand_over(session.end, ticks)?;
     let flow = &mut session.flow;
     let mut loop_ = WorkLoop::new(&mut session.work, &session.interrupt, session.end)?;
@@ -56,6 +57,7 @@ pub(super) fn run(session: &mut Session, ticks: Ticks) -> io::Result<()> {
     while let Some(departure) = pacer.take() {
         flow.account(departure);
     }
+    session.loop_ends();
     session.waited(waiting);
     if unread > 0 {
         session.fallbacks.push(format!(

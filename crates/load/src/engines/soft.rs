@@ -32,9 +32,7 @@ impl Engine for Soft {
 
     fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
         let (slack, idle) = (session.habits.slack, session.habits.idle);
-        let mut run = SoftLoop::new(session, clock, slack);
-        run.schedule_departure(clock.now());
-        run.drive(idle)
+        SoftLoop::new(session, clock, Some(slack)).drive(idle)
     }
 }
 
@@ -50,29 +48,37 @@ enum Event {
 /// Does only the work, in the same loop with nothing to send: what its trigger states cost by
 /// themselves. Not a baseline for work kept, for that loop is softtimers' own.
 pub(crate) fn idle(session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
-    SoftLoop::new(session, clock, Duration::ZERO).drive(Idle::park())
+    SoftLoop::new(session, clock, None).drive(Idle::park())
 }
 
 struct SoftLoop<'a> {
     session: &'a mut Session,
     clock: ReadBy<'a>,
     timers: SoftTimers<Event>,
-    slack: Duration,
+    /// That of a departure; `None` if nothing is sent.
+    slack: Option<Duration>,
 }
 
 impl<'a> SoftLoop<'a> {
-    fn new(session: &'a mut Session, clock: ReadBy<'a>, slack: Duration) -> Self {
+    fn new(session: &'a mut Session, clock: ReadBy<'a>, slack: Option<Duration>) -> Self {
         // The intervals between trigger states cost 5 ns each, and say how late an event can be.
         let config = Config::default().intervals(true).intervals_without_each(session.habits.without_each);
-        let mut timers =
+        let timers =
             SoftTimers::new(session.habits.disabled.into_iter().fold(config, Config::disable_source));
-        timers.schedule_at(clock.now(), session.end, Slack::EXACT, Event::End);
         SoftLoop { session, clock, timers, slack }
     }
 
+    /// The loop is made, and begins.
+    fn begin(&mut self) {
+        self.session.loop_begins();
+        let now = self.clock.now();
+        self.timers.schedule_at(now, self.session.end, Slack::EXACT, Event::End);
+        self.schedule_departure(now);
+    }
+
     fn schedule_departure(&mut self, now: Timestamp) {
-        let flow = &self.session.flow;
-        self.timers.schedule_at(now, flow.due(), Slack::within(flow.slack(self.slack)), Event::Departure);
+        let (flow, Some(slack)) = (&self.session.flow, self.slack) else { return };
+        self.timers.schedule_at(now, flow.due(), Slack::within(flow.slack(slack)), Event::Departure);
     }
 
     fn drive(&mut self, idle: Idle) -> io::Result<()> {
@@ -91,6 +97,7 @@ impl<'a> SoftLoop<'a> {
         if let Workload::Echo(echo) = &self.session.work {
             events.register(echo, ECHO, Interest::Readable)?;
         }
+        self.begin();
         let mut over = false;
         while !over {
             match events.next(&mut self.timers)? {
@@ -99,6 +106,7 @@ impl<'a> SoftLoop<'a> {
                 Happening::Ready { .. } => over = true,
             }
         }
+        self.session.loop_ends();
         self.session.waited(events.waiting());
         self.session.idled(events.polling(), events.held_back());
         self.session.handlers = Some(events.stats());
@@ -129,9 +137,11 @@ impl<'a> SoftLoop<'a> {
 
     /// A program that only computes, and looks at the clock between two pieces.
     fn compute(&mut self) -> io::Result<()> {
+        self.begin();
         loop {
             self.session.work.compute_piece();
             if self.trigger(TriggerState::HandlerExit)? || self.session.interrupt.arrived() {
+                self.session.loop_ends();
                 return Ok(());
             }
         }

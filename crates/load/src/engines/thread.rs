@@ -48,6 +48,7 @@ impl Engine for Thread {
 
 /// Sends from a second thread until the session is over.
 fn run(session: &mut Session) -> io::Result<()> {
+    session.loop_begins();
     let (end, anywhere) = (session.end, &session.anywhere);
     let (hung_up, held) = UnixStream::pair()?;
     let (stop, ended) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -68,6 +69,7 @@ fn run(session: &mut Session) -> io::Result<()> {
     });
     let waiting = loop_.waiting();
     session.beside = worked?;
+    session.loop_ends();
     session.waited(waiting);
     Ok(())
 }

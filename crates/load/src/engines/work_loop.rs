@@ -35,10 +35,12 @@ pub(crate) enum Descriptors {
 
 /// Does only the work until the session is over.
 pub(crate) fn run(session: &mut Session, descriptors: Descriptors) -> io::Result<()> {
+    session.loop_begins();
     let mut plain = WorkLoop::new(&mut session.work, &session.interrupt, session.end)?;
     plain.descriptors = descriptors;
     plain.run()?;
     let waiting = plain.waiting();
+    session.loop_ends();
     session.waited(waiting);
     Ok(())
 }
