@@ -271,7 +271,6 @@ fn drivers() {
         ("--from 10.0.0.1:9", &["--from", "--driver xdp only"]),
         ("--driver dpdk", &["'dpdk'", "socket, packet, xdp"]),
         ("--driver xdp", &["--iface NAME is required"]),
-        ("--driver xdp --iface eth0", &["--to-mac MAC is required"]),
         ("--driver xdp --iface eth0 --to-mac 2:0:0:0:0:1", &["'2:0:0:0:0:1'", "02:00:00:00:00:01"]),
         (
             "--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01 --timer loop",

@@ -4,32 +4,36 @@
 //! empty. What a cable had no room for is `socket.no_buffers`, and lost.
 
 use std::fmt;
-use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::str::FromStr;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use serde::Serialize;
+use softtimers::{Clock, Monotonic};
 use softtimers_core::{CatchUp, Rate, Timestamp};
 use softtimers_measure::distribution::Distribution;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::processor::Processor;
+use softtimers_measure::units::show_duration;
 use softtimers_measure::usage::Usage;
-use softtimers_net::packet::{Generated, Generator, GeneratorConfig, Interface};
+use softtimers_net::UdpSocket;
+use softtimers_net::packet::{Generated, Generator, GeneratorConfig, Interface, Route, RouteWatch};
 
 use crate::frame::Heading;
 use crate::send::{Outcome, SendReport, SocketReport};
 use crate::traffic::{End, nanos};
-use crate::wire::{Datagram, MIN_SIZE, SCHEDULED_AT, SEQUENCE_AT};
+use crate::wire::{Datagram, Hello, MIN_SIZE, SCHEDULED_AT, SEQUENCE_AT};
 
 /// A run of `send --driver xdp`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GeneratePlan {
     /// The end of a cable.
     pub interface: String,
-    /// The destination, by both kinds of address.
-    pub destination: (SocketAddrV4, MacAddress),
+    /// The destination, and its address of Ethernet; `None` for the neighbour that the route names.
+    pub destination: (SocketAddrV4, Option<MacAddress>),
     /// The source, as far as it was given.
     pub source: (Option<SocketAddrV4>, Option<MacAddress>),
     /// The rate in datagrams a second.
@@ -47,7 +51,18 @@ pub struct GeneratePlan {
 }
 
 impl GeneratePlan {
-    /// Makes the interface ready.
+    /// Finds where frames go, if nobody said: the neighbour is the kernel's, which asks for it as for any datagram.
+    ///
+    /// # Errors
+    /// A usage failure if the route leaves by another interface, or leads to no station; a failed check if nobody answers there.
+    pub fn resolve(&mut self) -> Result<(), Failure> {
+        if self.destination.1.is_none() {
+            self.destination.1 = Some(station(self)?);
+        }
+        Ok(())
+    }
+
+    /// Makes the interface ready. Where frames go is known.
     ///
     /// # Errors
     /// A usage failure for an interface that it must not use, not-possible without the privileges.
@@ -56,10 +71,9 @@ impl GeneratePlan {
     }
 
     /// The generator's configuration with these addresses.
-    fn config_from(&self, from: SocketAddrV4, from_mac: MacAddress) -> GeneratorConfig {
-        let (to, to_mac) = self.destination;
+    fn config_from(&self, from: SocketAddrV4, from_mac: MacAddress, to_mac: MacAddress) -> GeneratorConfig {
         GeneratorConfig {
-            frame: frame((to, to_mac), (from, from_mac), self.size, self.rate.interval()),
+            frame: frame((self.destination.0, to_mac), (from, from_mac), self.size, self.rate.interval()),
             head: HEADERS + MIN_SIZE,
             number_at: Some(HEADERS + SEQUENCE_AT),
             due_at: Some(HEADERS + SCHEDULED_AT),
@@ -78,7 +92,7 @@ impl GeneratePlan {
             driver: "xdp",
             interface: self.interface.clone(),
             address: self.destination.0.to_string(),
-            mac: self.destination.1.to_string(),
+            mac: self.destination.1.map(|mac| mac.to_string()),
             target_pps: self.rate.packets_per_second(),
             target_interval_ns: nanos(self.rate.interval()),
             catch_up_ns: catch_up.map(nanos),
@@ -135,8 +149,8 @@ pub struct GenerateConfig {
     pub interface: String,
     /// The destination.
     pub address: String,
-    /// The same of Ethernet.
-    pub mac: String,
+    /// The same of Ethernet, once it is known.
+    pub mac: Option<String>,
     /// The rate asked for, in departures a second.
     pub target_pps: f64,
     /// Time between departures, rounded down.
@@ -188,8 +202,8 @@ impl fmt::Display for MacAddress {
 }
 
 fn generator(plan: &GeneratePlan) -> Result<Generator, Failure> {
-    let named = Interface::named(&plan.interface);
-    let interface = named.map_err(|error| failure(plan, &error))?;
+    let interface = Interface::named(&plan.interface).map_err(|error| failure(plan, &error))?;
+    let to_mac = plan.destination.1.ok_or_else(|| Failure::usage("--driver xdp: no station is known"))?;
     let most = (interface.mtu() as usize).saturating_sub(28).min(LONGEST);
     if plan.size > most {
         return Err(Failure::usage(format_args!(
@@ -208,10 +222,51 @@ fn generator(plan: &GeneratePlan) -> Result<Generator, Failure> {
     let (from, from_mac) = plan.source;
     let from = from.or_else(own).unwrap_or(SocketAddrV4::new(FOR_BENCHMARKS, DISCARD));
     let from_mac = from_mac.unwrap_or(MacAddress(interface.hardware_address()));
-    Generator::new(interface, plan.config_from(from, from_mac)).map_err(|error| failure(plan, &error))
+    Generator::new(interface, plan.config_from(from, from_mac, to_mac)).map_err(|error| failure(plan, &error))
 }
 
-fn failure(plan: &GeneratePlan, error: &std::io::Error) -> Failure {
+/// The neighbour at the interface that the route to the destination names.
+fn station(plan: &GeneratePlan) -> Result<MacAddress, Failure> {
+    let to = plan.destination.0.into();
+    let no = |why: &dyn fmt::Display| {
+        Failure::usage(format_args!("--driver xdp: {to}: {why}; --to-mac MAC says where frames go"))
+    };
+    let broke_off = |error: io::Error| Failure::broke_off("--driver xdp: asking for the neighbour", &error);
+    let socket = UdpSocket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).map_err(broke_off)?;
+    socket.connect(to).map_err(|error| no(&error))?;
+    let from = socket.local_addr().map_err(broke_off)?;
+    let mut watch = RouteWatch::new().map_err(broke_off)?;
+    let route = Route::between(from, to).map_err(|error| no(&error))?;
+    if route.interface().name() != plan.interface {
+        return Err(no(&format_args!("its route leaves by {}, not by --iface", route.interface().name())));
+    }
+    let deadline = Monotonic.now() + PATIENCE;
+    let mut asked = false;
+    loop {
+        if let Some(station) = route.station().map_err(broke_off)? {
+            return Ok(MacAddress(station));
+        }
+        if !std::mem::replace(&mut asked, true) {
+            // What a receiver bears from anybody, and answers without remembering it. The kernel may not take it.
+            let hello = Hello { nonce: 0, flow: 0, flows: 0, interval_ns: 0, token: None };
+            let _ = socket.send(&Datagram::Hello(hello).encode());
+        }
+        let left = deadline.saturating_duration_since(Monotonic.now());
+        if left.is_zero() {
+            return Err(Failure::check(format_args!(
+                "--driver xdp: {} has not answered at {} for {}; --to-mac MAC says where frames go",
+                route.next(),
+                plan.interface,
+                show_duration(PATIENCE)
+            )));
+        }
+        // What cuts it short does no harm: the neighbour is looked at again.
+        let _ = poll(&mut [PollFd::new(&watch, PollFlags::IN)], left.try_into().ok().as_ref());
+        watch.take(Some(&route)).map_err(broke_off)?;
+    }
+}
+
+fn failure(plan: &GeneratePlan, error: &io::Error) -> Failure {
     let what = format_args!("--iface {}: {error}", plan.interface);
     match error.kind() {
         ErrorKind::InvalidInput | ErrorKind::NotFound => Failure::usage(what),
@@ -248,6 +303,8 @@ fn report(plan: &GeneratePlan, generated: &Generated, usage: &Usage) -> SendRepo
     }
 }
 
+/// The kernel asks three times, a second apart.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest frame that the kernel runs programs over, less the headers.
 const LONGEST: usize = 3_300;
 /// The port at which nobody answers.

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use softtimers_core::{CatchUp, Idle, TriggerState};
+use softtimers_measure::failure::Failure;
 use softtimers_measure::processor::Processor;
+use softtimers_net::kernel::{Finding, queue_to};
 
 use crate::engines::Timer;
 use crate::traffic::{Phase, Traffic, nanos};
@@ -44,6 +46,8 @@ pub struct SendPlan {
     pub no_handshake: bool,
     /// Departures to keep for a trace, the last ones; 0 for none.
     pub trace: usize,
+    /// What was found of a queue that could keep release times, if anybody asked.
+    pub queue: Option<String>,
 }
 
 impl SendPlan {
@@ -65,7 +69,25 @@ impl SendPlan {
             cpu: None,
             no_handshake: false,
             trace: 0,
+            queue: None,
         }
+    }
+
+    /// Leaves the pacing to a queue of the kernel, as in the plan that `by_kernel` makes, where one on the way keeps release
+    /// times; else this plan stays. Either says what was found.
+    /// One that is refused is not taken, and the reason is said.
+    #[must_use]
+    pub fn or_by_kernel(self, by_kernel: impl FnOnce() -> Result<SendPlan, Failure>) -> Self {
+        let Finding { works, how, .. } = queue_to(self.destination);
+        let refused = if works {
+            match by_kernel().and_then(|plan| plan.timer.check(plan.destination).map(|()| plan)) {
+                Ok(plan) => return SendPlan { queue: Some(how), ..plan },
+                Err(failure) => format!("; {failure}"),
+            }
+        } else {
+            String::new()
+        };
+        SendPlan { queue: Some(format!("{how}{refused}")), ..self }
     }
 
     /// The way in which datagrams reach the kernel, and the reason for it.
@@ -88,7 +110,8 @@ impl SendPlan {
         } else {
             ("send", "one flow, a datagram at a time, on a connected socket")
         };
-        SendVia { way, why }
+        let found = self.queue.as_ref().map_or_else(String::new, |queue| format!("; {queue}"));
+        SendVia { way, why: format!("{why}{found}") }
     }
 
     /// The configuration in effect, for the report.
@@ -147,17 +170,17 @@ impl Driver {
 }
 
 /// The `send_via` object: how datagrams reached the kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SendVia {
     /// `send`, `sendmmsg`, `segment`, `txtime`, `frame`, `frames`, or `none`.
     pub way: &'static str,
-    /// The reason for it.
-    pub why: &'static str,
+    /// The reason for it, and of `--send-via auto` the queue that was found.
+    pub why: String,
 }
 
 impl Default for SendVia {
     fn default() -> Self {
-        SendVia { way: "none", why: "nothing is sent" }
+        SendVia { way: "none", why: "nothing is sent".to_owned() }
     }
 }
 

@@ -31,6 +31,8 @@ mod departure;
 mod packets;
 mod pair;
 mod programs;
+#[cfg(feature = "packet")]
+mod queue;
 mod release;
 #[cfg(feature = "xdp")]
 mod rings;
@@ -46,6 +48,8 @@ use std::time::Duration;
 
 use softtimers_linux::namespace;
 
+#[cfg(feature = "packet")]
+pub use queue::queue_to;
 pub use release::release_times;
 
 /// A feature of the kernel that timing or pacing can use.

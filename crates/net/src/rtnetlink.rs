@@ -9,6 +9,7 @@
 pub(crate) mod lay;
 #[cfg(feature = "packet")]
 mod notices;
+pub(crate) mod queues;
 #[cfg(feature = "packet")]
 pub(crate) mod routes;
 
@@ -67,16 +68,11 @@ pub(crate) fn add_queue(interface: u32, kind: &str, options: &[u8]) -> Result<()
 
 /// The names of the interfaces that have a queue of one of these kinds.
 pub(crate) fn interfaces_with(kinds: &[&str]) -> Result<Vec<String>, String> {
-    let request = message(libc::RTM_GETQDISC, libc::NLM_F_DUMP as u16, &[0; 5], &[]);
     let socket = socket().trying("a netlink socket")?;
     let mut names: Vec<String> = Vec::new();
-    for queue in ask(&socket, &request).trying("asking for queues")? {
-        let kind = attributes(queue.get(TCMSG..).unwrap_or_default())
-            .find(|&(kind, _)| kind == libc::TCA_KIND)
-            .and_then(|(_, name)| std::str::from_utf8(name).ok())
-            .map(|name| name.trim_end_matches('\0'));
-        if kind.is_some_and(|kind| kinds.contains(&kind)) {
-            let name = index_to_name(&socket, number(&queue, 4));
+    for queue in queues::all().trying("asking for queues")? {
+        if kinds.contains(&&*queue.kind) {
+            let name = index_to_name(&socket, queue.interface);
             names.extend(name.ok().filter(|name| !names.contains(name)));
         }
     }

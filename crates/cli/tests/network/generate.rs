@@ -99,7 +99,7 @@ fn every_datagram_of_the_program_arrives() {
     });
 }
 
-/// The same traffic as that of a socket: `recv` at a far kernel's socket understands it.
+/// The same traffic as that of a socket: `recv` at a far kernel's socket understands it. Where frames go is the kernel's to know.
 #[test]
 fn a_far_socket_gets_the_datagrams_of_the_program() {
     with_cable("xdp-recv", |cable, flags| {
@@ -108,14 +108,24 @@ fn a_far_socket_gets_the_datagrams_of_the_program() {
             return common::skipped(&reason);
         }
         let receiver = cable.receiver("recv 10.98.0.2:9000 --any --count 1000 --duration 60s --json");
+        let (flags, mac) = without_station(flags);
         let output = cable.send(&format!("{flags} --rate 5kpps --count 1000 --catch-up all"));
         let outcome = receiver.wait_with_output().unwrap();
         if output.status.code() == Some(77) {
             return common::skipped(&common::stderr(&output));
         }
+        let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(sent["config"]["mac"], mac, "{sent}");
         let received: Value = serde_json::from_slice(&outcome.stdout).unwrap();
         assert_eq!((&received["received"], &received["lost"]), (&1_000.into(), &0.into()), "{received}");
     });
+}
+
+/// The flags without `--to-mac`, and its value.
+fn without_station(flags: &str) -> (String, String) {
+    let (before, after) = flags.split_once(" --to-mac ").unwrap();
+    let (mac, after) = after.split_once(' ').unwrap();
+    (format!("{before} {after}"), mac.to_owned())
 }
 
 /// No other interface, no end that takes nothing, and nothing that would be ignored.
@@ -136,6 +146,19 @@ fn the_program_is_kept_to_cables() {
             &format!("{} --rate 1kpps", flags.replace("--size 32", "--size 1473")),
             2,
             "at most 1472 bytes",
+        );
+        let (unknown, _) = without_station(flags);
+        let nobody = unknown.replace("10.98.0.2", "10.98.0.77");
+        refused(&format!("{nobody} --rate 1kpps"), 1, "10.98.0.77 has not answered at eth for 3s");
+        refused(
+            &format!("{} --rate 1kpps", unknown.replace("10.98.0.2", "127.0.0.1")),
+            2,
+            "this machine itself",
+        );
+        refused(
+            &format!("{} --rate 1kpps", unknown.replace("10.98.0.2", "192.0.2.1")),
+            2,
+            "--to-mac MAC says",
         );
         // Nobody at the other end takes frames of programs: it is found out.
         let quiet = cable.send(&format!("{flags} --rate 1kpps --count 20"));

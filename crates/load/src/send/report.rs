@@ -177,7 +177,10 @@ impl SendReport {
             agreement: permit.name(),
             send_via: session.flow.fallback().map_or_else(
                 || plan.send_via(),
-                |_| SendVia { way: "sendmmsg", why: "the kernel did not cut a quantum: see fallbacks" },
+                |_| SendVia {
+                    way: "sendmmsg",
+                    why: "the kernel did not cut a quantum: see fallbacks".to_owned(),
+                },
             ),
             frames: FramesReport::new(&session.flow, *sent, frames),
             system_calls: calls,

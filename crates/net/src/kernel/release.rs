@@ -97,7 +97,7 @@ fn undisturbed(mut trial: impl FnMut() -> Result<Trial, String>) -> Result<Depar
     ))
 }
 
-fn connected(destination: SocketAddr) -> io::Result<UdpSocket> {
+pub(super) fn connected(destination: SocketAddr) -> io::Result<UdpSocket> {
     let local: SocketAddr = match destination {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),

@@ -82,7 +82,7 @@ pub(crate) struct SendArgs {
     /// Longest train of datagrams when catching up: 1 to 64, or none [default: 3, or 1 without --timer soft; of several flows 8, none if random]
     ///
     /// One flow catches up a datagram at a time, a burst interval apart, unless the loop checks the clock so seldom that
-    /// this would take more than four times the delay, going by the gaps of late: then up to N leave together. 1 keeps every gap.
+    /// this would take more than eight times the delay, going by the gaps of late: then up to N leave together. 1 keeps every gap.
     /// After a pause of the loop all of several flows are due. They then leave in trains of at most N, with pauses in which the flows
     /// still catch up as fast as --burst-interval allows, but no faster than at twice the rate. The default is for flows
     /// whose sum is even: spread, and not --pattern poisson.
@@ -103,10 +103,11 @@ pub(crate) struct SendArgs {
 
     /// How datagrams reach the kernel
     ///
-    /// auto takes the way that the other flags imply, and the report says which and why. txtime implies --timer kernel, and
-    /// sendmmsg --no-gso. A way that the traffic does not take is refused.
-    #[arg(long, value_enum, value_name = "WAY", default_value_t, help_heading = PACING, hide_short_help = true)]
-    pub(crate) send_via: SendWay,
+    /// The other flags imply it unless you say; the report has the way and the reason. auto asks for the queue of the interface
+    /// that the route names: where it keeps release times (fq), and no --timer is given, the kernel paces as with --timer kernel. txtime implies
+    /// --timer kernel, and sendmmsg --no-gso. A way that the traffic does not take is refused.
+    #[arg(long, value_enum, value_name = "WAY", help_heading = PACING, hide_short_help = true)]
+    pub(crate) send_via: Option<SendWay>,
 
     /// Write what left when, and why late, to this new file for a trace viewer
     ///
@@ -144,27 +145,37 @@ impl Send {
     /// # Errors
     /// A usage failure that names the value and what is allowed.
     pub(crate) fn new(args: &SendArgs) -> Result<Self, Failure> {
-        let args = &args.by_way();
-        let traffic = args.traffic()?;
-        let plan = args.engine.plan(traffic, address::destination(&args.address)?)?;
-        let driver = args.driver(&plan)?;
-        let plan = SendPlan { driver, trace: args.trace.as_ref().map_or(0, |_| SendTrace::ROOM), ..plan };
-        args.check_way(&plan)?;
+        let mut plan = args.by_way(args.send_via).plan()?;
+        if args.send_via == Some(SendWay::Auto)
+            && args.engine.timer.is_none()
+            && plan.driver == load::Driver::Socket
+        {
+            plan = plan.or_by_kernel(|| args.by_way(Some(SendWay::Txtime)).plan());
+        }
         let trace = args.trace.clone().map(|path| (path, args.force));
         Ok(Send { plan, trace, output: Output::from(&args.engine.output) })
     }
 }
 
 impl SendArgs {
-    /// The flags that say the same as `--send-via`.
-    fn by_way(&self) -> Self {
-        let mut args = self.clone();
-        match self.send_via {
-            SendWay::Txtime if self.engine.timer.is_none() => {
+    /// The plan of these flags.
+    fn plan(&self) -> Result<SendPlan, Failure> {
+        let plan = self.engine.plan(self.traffic()?, address::destination(&self.address)?)?;
+        let driver = self.driver(&plan)?;
+        let plan = SendPlan { driver, trace: self.trace.as_ref().map_or(0, |_| SendTrace::ROOM), ..plan };
+        self.check_way(&plan)?;
+        Ok(plan)
+    }
+
+    /// The flags that say the same as `--send-via` with this way.
+    fn by_way(&self, way: Option<SendWay>) -> Self {
+        let mut args = SendArgs { send_via: way, ..self.clone() };
+        match way {
+            Some(SendWay::Txtime) if self.engine.timer.is_none() => {
                 args.engine.timer = Timer::all().find(|timer| timer.hands_over_ahead());
             }
             // A rate that is wrong is refused later.
-            SendWay::Sendmmsg => args.no_gso |= self.rate().is_ok_and(|rate| self.quantum.at(rate) > 1),
+            Some(SendWay::Sendmmsg) => args.no_gso |= self.rate().is_ok_and(|rate| self.quantum.at(rate) > 1),
             _ => {}
         }
         args
@@ -188,7 +199,8 @@ impl SendArgs {
     /// Refuses a way that this traffic does not take.
     fn check_way(&self, plan: &SendPlan) -> Result<(), Failure> {
         let SendVia { way, why } = plan.send_via();
-        let allowed = match self.send_via {
+        let Some(asked) = self.send_via else { return Ok(()) };
+        let allowed = match asked {
             SendWay::Sendto if !["send", "frame"].contains(&way) => "one flow and --quantum 1",
             SendWay::Sendmmsg if !["sendmmsg", "frames"].contains(&way) => {
                 "--flows or --quantum of 2 or more"
@@ -199,7 +211,6 @@ impl SendArgs {
             SendWay::Txtime if way != "txtime" => "--timer kernel",
             _ => return Ok(()),
         };
-        let asked = self.send_via;
         Err(Failure::usage(format_args!(
             "--send-via {asked}: allowed with {allowed}; here it is {way}: {why}"
         )))
@@ -270,7 +281,7 @@ impl SendArgs {
             ("--phase", self.phase.is_some()),
             ("--train", self.train.is_some()),
             ("--trace", self.trace.is_some()),
-            ("--send-via", self.send_via != SendWay::Auto),
+            ("--send-via", self.send_via.is_some()),
             ("--no-gso", self.no_gso),
             ("--json-stream", self.engine.output.json_stream),
         ]
@@ -372,10 +383,9 @@ impl fmt::Display for PhaseName {
 }
 
 /// The ways in which datagrams reach the kernel.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SendWay {
-    /// The way that the other flags imply
-    #[default]
+    /// By the kernel where a queue on the way keeps release times, else as the other flags imply
     Auto,
     /// A call for each datagram, on a connected socket
     Sendto,
@@ -453,8 +463,7 @@ Examples:
   softtimers send 127.0.0.1:9000 -b 50pps --flows 200 --phase random --seed 7
   softtimers send 127.0.0.1:9000 -b 2Gbit --quantum 8 --cpu-budget 100%
   softtimers send 192.0.2.7:9000 -b 10kpps   # asks a `softtimers recv` there first
-  sudo softtimers send 10.0.0.2:9 --driver xdp --iface veth0 \\
-      --to-mac 02:00:00:00:00:01 -b 3Mpps --size 32
+  sudo softtimers send 10.0.0.2:9 --driver xdp --iface veth0 -b 3Mpps --size 32
 
 Exit codes:
    0  done; every --assert held

@@ -14,7 +14,7 @@ pub(crate) struct DriverArgs {
     /// packet writes each datagram as a frame to the interface that the route names (AF_PACKET). It needs CAP_NET_RAW, and
     /// a destination on another machine over Ethernet. Route and neighbour are the kernel's and are followed while it runs;
     /// firewall rules for output, and IPsec, do not see the frames. The receiver is asked as ever.
-    /// xdp loads a forwarder beyond its capacity. It takes one CPU, needs --iface and --to-mac, CAP_BPF and CAP_NET_ADMIN,
+    /// xdp loads a forwarder beyond its capacity. It takes one CPU, needs --iface, CAP_BPF and CAP_NET_ADMIN,
     /// and at the cable's other end an XDP program or `ethtool -K PEER gro on`. It asks no `softtimers recv`.
     #[arg(long, value_enum, default_value_t, hide_short_help = true)]
     pub(crate) driver: Driver,
@@ -23,7 +23,7 @@ pub(crate) struct DriverArgs {
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) iface: Option<String>,
 
-    /// Ethernet address that they go to: 02:00:00:00:00:01
+    /// Ethernet address that they go to: 02:00:00:00:00:01 [default: the neighbour that the route names]
     #[arg(long, value_name = "MAC", hide_short_help = true)]
     pub(crate) to_mac: Option<MacAddress>,
 

@@ -49,7 +49,6 @@ impl Generate {
                 return Err(Failure::usage(format_args!("{flag} {mac}: not the address of one station")));
             }
         }
-        let missing = |flag| Failure::usage(format_args!("--driver xdp: {flag} is required with it"));
         let address = address::resolve(&args.address)?;
         address::check_destination(address)?;
         let SocketAddr::V4(address) = address else {
@@ -57,8 +56,11 @@ impl Generate {
         };
         let rate = args.rate()?;
         let plan = GeneratePlan {
-            interface: given.iface.clone().ok_or_else(|| missing("--iface NAME"))?,
-            destination: (address, given.to_mac.ok_or_else(|| missing("--to-mac MAC"))?),
+            interface: given
+                .iface
+                .clone()
+                .ok_or_else(|| Failure::usage("--driver xdp: --iface NAME is required with it"))?,
+            destination: (address, given.to_mac),
             source: (given.from, given.from_mac),
             rate,
             quantum: args.quantum.at(rate),
@@ -97,6 +99,7 @@ impl Command for Generate {
     }
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SendReport>, Failure> {
+        self.plan.resolve()?;
         let prepared = self.plan.prepare()?;
         run.drop_privileges(Needs::with_bpf())?;
         let interrupt = run.interrupt()?;

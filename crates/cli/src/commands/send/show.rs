@@ -215,7 +215,7 @@ pub(crate) mod tests {
             longest_train: Some(4),
             flow_share: ShareReport { min: Some(0.998), max: Some(1.0) },
             packets_per_turn: Some(1.25),
-            send_via: SendVia { way: "sendmmsg", why: "flows that are due at once share a call" },
+            send_via: SendVia { way: "sendmmsg", why: "flows that are due at once share a call".to_owned() },
             system_calls: 39_979,
             packets_per_call: Some(1.25),
             segmented: 9_000,

@@ -128,6 +128,19 @@ fn a_way_implies_its_flags() {
     assert_eq!(plan.timer.name(), "kernel");
 }
 
+/// Whatever queue this machine's loopback has: usually none, so that the program paces.
+#[test]
+fn the_queue_on_the_way_is_asked_for_and_named() {
+    let plan = send("127.0.0.1:9 --rate 8kpps --send-via auto --busy echo").unwrap();
+    let (via, queue) = (plan.send_via(), plan.queue.unwrap());
+    assert!(via.why.ends_with(&queue), "{via:?}");
+    assert_eq!(via.way, if plan.timer.hands_over_ahead() { "txtime" } else { "send" }, "{via:?}");
+    for flags in ["--timer loop --send-via auto", ""] {
+        let plan = send(&format!("127.0.0.1:9 --rate 8kpps {flags}").trim_end()).unwrap();
+        assert_eq!(plan.queue, None, "{flags}: the timer was chosen, or nobody asked");
+    }
+}
+
 #[test]
 fn a_path_bears_all_flows_while_they_are_on() {
     let highest =
