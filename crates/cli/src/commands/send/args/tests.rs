@@ -136,7 +136,7 @@ fn the_queue_on_the_way_is_asked_for_and_named() {
     assert!(via.why.ends_with(&queue), "{via:?}");
     assert_eq!(via.way, if plan.timer.hands_over_ahead() { "txtime" } else { "send" }, "{via:?}");
     for flags in ["--timer loop --send-via auto", ""] {
-        let plan = send(&format!("127.0.0.1:9 --rate 8kpps {flags}").trim_end()).unwrap();
+        let plan = send(format!("127.0.0.1:9 --rate 8kpps {flags}").trim_end()).unwrap();
         assert_eq!(plan.queue, None, "{flags}: the timer was chosen, or nobody asked");
     }
 }
