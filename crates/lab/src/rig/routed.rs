@@ -113,7 +113,7 @@ pub(super) fn delays(rig: &Rig) -> Done<Vec<Table>> {
     let stage = Stage::new(rig)?;
     let sizes: &[u32] = rig.of(&[1, 16, 64], &[16]);
     let burst_row = |name: &str, burst: u32| format!("{name}, bursts of {burst}");
-    let measured = stage.contest(7, Traffic::Packets, NOBODY, |name, round| {
+    let measured = stage.contest(7, Traffic::Sparse, NOBODY, |name, round| {
         for &burst in sizes {
             let found = stage.delay(burst)?;
             figures::put(round, &burst_row(name, burst), &found, &DELAYS);
