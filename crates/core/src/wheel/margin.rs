@@ -42,6 +42,9 @@ impl Margins {
         if early <= MOST_EARLY && slack <= MOST_COUNT {
             return Margin((early as u32) << COUNT_BITS | slack as u32);
         }
+        if early == 0 && terms.deadline == u64::MAX {
+            return Margin(MICROS | NEVER as u32);
+        }
         self.keep_more(terms)
     }
 
