@@ -13,7 +13,8 @@
 //! ```
 //!
 //! 1. **Bounded lock-out.** The lock is held for one operation, or for one [`step`](SoftTimers::step) of
-//!    expiry: a few microseconds, however many timers fall due together (Costello & Varghese, figure 5).
+//!    expiry: a few microseconds, however many timers fall due together (Costello & Varghese, figure 5). Who claims
+//!    [several](Remote::claim_some) at a time holds it for as many steps.
 //!    Only an owner that goes to sleep after a peak holds it for longer, once, while it gives memory back.
 //!    Between two steps anybody may cancel what would have come next; it then does not come.
 //! 2. **Handlers run unlocked.** Events are values. A handler may schedule and cancel anything, may take
@@ -341,13 +342,6 @@ impl<E> Remote<E> {
     #[inline]
     pub fn trigger(&self, source: TriggerState, now: Timestamp) -> Option<Turn> {
         if now < self.0.gate() { None } else { Some(self.0.begin_turn(source, now)) }
-    }
-
-    /// As [`trigger`](Self::trigger), but nothing while another thread is at the timers: for trigger states that are so many that
-    /// one more or less does not matter, and that are not to wait for a lock.
-    #[inline]
-    pub fn trigger_if_free(&self, source: TriggerState, now: Timestamp) -> Option<Turn> {
-        if now < self.0.gate() { None } else { self.0.begin_turn_if_free(source, now) }
     }
 
     /// The next event of the turn, as [`Shared::next`].

@@ -199,11 +199,12 @@ impl Driver {
         registry::if_started().map(|timers| Driver { timers: Some(timers) })
     }
 
-    /// Looks for due timers and wakes their tasks; at most 32 of them, so that no task waits long for this. Returns
-    /// how many it found, those that were put off in the meantime among them.
+    /// Looks for due timers and wakes their tasks; at most 32 of them, so that no task waits long for this, and none while
+    /// more than a few tasks wait in the queue that the runtime's workers share, which would run after them. Returns how many
+    /// it found, those that were put off in the meantime among them.
     ///
     /// # Cost
-    /// The clock, one load and one compare while nothing is due.
+    /// The clock, two loads and two compares while nothing is due.
     #[inline]
     pub fn trigger(&self, source: TriggerState) -> usize {
         self.timers.as_ref().map_or(0, |timers| timers.trigger(source, crate::clock::timestamp()))

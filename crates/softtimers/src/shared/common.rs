@@ -128,7 +128,25 @@ impl<E> Common<E> {
 
     /// The lock. What it guards is whole between any two operations, whoever panicked meanwhile.
     pub(super) fn lock(&self) -> MutexGuard<'_, State<E>> {
+        #[cfg(not(loom))]
+        for _ in 0..ATTEMPTS {
+            if let Some(state) = self.lock_if_free() {
+                return state;
+            }
+            for _ in 0..8 {
+                std::hint::spin_loop();
+            }
+        }
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock, unless another thread is at the timers.
+    pub(super) fn lock_if_free(&self) -> Option<MutexGuard<'_, State<E>>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Lets the others in, and tells them when something is due.
@@ -183,16 +201,6 @@ impl<E> Common<E> {
 
     pub(super) fn begin_turn(&self, source: TriggerState, now: Timestamp) -> Turn {
         self.lock().timers.trigger(source, now)
-    }
-
-    /// The same, unless another thread is at the timers.
-    pub(super) fn begin_turn_if_free(&self, source: TriggerState, now: Timestamp) -> Option<Turn> {
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        Some(state.timers.trigger(source, now))
     }
 
     pub(super) fn next(&self, turn: &Turn) -> Option<Fired<E>> {
@@ -274,6 +282,11 @@ impl<E> Common<E> {
         self.lock().peak
     }
 }
+
+/// Attempts before a thread sleeps for the lock, some microseconds of them. It is held for a tenth of one, and a thread that sleeps
+/// costs the holder a system call and its own tasks some tens; once one does, the standard library's lock makes all others sleep as well.
+#[cfg(not(loom))]
+const ATTEMPTS: u32 = 50;
 
 /// Timers: below it there is less than a megabyte to give back.
 const WORTH_GIVING_BACK: usize = 16_384;

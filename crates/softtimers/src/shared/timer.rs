@@ -20,11 +20,11 @@
 //! happens under the timers' lock, where zero says that the event is gone. So of an owner that moves the timer and somebody who
 //! finds it due one is first, and the other sees it; and what is filed is never filed for later than what is written.
 
-use softtimers_core::{Fired, NotPending, Slack, SoftTimers, Step, TimerId, Timestamp, Turn};
+use softtimers_core::{Fired, NotPending, Slack, SoftTimers, Step, TimerId, Timestamp, TriggerState, Turn};
 
 use super::Remote;
-use super::common::Common;
-use super::sync::{Arc, AtomicU64, Ordering};
+use super::common::{Common, State};
+use super::sync::{Arc, AtomicU64, MutexGuard, Ordering};
 
 /// The owner's side of a timer that may be moved often. Its event is handed out by [`Remote::claim`].
 ///
@@ -211,27 +211,89 @@ impl<E> Remote<Entry<E>> {
     /// # Cost
     /// As [`next`](Remote::next).
     pub fn claim(&self, turn: &Turn, now: Timestamp) -> Option<Found<E>> {
-        self.0.claim(turn, now)
+        let mut found = [None];
+        self.claim_some(turn, now, &mut found);
+        let [found] = found;
+        found
+    }
+
+    /// As [`claim`](Self::claim), as many as there is room for; returns how many. Fewer means that the turn is over. What was in
+    /// the room is dropped.
+    ///
+    /// # Cost
+    /// The lock is held for as many steps as there is room for, and then taken anew.
+    pub fn claim_some(&self, turn: &Turn, now: Timestamp, room: &mut [Option<Found<E>>]) -> usize {
+        let mut claims = Claims::new(now, room);
+        while !claims.is_full() {
+            let state = self.0.lock();
+            if claims.hold(&self.0, state, turn) {
+                break;
+            }
+        }
+        claims.found
+    }
+
+    /// [`trigger`](Remote::trigger) and [`claim_some`](Self::claim_some) in one hold of the lock, and nothing while another thread
+    /// is at the timers: for trigger states that are so many that one more or less does not matter. Returns how many it claimed,
+    /// and the turn unless that is over.
+    pub fn claim_if_free(
+        &self,
+        source: TriggerState,
+        now: Timestamp,
+        room: &mut [Option<Found<E>>],
+    ) -> (usize, Option<Turn>) {
+        let mut claims = Claims::new(now, room);
+        if now < self.0.gate() {
+            return (0, None);
+        }
+        let Some(mut state) = self.0.lock_if_free() else { return (0, None) };
+        let turn = state.timers.trigger(source, now);
+        let over = claims.hold(&self.0, state, &turn);
+        (claims.found, (!over).then_some(turn))
     }
 }
 
-impl<E> Common<Entry<E>> {
-    fn claim(&self, turn: &Turn, now: Timestamp) -> Option<Found<E>> {
-        loop {
-            let mut state = self.lock();
-            let found = match state.timers.step(turn) {
-                Step::Fired(fired) => Some(claimed(&mut state.timers, fired, now)),
-                Step::MoreWork => None,
-                Step::Done => {
-                    self.publish(state);
-                    return None;
+/// What one thread takes out of a turn.
+struct Claims<'a, E> {
+    now: Timestamp,
+    room: &'a mut [Option<Found<E>>],
+    found: usize,
+}
+
+impl<'a, E> Claims<'a, E> {
+    /// With no lock held: what is dropped here may be anybody's.
+    fn new(now: Timestamp, room: &'a mut [Option<Found<E>>]) -> Self {
+        room.fill_with(|| None);
+        Claims { now, room, found: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        self.found == self.room.len()
+    }
+
+    /// One hold of the lock, of as many steps as there is room for; `true` if the turn is over.
+    fn hold(
+        &mut self,
+        common: &Common<Entry<E>>,
+        mut state: MutexGuard<'_, State<Entry<E>>>,
+        turn: &Turn,
+    ) -> bool {
+        let mut over = false;
+        for _ in self.found..self.room.len() {
+            match state.timers.step(turn) {
+                Step::Fired(fired) => {
+                    self.room[self.found] = Some(claimed(&mut state.timers, fired, self.now));
+                    self.found += 1;
                 }
-            };
-            self.publish(state);
-            if found.is_some() {
-                return found;
+                Step::MoreWork => {}
+                Step::Done => {
+                    over = true;
+                    break;
+                }
             }
         }
+        common.publish(state);
+        over
     }
 }
 

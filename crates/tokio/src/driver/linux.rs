@@ -24,6 +24,8 @@ pub(crate) struct Timers {
     /// Set once, before what is pending then is woken.
     end: OnceLock<End>,
     pub(super) runtime: runtime::Id,
+    /// Of the runtime: the length of the queue that its workers share.
+    metrics: runtime::RuntimeMetrics,
     /// The governor of the driver's task while it waits. Only that task changes it.
     governor: Mutex<Governor>,
     counts: Counts,
@@ -40,6 +42,15 @@ struct Counts {
     waker_panics: AtomicU64,
 }
 
+/// What one look has found.
+#[derive(Default)]
+struct Woken {
+    /// Those that had been put off among them.
+    found: usize,
+    fired: u64,
+    by_backup: u64,
+}
+
 /// The timers' side of one timer.
 pub(crate) type Registration = shared::Timer;
 
@@ -52,11 +63,12 @@ pub(super) enum End {
 }
 
 impl Timers {
-    pub(super) fn new(remote: Remote<Entry<Waker>>, runtime: runtime::Id, idle: Idle) -> Self {
+    pub(super) fn new(remote: Remote<Entry<Waker>>, handle: &runtime::Handle, idle: Idle) -> Self {
         Timers {
             remote,
             end: OnceLock::new(),
-            runtime,
+            runtime: handle.id(),
+            metrics: handle.metrics(),
             governor: Mutex::new(Governor::new(idle)),
             counts: Counts::default(),
         }
@@ -102,9 +114,13 @@ impl Timers {
         self.governor().held_back()
     }
 
-    /// Wakes what is due, some of it if that is much; returns how many were found.
+    /// Wakes what is due, some of it if that is much, and none while the runtime is [congested](Self::is_congested); returns
+    /// how many were found.
     #[inline]
     pub(crate) fn trigger(&self, source: TriggerState, now: Timestamp) -> usize {
+        if self.is_congested() {
+            return 0;
+        }
         match self.remote.trigger(source, now) {
             None => 0,
             Some(turn) => self.wake_some(&turn, now),
@@ -112,38 +128,77 @@ impl Timers {
     }
 
     /// The same at a poll of a timer, unless another one has looked within [`NOT_AGAIN`] or is at the timers now: among many
-    /// dense timers each poll would find the one or two that have just come due, for three locks each time, and wait for those.
+    /// dense timers each poll would find the one or two that have just come due, and wait for the lock.
     #[inline]
     pub(crate) fn trigger_in_passing(&self, now: Timestamp) {
         let looked = &self.counts.looked;
-        if now < Timestamp::from_nanos(looked.load(Ordering::Relaxed)) + NOT_AGAIN {
+        if now < Timestamp::from_nanos(looked.load(Ordering::Relaxed)) + NOT_AGAIN || self.is_congested() {
             return;
         }
-        let Some(turn) = self.remote.trigger_if_free(TriggerState::ProtocolTimer, now) else { return };
-        if self.wake_some(&turn, now) < AT_ONCE {
+        let mut batch = [const { None }; BATCH];
+        let (found, turn) = self.remote.claim_if_free(TriggerState::ProtocolTimer, now, &mut batch);
+        if found == 0 && turn.is_none() {
+            return;
+        }
+        let mut woken = Woken::default();
+        self.wake_batch(&mut batch[..found], &mut woken);
+        if let Some(turn) = turn {
+            self.wake_more(&turn, now, &mut woken);
+        }
+        self.count(&woken);
+        if woken.found < AT_ONCE {
             looked.store(now.as_nanos(), Ordering::Relaxed);
         }
+    }
+
+    /// Says whether many tasks wait in the queue that all workers share.
+    ///
+    /// A worker's own queue has room for 256 tasks, and what does not fit goes into the shared one, of which a worker takes one
+    /// task in some sixty as long as it has others. A worker that went on waking would leave those behind for tens of
+    /// milliseconds: who was due first would run last. So it wakes nobody until the shared queue is served, and what is due
+    /// waits in its order where it is. The driver's task wakes in any case.
+    fn is_congested(&self) -> bool {
+        self.metrics.global_queue_depth() > FEW
     }
 
     /// Wakes what the turn hands out, at most [`AT_ONCE`]; returns how many were found, those that had been put off
     /// among them.
     pub(super) fn wake_some(&self, turn: &Turn, now: Timestamp) -> usize {
-        let (mut found, mut woken, mut by_backup) = (0, 0, 0);
-        while let Some(claimed) = (found < AT_ONCE).then(|| self.remote.claim(turn, now)).flatten() {
-            found += 1;
-            if let Found::Due(fired) = claimed {
-                woken += 1;
-                by_backup += u64::from(fired.source == TriggerState::Backup);
+        let mut woken = Woken::default();
+        self.wake_more(turn, now, &mut woken);
+        self.count(&woken);
+        woken.found
+    }
+
+    fn wake_more(&self, turn: &Turn, now: Timestamp, woken: &mut Woken) {
+        while woken.found < AT_ONCE {
+            let mut batch = [const { None }; BATCH];
+            let found = self.remote.claim_some(turn, now, &mut batch);
+            self.wake_batch(&mut batch[..found], woken);
+            if found < BATCH {
+                break;
+            }
+        }
+    }
+
+    fn wake_batch(&self, batch: &mut [Option<Found<Waker>>], woken: &mut Woken) {
+        for found in batch {
+            woken.found += 1;
+            if let Some(Found::Due(fired)) = found.take() {
+                woken.fired += 1;
+                woken.by_backup += u64::from(fired.source == TriggerState::Backup);
                 self.wake(fired.event);
             }
         }
-        if woken > 0 {
-            self.counts.fired.fetch_add(woken, Ordering::Relaxed);
+    }
+
+    fn count(&self, woken: &Woken) {
+        if woken.fired > 0 {
+            self.counts.fired.fetch_add(woken.fired, Ordering::Relaxed);
         }
-        if by_backup > 0 {
-            self.counts.fired_by_backup.fetch_add(by_backup, Ordering::Relaxed);
+        if woken.by_backup > 0 {
+            self.counts.fired_by_backup.fetch_add(woken.by_backup, Ordering::Relaxed);
         }
-        found
     }
 
     /// A waker is somebody else's code.
@@ -225,6 +280,12 @@ impl Timers {
 /// wait meanwhile, some microseconds. What is left is due at the next one, or wakes the driver's task.
 pub(super) const AT_ONCE: usize = 32;
 
+/// The number of timers that are taken out of the timers in one hold of their lock.
+const BATCH: usize = 8;
+
+/// Tasks in the shared queue that are not yet many: those that other threads wake come that way, too.
+const FEW: usize = 8;
+
 /// Less than any wake-up takes.
 const NOT_AGAIN: Duration = Duration::from_micros(5);
 
@@ -252,7 +313,7 @@ mod tests {
     #[tokio::test]
     async fn a_look_in_passing_is_not_made_again_at_once() {
         let shared = Shared::new(Config::default()).unwrap();
-        let timers = Timers::new(shared.remote(), runtime::Handle::current().id(), Idle::park());
+        let timers = Timers::new(shared.remote(), &runtime::Handle::current(), Idle::park());
         let count = Arc::new(Count::default());
         let start = Timestamp::from_micros(1_000);
         let after = |micros: u64| start + Duration::from_micros(micros);
@@ -268,5 +329,28 @@ mod tests {
         assert_eq!([9, 10, 11, 14, 15].map(|micros| woken_at(after(micros))), [0, 1, 0, 0, 2]);
         (0..AT_ONCE + 8).for_each(|_| set(after(30)));
         assert_eq!([30, 30, 30].map(|micros| woken_at(after(micros))), [AT_ONCE, 8, 0]);
+    }
+
+    /// Who overflows the shared queue and goes on waking keeps its tasks from their turn.
+    #[tokio::test]
+    async fn nobody_is_woken_before_those_in_the_shared_queue() {
+        let shared = Shared::new(Config::default()).unwrap();
+        let handle = runtime::Handle::current();
+        let timers = Timers::new(shared.remote(), &handle, Idle::park());
+        let count = Arc::new(Count::default());
+        let (start, due) = (Timestamp::from_micros(1_000), Timestamp::from_micros(1_010));
+        let mut timer = Registration::new();
+        assert!(timers.set(&mut timer, start, due, Slack::EXACT, count.clone().into()).is_none());
+        // From another thread, so that they come by that queue.
+        let spawn = || (0..=FEW).map(|_| handle.spawn(async {})).collect::<Vec<_>>();
+        let tasks = std::thread::scope(|scope| scope.spawn(spawn).join()).unwrap();
+        assert_eq!(timers.trigger(TriggerState::HandlerExit, due), 0);
+        timers.trigger_in_passing(due);
+        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(timers.trigger(TriggerState::HandlerExit, due), 1);
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
     }
 }

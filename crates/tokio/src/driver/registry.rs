@@ -63,7 +63,7 @@ fn find_or_start(handle: &Handle, how: &DriverBuilder) -> io::Result<Option<(Arc
         } else {
             let mut shared = Shared::new(Config::default())?;
             shared.coalesce(how.coalesce);
-            let timers = Arc::new(Timers::new(shared.remote(), runtime, how.idle));
+            let timers = Arc::new(Timers::new(shared.remote(), handle, how.idle));
             let task = Task::new(timers.clone(), shared)?;
             runtimes.insert(runtime, Arc::downgrade(&timers));
             (timers, Some(task))

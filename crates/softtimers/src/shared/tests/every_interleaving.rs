@@ -155,6 +155,26 @@ fn claimed(remote: &Remote<Entry<u32>>, now: Timestamp) -> Vec<u32> {
     found.filter_map(|found| if let Found::Due(fired) = found { Some(fired.event) } else { None }).collect()
 }
 
+/// The same of a thread that waits for no lock, and claims two at a time.
+fn claimed_in_passing(remote: &Remote<Entry<u32>>, now: Timestamp) -> Vec<u32> {
+    let mut room = [const { None }; 2];
+    let (mut found, turn) = remote.claim_if_free(TriggerState::HandlerExit, now, &mut room);
+    let mut events = Vec::new();
+    loop {
+        let due = |found: Option<Found<u32>>| {
+            if let Some(Found::Due(fired)) = found { Some(fired.event) } else { None }
+        };
+        events.extend(room[..found].iter_mut().filter_map(|place| due(place.take())));
+        match &turn {
+            Some(turn) if found > 0 || events.is_empty() => found = remote.claim_some(turn, now, &mut room),
+            _ => return events,
+        }
+        if found == 0 {
+            return events;
+        }
+    }
+}
+
 /// One that has been moved before: what is moved again is only written down.
 fn moved(remote: &Remote<Entry<u32>>, event: u32) -> Timer {
     let mut timer = Timer::new();
@@ -167,7 +187,8 @@ fn moved(remote: &Remote<Entry<u32>>, event: u32) -> Timer {
 /// comes at the new time, for which the backup of the sleeping owner is armed. The first move of a timer, and a later one.
 #[test]
 fn a_timer_is_put_off_while_it_is_found() {
-    for first_move in [true, false] {
+    let finders: [fn(&Remote<Entry<u32>>, Timestamp) -> Vec<u32>; 2] = [claimed, claimed_in_passing];
+    for (first_move, find) in [true, false].into_iter().flat_map(|first| finders.map(|find| (first, find))) {
         loom::model(move || {
             let mut timers = Shared::<Entry<u32>>::new(Config::default()).unwrap();
             let remote = timers.remote();
@@ -177,7 +198,7 @@ fn a_timer_is_put_off_while_it_is_found() {
             }
             timers.arm(START).unwrap();
             let finder = timers.remote();
-            let other = thread::spawn(move || claimed(&finder, later()));
+            let other = thread::spawn(move || find(&finder, later()));
             let put_off = timer.reset(&remote, Slack::EXACT, later, later() + DELAY);
             let mut all = other.join().unwrap();
             assert_eq!(put_off.is_err(), all == [1]);

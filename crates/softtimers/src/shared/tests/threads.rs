@@ -284,14 +284,54 @@ fn a_trigger_state_may_give_way() {
     let timers = timers();
     let remote = timers.remote();
     let now = Monotonic.now();
-    timers.schedule(now, Duration::ZERO, Slack::EXACT, 1);
+    Timer::new().set(&remote, now, now, Slack::EXACT, 1);
     let later = now + Duration::from_millis(1);
+    let mut room = [const { None }; 2];
     let taken = timers.common.lock();
-    assert!(remote.trigger_if_free(TriggerState::HandlerExit, later).is_none());
+    assert!(matches!(remote.claim_if_free(TriggerState::HandlerExit, later, &mut room), (0, None)));
     drop(taken);
-    let turn = remote.trigger_if_free(TriggerState::HandlerExit, later).unwrap();
-    assert_eq!(remote.next(&turn).map(|fired| fired.event), Some(1));
-    assert!(remote.trigger_if_free(TriggerState::HandlerExit, later).is_none());
+    assert!(matches!(remote.claim_if_free(TriggerState::HandlerExit, later, &mut room), (1, None)));
+    assert!(matches!(&room, [Some(Found::Due(fired)), None] if fired.event == 1));
+    assert!(matches!(remote.claim_if_free(TriggerState::HandlerExit, later, &mut room), (0, None)));
+    assert!(matches!(room, [None, None]));
+}
+
+/// Several are claimed at a time, in the order in which they are due; what has been put off takes a place and does not come.
+#[test]
+fn several_are_claimed_at_a_time() {
+    let timers = timers();
+    let remote = timers.remote();
+    let at = |micros: u64| Timestamp::from_micros(1_000 + micros);
+    let set = |number: u64| {
+        let mut timer = Timer::new();
+        timer.set(&remote, at(0), at(10 + number), Slack::EXACT, number);
+        timer
+    };
+    let mut some: Vec<Timer> = (0..7).rev().map(set).collect();
+    // The first move files it anew, the second is only written down.
+    some[3].reset(&remote, Slack::EXACT, || at(0), at(13)).unwrap();
+    some[3].reset(&remote, Slack::EXACT, || at(0), at(99)).unwrap();
+    let mut room = [const { None }; 3];
+    let (found, turn) = remote.claim_if_free(TriggerState::HandlerExit, at(50), &mut room);
+    let turn = turn.expect("there are more");
+    let mut come = Vec::new();
+    let mut take = |found: usize, room: &mut [Option<Found<u64>>]| {
+        come.extend(room[..found].iter_mut().map(|place| match place.take() {
+            Some(Found::Due(fired)) => Some(fired.event),
+            Some(Found::PutOff) => None,
+            None => panic!("a place that was said to be taken"),
+        }));
+    };
+    take(found, &mut room);
+    loop {
+        let found = remote.claim_some(&turn, at(50), &mut room);
+        take(found, &mut room);
+        if found < room.len() {
+            break;
+        }
+    }
+    assert_eq!(come, [Some(0), Some(1), Some(2), None, Some(4), Some(5), Some(6)]);
+    assert_eq!(timers.stats().pending, 1);
 }
 
 /// After a peak the memory that it took is given back when the owner goes to sleep.
