@@ -36,6 +36,8 @@
 //!   [`trigger`](fn@trigger).
 //! - **One timerfd** for a runtime, however many timers; one task waits for it ([`driver`]). What is pending costs
 //!   nothing. [`Driver::builder`] makes that task poll for a while before a deadline, or spin, or wake up less often.
+//! - **Others' programs**: with the feature `hyper` there is a `HyperTimer` for hyper's time-outs, with `tower` a `PaceLayer`
+//!   that spaces the calls of a service and its clones evenly.
 //! - **Departures at a rate** that does not burst after a stall: [`Pacer`]; of thousands of flows on one socket: `PacedSender`.
 //!
 //! Off Linux, and where tokio's clock is paused, tokio's own timers serve; the API is the same.
@@ -51,6 +53,8 @@
 mod clock;
 pub mod driver;
 mod hooks;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 pub mod interval;
 mod missed_tick;
 #[cfg(target_os = "linux")]
@@ -59,6 +63,8 @@ pub mod pacer;
 pub mod sleep;
 pub mod timeout;
 mod timer;
+#[cfg(feature = "tower")]
+pub mod tower;
 pub mod udp;
 pub mod wrap;
 
@@ -75,12 +81,16 @@ pub use driver::{Driver, DriverBuilder, DriverStats, trigger};
 pub use hooks::trigger_at_park;
 #[cfg(tokio_unstable)]
 pub use hooks::trigger_at_polls;
+#[cfg(feature = "hyper")]
+pub use hyper::HyperTimer;
 pub use interval::{Interval, interval, interval_at};
 #[cfg(target_os = "linux")]
 pub use paced_sender::PacedSender;
 pub use pacer::Pacer;
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Elapsed, Timeout, timeout, timeout_at};
+#[cfg(feature = "tower")]
+pub use tower::{PaceLayer, Paced};
 pub use udp::PacedUdpSocket;
 pub use wrap::{Wrapped, spawn, wrap};
 
