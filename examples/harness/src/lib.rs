@@ -7,6 +7,7 @@
 mod alarm;
 mod spacing;
 mod table;
+pub mod trial;
 
 pub use alarm::Alarm;
 pub use spacing::{Sorted, Spacing};

@@ -95,12 +95,19 @@ impl Sorted {
         self.values.iter().copied().min()
     }
 
-    /// `p50 / p99` in units of so many nanoseconds; `–` without values.
-    pub fn p50_p99(&self, unit_ns: f64) -> String {
+    /// The value that this share of them does not exceed; none without values.
+    pub fn quantile(&self, share: f64) -> Option<i64> {
         let mut sorted = self.values.clone();
         sorted.sort_unstable();
-        let Some(last) = sorted.len().checked_sub(1) else { return "–".into() };
-        let at = |share: f64| sorted[(share * last as f64) as usize] as f64 / unit_ns;
+        sorted.get((share * sorted.len().checked_sub(1)? as f64) as usize).copied()
+    }
+
+    /// `p50 / p99` in units of so many nanoseconds; `–` without values.
+    pub fn p50_p99(&self, unit_ns: f64) -> String {
+        if self.is_empty() {
+            return "–".into();
+        }
+        let at = |share: f64| self.quantile(share).unwrap_or(0) as f64 / unit_ns;
         format!("{:.1} / {:.1}", at(0.5), at(0.99))
     }
 }

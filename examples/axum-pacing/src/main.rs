@@ -1,0 +1,164 @@
+//! An axum server that paces each client: two clients ask for all they can get over sixteen connections each, and get 2,000
+//! requests a second, one every 500 µs.
+
+mod pacing;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::routing::get;
+use example_harness::Spacing;
+use example_harness::trial::{Done, Software, Trial};
+use http_body_util::{BodyExt, Empty};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper_util::rt::TokioIo;
+use softtimers::{Clock, Monotonic};
+use softtimers_measure::result::Table;
+use softtimers_measure::usage::Usage;
+use softtimers_tokio::Rate;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::time::Instant;
+
+const INTERVAL: Duration = Duration::from_micros(500);
+const CLIENTS: u8 = 2;
+const CONNECTIONS: usize = 16;
+const FIGURES: [(&str, usize); 6] = [
+    ("rate", 3),
+    ("gap p50 µs", 0),
+    ("gap p99 µs", 0),
+    ("back to back %", 1),
+    ("longest burst", 0),
+    ("CPU µs a request", 2),
+];
+
+const SOFTWARE: Software = Software {
+    name: "axum 0.8",
+    problem: "[tokio #6866](https://github.com/tokio-rs/tokio/issues/6866): paced by an interval of half a millisecond, requests leave in pairs",
+    ours: include_str!("pacing.rs"),
+};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum By {
+    Intervals,
+    Layer,
+}
+
+impl By {
+    fn name(self) -> &'static str {
+        if self == By::Intervals { "tokio's interval" } else { "PaceLayer" }
+    }
+}
+
+/// When each client's requests were let through.
+type Seen = Arc<Mutex<[Spacing; CLIENTS as usize]>>;
+
+async fn page(State(seen): State<Seen>, headers: HeaderMap) -> &'static str {
+    let client = headers.get("client").and_then(|number| number.to_str().ok()?.parse::<usize>().ok());
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(spacing) = client.and_then(|number| seen.get_mut(number)) {
+        spacing.packet(Monotonic.now());
+    }
+    "yes"
+}
+
+/// Asks for page after page over one connection.
+async fn ask(server: SocketAddr, client: u8, end: Instant) -> Done {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1 + client)), 0).into())?;
+    let stream = socket.connect(server).await?;
+    stream.set_nodelay(true)?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    tokio::task::spawn_local(connection);
+    while Instant::now() < end {
+        sender.ready().await?;
+        let request = Request::get("/").header("host", "server").header("client", client.to_string());
+        sender.send_request(request.body(Empty::<Bytes>::new())?).await?.into_body().collect().await?;
+    }
+    Ok(())
+}
+
+/// Both clients' spacings, and the CPU time of the server and of them.
+fn serve(by: By, time: Duration) -> Done<([Spacing; CLIENTS as usize], Duration)> {
+    let seen: Seen = Arc::new(Mutex::new([(); CLIENTS as usize].map(|()| Spacing::new(INTERVAL))));
+    let routes = Router::new().route("/", get(page)).with_state(seen.clone());
+    let rate = Rate::every(INTERVAL)?;
+    let before = Usage::now();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let server = listener.local_addr()?;
+        match by {
+            By::Intervals => tokio::spawn(pacing::serve_by_intervals(listener, routes, rate)),
+            By::Layer => tokio::spawn(pacing::serve_paced(listener, routes, rate)),
+        };
+        let end = Instant::now() + time;
+        let clients = (0..CLIENTS).flat_map(|client| (0..CONNECTIONS).map(move |_| ask(server, client, end)));
+        for asked in clients.map(tokio::task::spawn_local).collect::<Vec<_>>() {
+            asked.await??;
+        }
+        Done::Ok(())
+    })?;
+    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Ok((seen, Usage::now().since(&before).cpu))
+}
+
+fn run(trial: &Trial) -> Done<Vec<Table>> {
+    let measured = trial.contest(&[()], &mut [By::Intervals, By::Layer], |(), by, round| {
+        let ([mut all, other], cpu) = serve(*by, trial.time)?;
+        all.join(other);
+        let asked = f64::from(CLIENTS) * trial.time.as_secs_f64() / INTERVAL.as_secs_f64();
+        let requests = all.gaps.len() as f64 + f64::from(CLIENTS);
+        let gap = |share| all.gaps.quantile(share).unwrap_or(0) as f64 / 1e3;
+        let figures = [
+            requests / asked,
+            gap(0.5),
+            gap(0.99),
+            all.back_to_back_percent(),
+            all.longest_burst as f64,
+            cpu.as_secs_f64() * 1e6 / requests,
+        ];
+        FIGURES.iter().zip(figures).for_each(|((name, _), figure)| round.put(by.name(), name, figure));
+        Ok(())
+    })?;
+    let both = [By::Intervals, By::Layer].map(|by| by.name().to_owned());
+    let table = Table::of("axum-pacing", &measured, both.iter(), &FIGURES);
+    let lines = [
+        ("rate of what was asked for".to_owned(), FIGURES[0].0, both.clone()),
+        ("requests back to back, %".to_owned(), FIGURES[3].0, both),
+    ];
+    Ok(vec![table, SOFTWARE.summary(&measured, FIGURES[5].0, &lines)])
+}
+
+fn main() -> Done {
+    let trial = Trial::asked()?;
+    trial.show("axum-pacing", run(&trial)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No client gets more than its rate, however many connections it has, and each gets some.
+    #[test]
+    fn each_client_has_its_rate() {
+        let time = Trial::short().time;
+        let began = Instant::now();
+        let (seen, _) = serve(By::Layer, time).unwrap();
+        let most = began.elapsed().as_nanos() / INTERVAL.as_nanos() + 2;
+        for spacing in seen {
+            let requests = spacing.gaps.len() as u128 + 1;
+            assert!((10..=most).contains(&requests), "{requests} of at most {most}");
+        }
+    }
+
+    #[test]
+    fn a_short_run_has_both() {
+        let tables = run(&Trial::short()).unwrap();
+        assert!(tables[0].markdown(&[], |_| true).unwrap().contains("PaceLayer"));
+    }
+}
