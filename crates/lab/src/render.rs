@@ -9,6 +9,8 @@
 //!   <!-- end -->                   source:  the date, the machine and the command below it
 //! ```
 //!
+//! `a#T + b#T` names tables of the same columns that are shown as one.
+//!
 //! The pages of `FIGURES` hold no other table with a number in it, so that nobody publishes a figure that no file has.
 
 use std::collections::BTreeMap;
@@ -118,12 +120,23 @@ fn rendered(page: &str, files: &BTreeMap<String, Results>) -> Result<String, Str
     Ok(text)
 }
 
+/// The table `FILE#TABLE`, and its file.
+fn find<'a>(name: &str, files: &'a BTreeMap<String, Results>) -> Result<(&'a Results, &'a Table), String> {
+    let (file, key) = name.split_once('#').ok_or("FILE#TABLE is wanted")?;
+    let results = files.get(file).ok_or_else(|| format!("there is no docs/data/{file}.json"))?;
+    let table = results.table(key).ok_or_else(|| format!("docs/data/{file}.json has no table `{key}`"))?;
+    Ok((results, table))
+}
+
 /// The table that a mark names.
 fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String> {
     let mut parts = mark.split(" | ").map(str::trim);
-    let (file, key) = parts.next().and_then(|name| name.split_once('#')).ok_or("FILE#TABLE is wanted")?;
-    let results = files.get(file).ok_or_else(|| format!("there is no docs/data/{file}.json"))?;
-    let table = results.table(key).ok_or_else(|| format!("docs/data/{file}.json has no table `{key}`"))?;
+    let named = parts.next().unwrap_or_default().split(" + ");
+    let named = named.map(|name| find(name, files)).collect::<Result<Vec<_>, String>>()?;
+    let Some((_, table)) = named.first() else { return Err("FILE#TABLE is wanted".to_owned()) };
+    if let Some((_, other)) = named.iter().find(|(_, other)| other.columns != table.columns) {
+        return Err(format!("`{}` and `{}` have not the same columns", table.key, other.key));
+    }
     let list = |words: &str| words.split(';').map(|word| word.trim().to_owned()).collect::<Vec<_>>();
     let (mut columns, mut wanted, mut source) = (Vec::new(), Vec::new(), String::new());
     for part in parts {
@@ -135,8 +148,9 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
                 wanted.push((place.ok_or_else(|| format!("no column `{}`", column.trim()))?, list(values)));
             }
             None if part == "source" => {
-                let Results { date, machine, command, .. } = results;
-                source = format!("\n{date}, {machine}: `{command}`\n");
+                for (Results { date, machine, command, .. }, _) in &named {
+                    source += &format!("\n{date}, {machine}: `{command}`\n");
+                }
             }
             _ => return Err(format!("`{part}`: columns, where or source is known")),
         }
@@ -149,7 +163,10 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
             values.iter().any(|value| is(&cells[*place], value))
         })
     };
-    let markdown = table.markdown(&columns, has)?;
+    let mut markdown = table.markdown(&columns, has)?;
+    for (_, other) in &named[1..] {
+        markdown.extend(other.markdown(&columns, has)?.lines().skip(2).map(|row| format!("{row}\n")));
+    }
     if markdown.lines().count() < 3 { Err("it has no such row".to_owned()) } else { Ok(markdown + &source) }
 }
 
@@ -195,6 +212,13 @@ mod tests {
         let shown = rendered(page, &files()).unwrap();
         assert!(shown.contains("-->\n\n| ns | who |\n|---|---|\n| 18.2 | wheel |\n\n2026-11-23, Linux 6.18: `cargo bench`\n\n<!-- end -->\n"), "{shown}");
         assert_eq!(rendered(&shown, &files()).unwrap(), shown, "a page that is rendered stays as it is");
+    }
+
+    #[test]
+    fn two_tables_of_the_same_columns_are_shown_as_one() {
+        let page = "<!-- data: timers#W3 + timers#W3 | columns: ns | where: who = heap -->\n<!-- end -->\n";
+        let shown = rendered(page, &files()).unwrap();
+        assert!(shown.contains("| ns |\n|---|\n| 40.0 |\n| 40.0 |\n\n"), "{shown}");
     }
 
     #[test]
