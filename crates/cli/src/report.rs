@@ -10,7 +10,7 @@
 //! made by a pure function of it. So saved runs can be shown again, by a later version too, and a run that failed is
 //! one reason in one place.
 
-mod axis;
+pub(crate) mod axis;
 pub(crate) mod catalogue;
 mod digits;
 mod draw;
@@ -73,6 +73,26 @@ pub(crate) struct Shown {
     /// Its figures, tables and remarks.
     #[serde(flatten)]
     pub(crate) drawn: Drawn,
+}
+
+/// A page with the figures of one run.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Sheet {
+    /// The command that was run.
+    pub(crate) title: &'static str,
+    /// The heading: one line that says what was done.
+    pub(crate) verdict: String,
+    /// Names and values that a reader needs to make it again.
+    pub(crate) facts: Vec<(&'static str, String)>,
+    /// Its tables and figures.
+    pub(crate) drawn: Drawn,
+}
+
+impl Sheet {
+    /// The page as a file of HTML.
+    pub(crate) fn html(&self) -> String {
+        page::sheet(self)
+    }
 }
 
 /// The completeness of a section.

@@ -103,6 +103,79 @@ fn a_scenario_changes_the_path() {
     std::fs::remove_file(file).unwrap();
 }
 
+/// A recorded link begins when the file says so; its file lies beside.
+#[test]
+fn a_scenario_may_name_a_trace() {
+    let place = scratch("trace");
+    std::fs::create_dir_all(&place).unwrap();
+    // A packet of full size each 10 ms: 1.2 Mbit/s.
+    std::fs::write(place.join("link"), "10\n").unwrap();
+    let file = place.join("ride.toml");
+    std::fs::write(&file, "[[step]]\nat = \"0ms\"\nway = \"up\"\ntrace = \"link\"\n").unwrap();
+    let (server, client) = (socket(), socket());
+    let emulator = Emulator::start(server.local_addr().unwrap(), &format!("--scenario {}", file.display()));
+    for _ in 0..20 {
+        client.send_to(&[0; 1_400], emulator.address).unwrap();
+    }
+    for _ in 0..20 {
+        assert_eq!(server.recv_from(&mut [0; 2_048]).unwrap().0, 1_400);
+    }
+    let report = emulator.finish();
+    assert_eq!(report["up"]["set"]["rate_bps"], 1_200_000);
+    // Without the link it would be a hundred times as fast.
+    let rate = report["up"]["measured"]["rate_bps"].as_u64().unwrap();
+    assert!(rate < 5_000_000, "{rate}");
+    std::fs::remove_dir_all(place).unwrap();
+}
+
+/// A packet of a small flow does not wait behind a hundred of a large one.
+#[test]
+fn a_small_flow_passes_a_large_one() {
+    let (server, large, small) = (socket(), socket(), socket());
+    // Sixteen seconds of the link, so that being slow here changes nothing.
+    let emulator = Emulator::start(server.local_addr().unwrap(), "-b 100kbit --aqm fq_codel");
+    for _ in 0..200 {
+        large.send_to(&[1; 1_000], emulator.address).unwrap();
+    }
+    small.send_to(&[2; 100], emulator.address).unwrap();
+    let mut before = 0;
+    let mut buffer = [0; 2_048];
+    while server.recv_from(&mut buffer).unwrap().0 != 100 {
+        before += 1;
+    }
+    assert!(before < 100, "{before}");
+    assert_eq!(emulator.finish()["up"]["set"]["aqm"], "fq_codel");
+}
+
+/// The page is there at the end, is made of nothing but itself, and replaces no file by accident.
+#[test]
+fn a_report_shows_what_was_set_and_measured() {
+    let file = scratch("report.html");
+    let flags = format!("--delay 7ms -b 10Mbit --report {}", file.display());
+    let (came, report, _) = carried(20, &flags);
+    assert_eq!(came.len(), 20);
+    assert!(report["adds_p50_ns"].as_u64().is_some(), "{report}");
+    let page = std::fs::read_to_string(&file).unwrap();
+    let text = page.split_once('\n').unwrap().1;
+    let document = roxmltree::Document::parse(text).unwrap_or_else(|error| panic!("{error}: {page}"));
+    let titles: Vec<&str> = document
+        .descendants()
+        .filter(|node| node.has_tag_name("svg") && node.attribute("role").is_some())
+        .filter_map(|node| node.descendants().find(|node| node.has_tag_name("title"))?.text())
+        .collect();
+    for title in ["Rate up", "Delay", "Loss"] {
+        assert!(titles.contains(&title), "{titles:?}");
+    }
+    assert!(page.contains("set: 10 Mbit/s") && page.contains("set: 7 ms") && !page.contains("<script"));
+    let again = format!("wan --listen 127.0.0.1:0 --to 127.0.0.1:9 -t 10ms --report {}", file.display());
+    assert!(refusal(&run(&again), 2).contains("--force"));
+    assert!(run(&format!("{again} --force")).status.success());
+    assert!(
+        refusal(&run(&format!("wan --api 127.0.0.1:0 --report {}", file.display())), 2).contains("--report")
+    );
+    std::fs::remove_file(file).unwrap();
+}
+
 /// Streams come whole, both ways and no sooner than set, and the control socket knows what they cannot have.
 #[test]
 fn streams_are_delayed_and_whole() {

@@ -74,6 +74,27 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// Returns what was counted since `earlier`, a clone from before. Its extremes are known within a bucket.
+    ///
+    /// ```
+    /// use softtimers_core::Histogram;
+    ///
+    /// let mut all = Histogram::new();
+    /// all.record(10);
+    /// let earlier = all.clone();
+    /// all.record(20);
+    /// let since = all.since(&earlier);
+    /// assert_eq!((since.count(), since.quantile(0.5)), (1, Some(20)));
+    /// ```
+    #[must_use]
+    pub fn since(&self, earlier: &Histogram) -> Histogram {
+        let mut since = Histogram::new();
+        for (at, (now, before)) in self.buckets.iter().zip(&earlier.buckets).enumerate() {
+            since.record_many(self.middle(at), now.saturating_sub(*before));
+        }
+        since
+    }
+
     /// Returns the number of recorded values.
     pub fn count(&self) -> u64 {
         self.count
@@ -116,7 +137,7 @@ impl Histogram {
 
     fn middle(&self, bucket: usize) -> u64 {
         let (low, width) = range(bucket);
-        (low + (width - 1) / 2).clamp(self.min, self.max)
+        (low + (width - 1) / 2).max(self.min).min(self.max)
     }
 
     /// The share of values in buckets that lie wholly above `threshold`: 0 when empty.

@@ -36,9 +36,10 @@ mod route;
 mod watch;
 mod wire;
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::io::writev;
 use rustix::net::{SendFlags, bind, send};
 
 pub use claim::{ClaimError, claim};
@@ -61,6 +62,8 @@ use crate::udp::{SendBatch, SendOutcome};
 #[derive(Debug)]
 pub struct FrameSender {
     socket: OwnedFd,
+    /// Each frame is preceded by a word on what its interface is to do.
+    offloads: bool,
 }
 
 impl FrameSender {
@@ -69,7 +72,16 @@ impl FrameSender {
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`; what else the system says.
     pub fn on(interface: &Interface) -> io::Result<Self> {
-        Ok(FrameSender { socket: packet::frames(interface.index(), 0, |_| Ok(()))? })
+        Ok(FrameSender { socket: packet::frames(interface.index(), 0, |_| Ok(()))?, offloads: false })
+    }
+
+    /// The same, for frames whose interface [is to do](Self::send_offloaded) what is left to it. It sends no batches.
+    ///
+    /// # Errors
+    /// As [`on`](Self::on).
+    pub fn offloading(interface: &Interface) -> io::Result<Self> {
+        let prepare = |socket: &OwnedFd| packet::set_offload_headers(socket.as_fd());
+        Ok(FrameSender { socket: packet::frames(interface.index(), 0, prepare)?, offloads: true })
     }
 
     /// Sends a whole frame, from its destination's address on and without a check sequence. Never waits.
@@ -78,7 +90,21 @@ impl FrameSender {
     /// `WouldBlock` if there is no buffer; of the others, `EMSGSIZE` if it is longer than the interface
     /// allows, and `ENETDOWN` while that is switched off.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        if self.offloads {
+            return self.send_offloaded(frame, Offload::default());
+        }
         send(&self.socket, frame, SendFlags::DONTWAIT)?;
+        Ok(())
+    }
+
+    /// Sends a frame as it was [received](Frame::is_sendable): its checksum and its cuts are left to the interface, or to the
+    /// kernel where that cannot do it. Of a sender that is [offloading](Self::offloading).
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); `InvalidInput` for an offload that does not fit the frame, and what the kernel says of one.
+    pub fn send_offloaded(&self, frame: &[u8], offload: Offload) -> io::Result<()> {
+        let header = offload.encode(frame).map_err(|_| io::ErrorKind::InvalidInput)?;
+        writev(&self.socket, &[IoSlice::new(&header), IoSlice::new(frame)])?;
         Ok(())
     }
 

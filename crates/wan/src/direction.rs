@@ -31,9 +31,8 @@ use crate::aqm::{Accounts, Codel, FqCodel, Pie, Store, Verdict};
 use crate::bottleneck::Link;
 use crate::delay::Propagation;
 use crate::loss::LossProcess;
-use crate::queue::Ahead;
 use crate::scenario::Timeline;
-use crate::{Aqm, Counters, Measured, PathConfig, PathError, Scenario, Way};
+use crate::{Aqm, Backlog, Counters, Measured, PathConfig, PathError, Scenario, Way};
 
 /// One direction of a path. Packets are values of yours; the model only knows how long they are.
 ///
@@ -308,7 +307,7 @@ impl<T: Clone> Direction<T> {
         while fair.packets() > 0 {
             let others = self.waiting_bytes.saturating_sub(on_link);
             let through = self.link.through(self.latest, others);
-            let ahead = Ahead {
+            let ahead = Backlog {
                 packets: fair.packets() - 1,
                 bytes: others,
                 wait: through.saturating_duration_since(self.latest),
@@ -343,6 +342,12 @@ impl<T: Clone> Direction<T> {
     pub fn queued(&mut self, now: Timestamp) -> usize {
         self.advance(now);
         self.waits() as usize
+    }
+
+    /// Returns what waited for the link when it was last worked off: at the last packet that was offered, or the shortest
+    /// delay ago, whichever is later. For a report beside the traffic: it changes nothing.
+    pub fn backlog(&self) -> Backlog {
+        self.ahead()
     }
 
     fn waits(&self) -> u64 {
@@ -559,7 +564,7 @@ impl<T: Clone> Direction<T> {
     }
 
     /// What a managed queue says to a packet that comes.
-    fn early_verdict(&mut self, ahead: &Ahead, capable: bool) -> Verdict {
+    fn early_verdict(&mut self, ahead: &Backlog, capable: bool) -> Verdict {
         let Aqm::Pie(config) = self.path.aqm else { return Verdict::Enqueue };
         self.pie.verdict(&config, ahead.packets, capable, &mut self.early)
     }
@@ -621,9 +626,9 @@ impl<T: Clone> Direction<T> {
         }
     }
 
-    fn ahead(&self) -> Ahead {
+    fn ahead(&self) -> Backlog {
         let through = self.link.through(self.latest, self.waiting_bytes);
-        Ahead {
+        Backlog {
             packets: self.waits(),
             bytes: self.waiting_bytes,
             wait: through.saturating_duration_since(self.latest),

@@ -102,7 +102,7 @@ pub use path::{PathConfig, PathError};
 #[doc(inline)]
 pub use probability::{Probability, ProbabilityError};
 #[doc(inline)]
-pub use queue::{Limit, Queue};
+pub use queue::{Backlog, Limit, Queue};
 #[doc(inline)]
 pub use scenario::Scenario;
 #[doc(inline)]

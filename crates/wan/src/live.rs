@@ -91,6 +91,11 @@ macro_rules! controls {
                 self.live.wan.direction(way).measured()
             }
 
+            /// Returns what waits for the link of one direction: see [`Direction::backlog`](crate::Direction::backlog).
+            pub fn backlog(&self, way: crate::Way) -> crate::Backlog {
+                self.live.wan.direction(way).backlog()
+            }
+
             /// Returns how often the loop has waited, and how long its handlers took.
             pub fn loop_stats(&self) -> softtimers::LoopStats {
                 self.live.events.stats()

@@ -176,6 +176,22 @@ impl PathConfig {
         self
     }
 
+    /// Says whether something of it happens to each packet by itself. If not, packets that were joined may stay so: a delay
+    /// without jitter is the same for all.
+    pub(crate) fn looks_at_packets(&self) -> bool {
+        let wire = PathConfig {
+            delay: self.delay,
+            queue: self.queue,
+            aqm: self.aqm,
+            burst: self.burst,
+            overhead: self.overhead,
+            most_packets: self.most_packets,
+            most_bytes: self.most_bytes,
+            ..PathConfig::default()
+        };
+        *self != wire
+    }
+
     /// Checks that the parameters go together.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ pub enum Limit {
 
 impl Limit {
     /// Says whether a packet may join.
-    pub(crate) fn admits(self, bytes: u64, ahead: &Ahead) -> bool {
+    pub(crate) fn admits(self, bytes: u64, ahead: &Backlog) -> bool {
         match self {
             Limit::Packets(most) => ahead.packets < u64::from(most),
             Limit::Bytes(most) => ahead.bytes.saturating_add(bytes) <= most,
@@ -33,12 +33,15 @@ impl Limit {
     }
 }
 
-/// The packets that are in the queue before one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ahead {
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
-    pub(crate) wait: Duration,
+/// The packets that wait for the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Backlog {
+    /// The number of packets.
+    pub packets: u64,
+    /// Their bytes, with the overhead of each.
+    pub bytes: u64,
+    /// The time until the link is through with them, at the rate of now.
+    pub wait: Duration,
 }
 
 /// A queue that drops the newest packet when it is full (drop-tail).

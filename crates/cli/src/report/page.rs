@@ -3,40 +3,73 @@
 use super::figure::{Figure, Grid};
 use super::markup::Markup;
 use super::saved::Made;
-use super::{Findings, Shown, State, plot};
+use super::{Findings, Sheet, Shown, State, plot};
 
 /// The whole page.
 pub(super) fn page(findings: &Findings) -> String {
+    document(TITLE, |page| {
+        page.leaf("a", &[("class", "skip"), ("href", "#report")], "Skip to the sections");
+        page.within("header", &[], |page| first_screen(page, findings));
+        page.within("nav", &[("aria-label", "Contents")], |page| contents(page, findings));
+        page.within("main", &[("id", "report")], |page| {
+            let mut part = None;
+            for shown in &findings.sections {
+                if part != Some(shown.part) {
+                    page.leaf("h2", &[], shown.part.title());
+                }
+                part = Some(shown.part);
+                section(page, shown);
+            }
+        });
+        made_by(page, TITLE);
+    })
+}
+
+/// The page of a single run.
+pub(super) fn sheet(sheet: &Sheet) -> String {
+    document(sheet.title, |page| {
+        page.within("header", &[], |page| {
+            page.leaf("h1", &[], sheet.title);
+            page.leaf("p", &[("class", "verdict")], &sheet.verdict);
+            page.within("dl", &[("class", "facts")], |page| {
+                for (name, fact) in &sheet.facts {
+                    page.leaf("dt", &[], name);
+                    page.leaf("dd", &[], fact);
+                }
+            });
+        });
+        page.within("main", &[("id", "report")], |page| {
+            sheet.drawn.tables.iter().for_each(|grid| table(page, grid));
+            for (at, figure) in sheet.drawn.figures.iter().enumerate() {
+                drawing(page, figure, &format!("figure-{}", at + 1));
+            }
+            list(page, "notes", "Notes", &sheet.drawn.notes);
+        });
+        made_by(page, sheet.title);
+    })
+}
+
+/// A file of HTML with this body.
+fn document(title: &str, body: impl FnOnce(&mut Markup)) -> String {
     let mut page = Markup::default();
     page.made_here("<!DOCTYPE html>\n");
     page.within("html", &[("lang", "en")], |page| {
-        page.within("head", &[], head);
+        page.within("head", &[], |page| head(page, title));
         page.made_here("\n");
-        page.within("body", &[], |page| {
-            page.leaf("a", &[("class", "skip"), ("href", "#report")], "Skip to the sections");
-            page.within("header", &[], |page| first_screen(page, findings));
-            page.within("nav", &[("aria-label", "Contents")], |page| contents(page, findings));
-            page.within("main", &[("id", "report")], |page| {
-                let mut part = None;
-                for shown in &findings.sections {
-                    if part != Some(shown.part) {
-                        page.leaf("h2", &[], shown.part.title());
-                    }
-                    part = Some(shown.part);
-                    section(page, shown);
-                }
-            });
-            page.within("footer", &[], |page| {
-                let version = env!("CARGO_PKG_VERSION");
-                page.leaf("p", &[], &format!("Made by softtimers report, version {version}."));
-            });
-        });
+        page.within("body", &[], body);
     });
     page.made_here("\n");
     page.finish()
 }
 
-fn head(page: &mut Markup) {
+fn made_by(page: &mut Markup, title: &str) {
+    page.within("footer", &[], |page| {
+        let version = env!("CARGO_PKG_VERSION");
+        page.leaf("p", &[], &format!("Made by {title}, version {version}."));
+    });
+}
+
+fn head(page: &mut Markup, title: &str) {
     page.void("meta", &[("charset", "utf-8")]);
     page.void("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
     page.void("meta", &[("name", "color-scheme"), ("content", "light dark")]);
@@ -45,7 +78,7 @@ fn head(page: &mut Markup) {
     page.void("meta", &[("http-equiv", "Content-Security-Policy"), ("content", policy)]);
     // A browser that finds no icon asks for one.
     page.void("link", &[("rel", "icon"), ("href", "data:,")]);
-    page.leaf("title", &[], TITLE);
+    page.leaf("title", &[], title);
     page.within("style", &[], |page| page.made_here(STYLE));
 }
 

@@ -144,6 +144,27 @@ fn iperf3_gets_no_more_than_the_rate() {
     assert!(rate > 0.0 && rate < 5.5e6, "{received}");
 }
 
+/// What the kernel has joined stays so as long as nothing of the path looks at packets, and arrives whole; with a rate it is cut.
+#[test]
+fn joined_frames_are_carried_whole_unless_packets_matter() {
+    if lacks("iperf3") {
+        return;
+    }
+    let place = Place::new();
+    let words = ["--peer", "iperf3 -s", "--", "iperf3", "-c", "peer", "-n", "20M", "-J"];
+    let flags = ["--rtt 2ms --summary whole.json", "--rtt 2ms -b 1Gbit --summary cut.json"];
+    for (flags, name, is_whole) in [(flags[0], "whole.json", true), (flags[1], "cut.json", false)] {
+        let Some(output) = place.run(flags, &words) else { return };
+        assert!(output.status.success(), "{}", text(&output.stdout));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(report["end"]["sum_sent"]["bytes"].as_f64().unwrap() >= 20e6, "{report}");
+        let summary: Value = serde_json::from_slice(&fs::read(place.0.join(name)).unwrap()).unwrap();
+        let frames = |key: &str| summary["interfaces"][key].as_u64().unwrap();
+        assert_eq!((frames("whole") > 0, frames("joined") > 0), (is_whole, !is_whole), "{summary}");
+        assert_eq!((frames("unsplit"), frames("too_long")), (0, 0), "{summary}");
+    }
+}
+
 #[test]
 fn git_clones_through_losses() {
     if lacks("git") {

@@ -193,6 +193,8 @@ fn a_web_page_is_refused() {
     assert_eq!(status("Host: [::1]\r\n", ""), 204);
     assert_eq!(status("Host: localhost\r\nOrigin: http://evil.example\r\n", ""), 403);
     assert_eq!(status("Host: localhost\r\nOrigin: null\r\n", ""), 403);
+    assert_eq!(status("Host: localhost\r\nSec-Fetch-Site: cross-site\r\n", ""), 403);
+    assert_eq!(status("Host: localhost\r\nSec-Fetch-Site: none\r\n", ""), 204);
     assert_eq!(status("Host: rebound.example:8474\r\n", ""), 403);
     assert_eq!(status("Host: localhost.evil.example\r\n", ""), 403);
     assert_eq!(status("", ""), 403);
@@ -208,6 +210,77 @@ fn a_web_page_is_refused() {
     proxies.finish();
     assert!(refusal(&run("wan --api 0.0.0.0:0"), 2).contains("loopback"));
     assert!(refusal(&run("wan --api 127.0.0.1:0 --tcp"), 2).contains("--tcp"));
+}
+
+/// More than there are places for begin a request and do not end it; one that asks is answered nevertheless, and they are not
+/// waited for.
+#[test]
+fn who_asks_slowly_holds_up_nobody() {
+    let proxies = Proxies::start("");
+    let slow = |number: usize| {
+        let mut stream = TcpStream::connect(proxies.api).unwrap();
+        let begun: &[u8] = match number % 2 {
+            0 => b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+            _ => b"GET /proxies HTTP/1.1\r\nHost: loc",
+        };
+        stream.write_all(begun).unwrap();
+        stream
+    };
+    for _ in 0..3 {
+        let _held: Vec<TcpStream> = (0..100).map(slow).collect();
+        assert_eq!(proxies.ask("GET", "/version", &Value::Null).0, 200);
+    }
+    proxies.finish();
+}
+
+/// Proxies that would send to each other for ever are refused; a chain of them is not.
+#[test]
+fn a_loop_of_proxies_is_refused() {
+    let proxies = Proxies::start("");
+    for protocol in ["udp", "tcp"] {
+        let make = |name: &str, upstream: &str| {
+            let name = format!("{protocol}-{name}");
+            let fields =
+                json!({"name": name, "listen": "127.0.0.1:0", "upstream": upstream, "protocol": protocol});
+            let (status, made) = proxies.ask("POST", "/proxies", &fields);
+            assert_eq!(status, 201, "{made}");
+            made["listen"].as_str().unwrap().to_owned()
+        };
+        let last = make("last", "127.0.0.1:9");
+        let middle = make("middle", &last);
+        let first = make("first", &middle);
+        for back in [&first, &middle, &last] {
+            let name = format!("/proxies/{protocol}-last");
+            let (status, said) = proxies.ask("POST", &name, &json!({ "upstream": back }));
+            assert!(status == 400 && said["error"].as_str().unwrap().contains("in a loop"), "{said}");
+        }
+        let (_, kept) = proxies.ask("GET", &format!("/proxies/{protocol}-last"), &Value::Null);
+        assert_eq!((&kept["upstream"], &kept["enabled"]), (&json!("127.0.0.1:9"), &json!(true)));
+        let own =
+            json!({"name": "own", "listen": "127.0.0.1:9", "upstream": "127.0.0.1:9", "protocol": protocol});
+        assert_eq!(proxies.ask("POST", "/proxies", &own).0, 400);
+    }
+    proxies.finish();
+}
+
+/// A proxy that is disabled or removed has left its port when the answer comes, also under traffic.
+#[test]
+fn what_is_stopped_listens_no_more() {
+    let proxies = Proxies::start("");
+    let server = echo();
+    for round in 0..3 {
+        let name = format!("p{round}");
+        let address = proxies.create(&name, server);
+        let client = TcpStream::connect(address).unwrap();
+        let busy = std::thread::spawn(move || while (&client).write_all(&[7; 65_536]).is_ok() {});
+        assert_eq!(proxies.ask("POST", &format!("/proxies/{name}"), &json!({"enabled": false})).0, 200);
+        assert_eq!(TcpStream::connect(address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        busy.join().unwrap();
+        assert_eq!(proxies.ask("POST", &format!("/proxies/{name}"), &json!({"enabled": true})).0, 200);
+        assert_eq!(proxies.ask("DELETE", &format!("/proxies/{name}"), &Value::Null).0, 204);
+        assert_eq!(TcpStream::connect(address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    }
+    proxies.finish();
 }
 
 /// A file names the proxies to begin with, of streams and of datagrams; each has a path of its own, which the API changes.

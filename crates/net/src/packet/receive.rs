@@ -149,6 +149,13 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
+    /// Says whether another interface can be given the frame as it is, by
+    /// [`FrameSender::send_offloaded`](super::FrameSender::send_offloaded). If not, it has to be
+    /// [cut](Self::on_the_wire) first.
+    pub fn is_sendable(&self) -> bool {
+        !self.truncated && self.tag.is_none() && self.offload.encode(self.bytes).is_ok()
+    }
+
     /// The frames that this one is on a wire: cut to what the sender allowed, with tags and checksums.
     ///
     /// # Errors

@@ -3,9 +3,9 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use softtimers::{LoopConfig, Slack, Timestamp};
+use softtimers::{Idle, LoopConfig, Slack, Timestamp};
 use softtimers_net::packet::{
-    ClaimError, FrameBatch, FrameReceiver, FrameSender, Heard, Interface, LoopProbe, claim,
+    ClaimError, FrameBatch, FrameReceiver, FrameSender, Heard, Interface, LoopProbe, Offload, claim,
 };
 
 use super::mark::{flow, is_capable, mark};
@@ -31,6 +31,8 @@ pub struct BridgeConfig {
 pub struct BridgeStats {
     /// Frames that the kernel had joined, and that were cut.
     pub joined: u64,
+    /// Frames that the kernel had joined, and that were carried so: nothing of the path looks at packets.
+    pub whole: u64,
     /// Frames that could not be made what they are on the wire, and were dropped.
     pub unsplit: u64,
     /// Frames longer than the other interface sends; dropped.
@@ -65,14 +67,29 @@ pub struct BridgeStats {
 #[derive(Debug)]
 pub struct Bridge {
     sides: [Side; 2],
-    live: Live<Box<[u8]>, Event>,
+    live: Live<Carry, Event>,
     incoming: FrameBatch,
     probe: LoopProbe,
     /// A probe will be sent; none is while nothing is carried.
     probe_is_due: bool,
     came_back: bool,
     own: bool,
+    /// A scenario may make a path of packets from any moment on.
+    follows: bool,
     stats: BridgeStats,
+}
+
+/// A frame on the path, with what is left to its interface.
+#[derive(Clone, Debug)]
+struct Carry {
+    bytes: Box<[u8]>,
+    offload: Offload,
+}
+
+impl AsMut<[u8]> for Carry {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
 }
 
 #[derive(Debug)]
@@ -102,7 +119,8 @@ impl Bridge {
         if a == b {
             return Err(ClaimError::Interface { name: a.clone(), what: "twice the same".into() }.into());
         }
-        let live = Live::new(LoopConfig::default(), path).map_err(|error| match error.downcast() {
+        let events = LoopConfig { idle: Idle::hybrid(), ..LoopConfig::default() };
+        let live = Live::new(events, path).map_err(|error| match error.downcast() {
             Ok(path) => Problem::Path(path),
             Err(error) => Problem::System(error),
         })?;
@@ -122,6 +140,7 @@ impl Bridge {
             probe_is_due: false,
             came_back: false,
             own: config.own,
+            follows: false,
             stats: BridgeStats::default(),
         };
         if config.own {
@@ -156,7 +175,9 @@ impl Bridge {
     /// # Errors
     /// [`PathError`], as [`PathConfig::check`], of any path that it would come to; then nothing changes.
     pub fn play(&mut self, scenario: &Scenario) -> Result<(), PathError> {
-        self.live.wan.play(self.live.now(), scenario)
+        self.live.wan.play(self.live.now(), scenario)?;
+        self.follows = true;
+        Ok(())
     }
 
     /// Returns the counters beside those of the path.
@@ -189,7 +210,7 @@ impl Bridge {
 
     /// Takes a batch in from one side. More is reported again.
     fn take(&mut self, side: usize, all: bool) {
-        let Bridge { sides, live, incoming, probe, came_back, stats, own, .. } = self;
+        let Bridge { sides, live, incoming, probe, came_back, stats, own, follows, .. } = self;
         let [a, b] = sides;
         let (from, to) = if side == 0 { (a, b) } else { (b, a) };
         if let Err(error) = from.receiver.recv_batch(incoming) {
@@ -201,6 +222,7 @@ impl Bridge {
         stats.recv_drops += u64::from(incoming.drops().wrapping_sub(from.drops_seen));
         from.drops_seen = incoming.drops();
         let way = if side == 0 { Way::Up } else { Way::Down };
+        let looks_at_packets = *follows || live.wan.direction(way).path().looks_at_packets();
         for frame in &*incoming {
             match probe.hear(frame.bytes, side, now) {
                 None => {}
@@ -219,6 +241,12 @@ impl Bridge {
                 continue;
             }
             let received = frame.received.unwrap_or(now).min(now);
+            if !looks_at_packets && frame.is_sendable() {
+                stats.whole += u64::from(frame.offload.segments.is_some());
+                let carry = Carry { bytes: frame.bytes.into(), offload: frame.offload };
+                let _ = live.wan.offer(received, way, frame.bytes.len() as u32, carry);
+                continue;
+            }
             let mut pieces = 0u64;
             let outcome = frame.on_the_wire(&mut |bytes| {
                 pieces += 1;
@@ -226,7 +254,8 @@ impl Bridge {
                 let is_fair = matches!(live.wan.direction(way).path().aqm, Aqm::FqCodel(_));
                 let traits =
                     Traits { capable: is_capable(bytes), flow: if is_fair { flow(bytes) } else { 0 } };
-                let _ = live.wan.offer_of(received, way, bytes.len() as u32, traits, bytes.into());
+                let carry = Carry { bytes: bytes.into(), offload: Offload::default() };
+                let _ = live.wan.offer_of(received, way, bytes.len() as u32, traits, carry);
             });
             stats.unsplit += u64::from(outcome.is_err());
             stats.joined += u64::from(pieces > 1);
@@ -242,11 +271,11 @@ impl Bridge {
             let Some((way, delivery)) = self.live.wan.pop_due(self.live.now()) else { return };
             let to = &self.sides[if way == Way::Up { 1 } else { 0 }];
             let marked = delivery.marked;
-            let mut frame = delivery.damaged();
+            let Carry { bytes: mut frame, offload } = delivery.damaged();
             self.stats.marks_written += u64::from(marked && mark(&mut frame));
-            let Err(error) = to.sender.send(&frame) else { continue };
+            let Err(error) = to.sender.send_offloaded(&frame, offload) else { continue };
             let stats = &mut self.stats;
-            let long = frame.len() > to.interface.mtu() as usize + ETHERNET;
+            let long = frame.len() > to.interface.mtu() as usize + ETHERNET && offload.segments.is_none();
             match error.kind() {
                 ErrorKind::WouldBlock => stats.send_full += 1,
                 _ if error.raw_os_error() == Some(NO_BUFFERS) => stats.send_full += 1,
@@ -276,7 +305,7 @@ impl Bridge {
 impl Side {
     fn open(name: &str, take: bool) -> Result<Self, Problem> {
         let interface = claim(name, take)?;
-        let (receiver, sender) = (FrameReceiver::on(&interface)?, FrameSender::on(&interface)?);
+        let (receiver, sender) = (FrameReceiver::on(&interface)?, FrameSender::offloading(&interface)?);
         Ok(Side { interface, receiver, sender, drops_seen: 0 })
     }
 }

@@ -67,7 +67,7 @@ pub(crate) struct WanArgs {
     #[arg(long, conflicts_with_all = ["listen", "to", "control", "duration", "json_stream"])]
     pub(crate) self_test: bool,
 
-    /// Measured network: 3g, 4g or satellite
+    /// Measured network: 3g, 4g, 5g, dsl or satellite
     ///
     /// Rates and round trip are published means or medians, as reported; settings beside it prevail.
     #[arg(long, value_name = "NAME", value_parser = Profile::named, help_heading = BOTH_WAYS)]
@@ -90,6 +90,16 @@ pub(crate) struct WanArgs {
     /// Write the --json object to a new file at the end
     #[arg(long, value_name = "FILE", requires = "command", help_heading = BEHIND, hide_short_help = true)]
     pub(crate) summary: Option<PathBuf>,
+
+    /// Write a page of HTML at the end, with plots over time
+    ///
+    /// Rate, queue, delay, round trip and loss, with what was set. The file must be new, unless --force is given.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["self_test", "api", "proxies"], help_heading = RUN)]
+    pub(crate) report: Option<PathBuf>,
+
+    /// Overwrite the files of --report and --summary
+    #[arg(long, help_heading = RUN, hide_short_help = true)]
+    pub(crate) force: bool,
 
     /// Several proxies in one process.
     #[command(flatten)]
@@ -221,6 +231,10 @@ pub(crate) struct WanPlan {
     pub(crate) inside: Option<InsidePlan>,
     /// The file that gets the object.
     pub(crate) summary: Option<PathBuf>,
+    /// The file that gets the page.
+    pub(crate) report: Option<PathBuf>,
+    /// Whether these may be there already.
+    pub(crate) force: bool,
     pub(crate) output: Output,
 }
 
@@ -252,6 +266,8 @@ impl WanPlan {
                 host_loopback: args.host_loopback,
             }),
             summary: args.summary.clone(),
+            report: args.report.clone(),
+            force: args.force,
             output: Output { stream: args.json_stream, ..Output::from(&args.output) },
         })
     }

@@ -11,7 +11,7 @@ use softtimers_wan::live::Ended;
 use softtimers_wan::tcp::{self, StreamConfig};
 use softtimers_wan::toxic::Dose;
 use softtimers_wan::udp::{self, RelayConfig};
-use softtimers_wan::{Counters, Measured, PathConfig, PathError, Scenario, WanBuilder, Way};
+use softtimers_wan::{Backlog, Counters, Measured, PathConfig, PathError, Scenario, WanBuilder, Way};
 
 use super::show::{ClientsReport, InterfacesReport, WanConfig};
 use crate::address::bind_failure;
@@ -148,6 +148,11 @@ impl Carrier {
     /// The measurements of the packets that came out.
     pub(crate) fn measured(&self, way: Way) -> &Measured {
         each!(self, it => it.measured(way))
+    }
+
+    /// What waits for the link of a direction.
+    pub(crate) fn backlog(&self, way: Way) -> Backlog {
+        each!(self, it => it.backlog(way))
     }
 
     /// The counters of the loop.

@@ -1,6 +1,7 @@
 //! The path, while it carries.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -16,14 +17,18 @@ use super::carrier::Carrier;
 use super::control::{Control, MOST_CONNECTIONS, Request};
 use super::inside::Session;
 use super::lines::{Lines, of_stream};
+use super::picture::drawn;
+use super::record::Recorder;
 use super::seconds::Seconds;
 use super::show::{DirectionReport, WanConfig, WanReport};
 use super::table::header;
 use crate::file::OutputFile;
+use crate::report::Sheet;
 use crate::run::output::{Object, Output, print, say};
 use crate::run::privileges::paths::{Opens, directory_of};
 use crate::run::privileges::{Confined, Needs, Rights};
 use crate::run::progress::Progress;
+use crate::run::quantity::setting;
 use crate::run::screen::Screen;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
@@ -34,6 +39,8 @@ pub(crate) struct Emulator {
     /// The command behind the path.
     session: Option<Session>,
     summary: Option<OutputFile>,
+    /// The page that is made at the end, and what is drawn on it.
+    page: Option<(OutputFile, Recorder)>,
     control: Option<Control>,
     /// When who wants to connect is listened to again, after that has failed.
     deaf_until: Option<Timestamp>,
@@ -121,11 +128,12 @@ impl Command for Emulator {
 
     /// stdout is the command's, if there is one.
     fn print(&mut self, object: &Object<'_, WanReport, WanConfig>) -> Result<(), Failure> {
+        let drawn = self.draw(object);
         if self.session.is_none() {
-            return self.plan.output.finish(object);
+            return self.plan.output.finish(object).and(drawn);
         }
         let written = self.summary.take().map(|file| file.write(&(object.to_json_text()? + "\n")));
-        self.plan.output.finish_aside(object).and(written.unwrap_or(Ok(())))
+        self.plan.output.finish_aside(object).and(written.unwrap_or(Ok(()))).and(drawn)
     }
 }
 
@@ -140,10 +148,36 @@ impl Emulator {
         Ok(())
     }
 
-    /// Begins the scenario, if there is one.
+    /// Begins to draw, and the scenario, if there is one.
     fn play(&mut self) -> Result<(), Failure> {
+        let now = self.carrier.now();
+        self.page.iter_mut().for_each(|(_, recorder)| *recorder = Recorder::new(now));
         let Some(file) = &self.plan.scenario else { return Ok(()) };
         self.carrier.play(&file.scenario).map_err(|error| Failure::usage(format_args!("--scenario: {error}")))
+    }
+
+    /// When something is to be done beside carrying.
+    fn next_look(&self) -> Option<Timestamp> {
+        let recorder = self.page.as_ref().map(|(_, recorder)| recorder.next());
+        recorder.into_iter().chain(self.deaf_until).min()
+    }
+
+    /// Writes the page of `--report`.
+    fn draw(&mut self, object: &Object<'_, WanReport, WanConfig>) -> Result<(), Failure> {
+        let Some((file, recorder)) = self.page.take() else { return Ok(()) };
+        let spans = recorder.finish(&self.carrier, self.carrier.now());
+        let mut drawn = drawn(object.report, &spans);
+        let inconclusive = object.inconclusive.iter().map(|why| format!("Inconclusive: {why}."));
+        drawn.notes.extend(object.fallbacks.iter().cloned().chain(inconclusive));
+        let facts = [
+            ("Machine", Some(object.machine.place())),
+            ("Seed", object.seed.map(|seed| seed.to_string())),
+            ("Scenario", object.config.scenario.clone()),
+            ("Ran for", Some(setting(Duration::from_secs_f64(object.report.span_s)))),
+        ];
+        let facts = facts.into_iter().filter_map(|(name, fact)| Some((name, fact?))).collect();
+        let sheet = Sheet { title: "softtimers wan", verdict: header(object.config), facts, drawn };
+        file.write(&sheet.html())
     }
 
     /// Runs the command, and carries what it sends and receives.
@@ -173,7 +207,7 @@ impl Emulator {
     /// Carries until the command has ended. Signals are its own.
     fn carry_command(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
         while self.ended().is_none() {
-            let ended = self.carrier.run(self.deaf_until)?;
+            let ended = self.carrier.run(self.next_look())?;
             let now = self.carrier.now();
             let Some(session) = &self.session else { return Ok(()) };
             match ended {
@@ -202,6 +236,9 @@ impl Emulator {
             Ended::Watched(number @ FIRST_CONNECTION..) => self.serve((number - FIRST_CONNECTION) as usize),
             _ => {}
         }
+        if let Some((_, recorder)) = &mut self.page {
+            recorder.look(&self.carrier, now);
+        }
         if self.deaf_until.is_some_and(|until| now >= until) {
             self.listen_again(now);
         }
@@ -224,8 +261,10 @@ impl Emulator {
     /// # Errors
     /// A usage failure if one cannot be used; not-possible without the privileges.
     pub(crate) fn new(plan: WanPlan) -> Result<Self, Failure> {
-        let summary = plan.summary.as_deref();
-        let summary = summary.map(|path| OutputFile::create(path, "--summary", false)).transpose()?;
+        let create = |path: &Option<PathBuf>, flag| {
+            path.as_deref().map(|path| OutputFile::create(path, flag, plan.force)).transpose()
+        };
+        let (summary, page) = (create(&plan.summary, "--summary")?, create(&plan.report, "--report")?);
         let session = plan.inside.clone().map(Session::enter).transpose()?;
         let path = Wan::builder().up(plan.up.clone()).down(plan.down.clone()).seed(plan.seed);
         let carrier = Carrier::start(&plan.ends, path)?;
@@ -235,6 +274,7 @@ impl Emulator {
             carrier,
             session,
             summary,
+            page: page.map(|file| (file, Recorder::new(start))),
             control: None,
             deaf_until: None,
             start,
@@ -252,7 +292,7 @@ impl Emulator {
         let end = self.plan.duration.map(|duration| self.start + duration);
         let mut next_line = streams.then(|| self.start + SECOND);
         loop {
-            let until = [end, next_line, self.deaf_until].into_iter().flatten().min();
+            let until = [end, next_line, self.next_look()].into_iter().flatten().min();
             let ended = self.carrier.run(until)?;
             let now = self.carrier.now();
             if ended == Ended::Watched(SIGNAL) || interrupt.arrived() || end.is_some_and(|end| now >= end) {
@@ -327,12 +367,15 @@ impl Emulator {
                 self.carrier.measured(way),
             )
         };
+        let mut late = self.carrier.measured(Way::Up).lateness_ns().clone();
+        late.merge(self.carrier.measured(Way::Down).lateness_ns());
         let span = self.carrier.now().saturating_duration_since(self.start).as_secs_f64();
         WanReport {
             up: direction(Way::Up),
             down: direction(Way::Down),
             clients: self.carrier.clients(),
             interfaces: self.carrier.interfaces(),
+            adds_p50_ns: late.quantile(0.5),
             span_s: span,
             cpu_share: (span > 0.0).then(|| cpu_time().saturating_sub(self.used).as_secs_f64() / span),
             wakeups: self.carrier.loop_stats().waits,

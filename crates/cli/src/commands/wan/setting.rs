@@ -70,10 +70,12 @@ impl Setting {
 }
 
 fn jitter(text: &str) -> Result<Jitter, String> {
-    let mut parts = text.split(':');
-    let size = units::duration(parts.next().unwrap_or("")).map_err(|error| error.to_string())?;
+    let (size, mut rest) = text.split_once(':').map_or((text, None), |(size, rest)| (size, Some(rest)));
+    let size = units::duration(size).map_err(|error| error.to_string())?;
     let mut jitter = Jitter::uniform(size);
-    for option in parts {
+    while let Some(options) = rest {
+        let option;
+        (option, rest) = next_option(options);
         jitter = match option {
             "normal" => jitter.spread(Spread::Normal),
             "exponential" => jitter.spread(Spread::Exponential),
@@ -92,6 +94,20 @@ fn jitter(text: &str) -> Result<Jitter, String> {
         };
     }
     Ok(jitter)
+}
+
+/// The first option, and what comes behind it. The name of a file may have colons: it ends where an option begins.
+fn next_option(options: &str) -> (&str, Option<&str>) {
+    let is_option = |rest: &str| {
+        let word = rest.split(':').next().unwrap_or(rest);
+        JITTER_OPTIONS.contains(&word) || ["dist=", "corr="].iter().any(|name| word.starts_with(name))
+    };
+    let is_file = options.starts_with("dist=");
+    let mut colons = options.match_indices(':').map(|(at, _)| at);
+    match colons.find(|at| !is_file || is_option(&options[at + 1..])) {
+        Some(at) => (&options[..at], Some(&options[at + 1..])),
+        None => (options, None),
+    }
 }
 
 fn distribution(path: &str) -> Result<DelayTable, String> {
@@ -218,6 +234,7 @@ fn share(text: &str) -> Result<Probability, String> {
     Probability::per_billion(parts).map_err(|error| error.to_string())
 }
 
+const JITTER_OPTIONS: [&str; 5] = ["normal", "exponential", "pareto", "paretonormal", "reordering"];
 const TRACE_LINES: &str =
     "each is a whole number of milliseconds, not below the one before, the last above zero";
 const TABLE_LINES: &str = "each has whole numbers from -32768 to 32767, or begins with #";
@@ -273,6 +290,25 @@ mod tests {
             panic!("no jitter")
         };
         assert!(jitter.reorders && jitter.spread == Spread::Normal);
+    }
+
+    #[test]
+    fn a_file_of_delays_may_lie_anywhere() {
+        for (text, first, rest) in [
+            ("normal:corr=1%", "normal", Some("corr=1%")),
+            ("dist=/a:b/c:corr=1%:reordering", "dist=/a:b/c", Some("corr=1%:reordering")),
+            ("dist=C:/table", "dist=C:/table", None),
+            ("dist=a:normal", "dist=a", Some("normal")),
+            ("often:dist=a:b", "often", Some("dist=a:b")),
+        ] {
+            assert_eq!(next_option(text), (first, rest), "{text}");
+        }
+        let directory = std::env::temp_dir().join(format!("softtimers:{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("table"), "-8192 8192\n").unwrap();
+        let text = format!("2ms:dist={}/table:corr=25%", directory.display());
+        assert!(matches!(change("jitter", &text), Ok(Change::Jitter(_))), "{text}");
+        std::fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub(crate) struct WanReport {
     pub(crate) clients: ClientsReport,
     /// The counts of interfaces beside the path; `null` between sockets.
     pub(crate) interfaces: Option<InterfacesReport>,
+    /// The time that the emulator adds to a packet by itself, either way: the median of what it was late. `null` if nothing
+    /// came out.
+    pub(crate) adds_p50_ns: Option<u64>,
     /// The time that it ran.
     pub(crate) span_s: f64,
     /// The share of a processor that it used.
@@ -165,6 +168,8 @@ pub(crate) struct ClientsReport {
 pub(crate) struct InterfacesReport {
     /// Frames that the kernel had joined, cut again.
     pub(crate) joined: u64,
+    /// Frames that the kernel had joined, carried so.
+    pub(crate) whole: u64,
     /// Frames dropped because they could not be cut.
     pub(crate) unsplit: u64,
     /// Frames dropped because they were longer than the other interface sends.
@@ -276,6 +281,7 @@ impl From<BridgeStats> for InterfacesReport {
     fn from(stats: BridgeStats) -> Self {
         InterfacesReport {
             joined: stats.joined,
+            whole: stats.whole,
             unsplit: stats.unsplit,
             too_long: stats.too_long,
             marks_written: stats.marks_written,

@@ -91,6 +91,7 @@ impl Report for WanReport {
         let frames = self.interfaces.unwrap_or_default();
         for (label, count) in [
             ("cut again", frames.joined),
+            ("carried joined", frames.whole),
             ("not cut", frames.unsplit),
             ("too long", frames.too_long),
             ("marks written", frames.marks_written),
@@ -110,6 +111,9 @@ impl Report for WanReport {
             }
         }
         self.clients.withheld.row(&mut table);
+        let adds =
+            self.adds_p50_ns.map(|nanos| format!("{:.3} ms p50 by itself, each way", nanos as f64 / 1e6));
+        adds.into_iter().for_each(|adds| table.row("adds", adds));
         table.row("CPU", or_dash(self.cpu_share, |used| format!("{} of one core", share(used))));
         table.row("wake-ups", self.wakeups);
         table
@@ -178,6 +182,7 @@ mod tests {
                 send_drops: 1,
                 ..ClientsReport::default()
             },
+            adds_p50_ns: Some(62_000),
             span_s: 1.0,
             cpu_share: Some(0.042),
             wakeups: 12_345,
@@ -209,6 +214,7 @@ mod tests {
         snapshot::check("wan", "wan", &header(&config), &live, &full());
         let frames = InterfacesReport {
             joined: 3,
+            whole: 4,
             unsplit: 1,
             too_long: 2,
             marks_written: 5,

@@ -27,6 +27,12 @@ pub(super) const PATH: &[Field] = &[
     field("under way", "packets", "Packets still on the path at the end."),
     field("clients", "clients", "Clients at the end, and all there have been."),
     field("cut again", "frames", "Frames that the kernel had joined and the emulator cut again."),
+    field(
+        "carried joined",
+        "frames",
+        "Frames that the kernel had joined, and that stayed so: no setting looks at packets.",
+    ),
+    field("adds", "time", "What the emulator itself adds to the delay of a packet, in the median."),
     field("not cut", "frames", "Joined frames that could not be cut."),
     field("too long", "frames", "Frames longer than the other interface takes."),
     field("marks written", "frames", "Congestion marks written into frames."),

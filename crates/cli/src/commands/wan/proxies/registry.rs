@@ -1,9 +1,10 @@
 //! The proxies there are: [`Registry`]. It answers questions and carries out changes; HTTP is not its affair.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 
 use serde_json::{Value, json};
+use softtimers_net::relay::is_same_socket;
 use softtimers_wan::toxic::Dose;
 use softtimers_wan::{PathConfig, Probability, Wan, Way};
 
@@ -118,10 +119,12 @@ impl Registry {
         }
         let is_udp = fields.is_udp().map_err(bad)?.unwrap_or(false);
         let listen = found(&fields.listen_at)?.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let upstream_at = found(&fields.upstream_at)?.ok_or_else(|| missing("upstream"))?;
+        self.check_loop(&name, is_udp, listen, upstream_at)?;
         self.serial += 1;
         let mut proxy = Proxy {
             listen: self.defaults.listen(listen)?,
-            upstream: found(&fields.upstream_at)?.ok_or_else(|| missing("upstream"))?,
+            upstream: upstream_at,
             upstream_name: upstream,
             is_udp,
             changes: vec![],
@@ -134,6 +137,8 @@ impl Registry {
         proxy.set_path(&self.defaults, fields.path.as_deref().unwrap_or_default())?;
         if fields.enabled.unwrap_or(true) {
             proxy.begin(&name, &self.defaults)?;
+            // Port 0 is known only now.
+            self.check_loop(&name, is_udp, proxy.listen, proxy.upstream)?;
         }
         self.proxies.insert(name.clone(), proxy);
         Ok(name)
@@ -141,6 +146,10 @@ impl Registry {
 
     /// Changes a proxy. Another address, or another state, ends its connections.
     pub(crate) fn update(&mut self, name: &str, fields: &ProxyFields) -> Result<(), Refusal> {
+        let proxy = self.proxies.get(name).ok_or_else(no_proxy)?;
+        let listen = found(&fields.listen_at)?.unwrap_or(proxy.listen);
+        let upstream = found(&fields.upstream_at)?.unwrap_or(proxy.upstream);
+        self.check_loop(name, proxy.is_udp, listen, upstream)?;
         let proxy = self.proxies.get_mut(name).ok_or_else(no_proxy)?;
         if fields.is_udp().map_err(bad)?.is_some_and(|is_udp| is_udp != proxy.is_udp) {
             return Err(bad("protocol: it stays; another is that of another proxy"));
@@ -151,11 +160,10 @@ impl Registry {
         };
         // Port 0 is any, and it has one.
         let same = listen.ip() == proxy.listen.ip() && [0, proxy.listen.port()].contains(&listen.port());
-        let upstream = found(&fields.upstream_at)?.unwrap_or(proxy.upstream);
         if let Some(changes) = &fields.path {
             proxy.set_path(&self.defaults, changes)?;
         }
-        let was_on = !matches!(proxy.state, State::Off);
+        let was_on = proxy.is_on();
         let is_on = fields.enabled.unwrap_or(was_on);
         if !is_on || !same || upstream != proxy.upstream {
             proxy.stop();
@@ -170,6 +178,38 @@ impl Registry {
         if is_on {
             proxy.begin(name, &self.defaults)?;
         }
+        Ok(())
+    }
+
+    /// Refuses a proxy that what it sends would come back to, by whatever way: a single packet or connection would go around for
+    /// ever.
+    fn check_loop(
+        &self,
+        name: &str,
+        is_udp: bool,
+        listen: SocketAddr,
+        upstream: SocketAddr,
+    ) -> Result<(), Refusal> {
+        let meets = |to: SocketAddr, listen: SocketAddr| {
+            // Who listens everywhere listens at each of this machine's addresses.
+            let everywhere = listen.ip().is_unspecified() && to.port() == listen.port();
+            is_same_socket(to, listen) || (everywhere && is_own(to))
+        };
+        let mut next = upstream;
+        // Each once at most.
+        for _ in 0..=self.proxies.len() {
+            if listen.port() != 0 && meets(next, listen) {
+                return Err(bad(format_args!("upstream {upstream}: it leads back to {listen}, in a loop")));
+            }
+            let follows = |(other, proxy): &(&String, &Proxy)| {
+                *other != name && proxy.is_udp == is_udp && meets(next, proxy.listen)
+            };
+            match self.proxies.iter().find(follows) {
+                Some((_, proxy)) => next = proxy.upstream,
+                None => return Ok(()),
+            }
+        }
+        // Another loop, which is there already and does not come by here.
         Ok(())
     }
 
@@ -295,7 +335,7 @@ impl Registry {
     /// Ends all that relay, and tells what they have carried.
     pub(crate) fn finish(&mut self) -> ProxiesReport {
         let proxies = self.proxies.iter_mut().map(|(name, proxy)| {
-            let enabled = !matches!(proxy.state, State::Off);
+            let enabled = proxy.is_on();
             proxy.stop();
             ProxyReport {
                 name: name.clone(),
@@ -313,7 +353,7 @@ impl Registry {
     /// The proxies, as people are told of them: name, address, upstream.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         self.proxies.iter().map(|(name, proxy)| {
-            let off = if matches!(proxy.state, State::Off) { ", not enabled" } else { "" };
+            let off = if proxy.is_on() { "" } else { ", not enabled" };
             format!("{name}: {} to {}, {}{off}", proxy.listen, proxy.upstream_name, proxy.protocol())
         })
     }
@@ -322,6 +362,10 @@ impl Registry {
 impl Proxy {
     fn protocol(&self) -> &'static str {
         if self.is_udp { "udp" } else { "tcp" }
+    }
+
+    fn is_on(&self) -> bool {
+        matches!(&self.state, State::On(worker) if worker.is_running())
     }
 
     fn ends(&self, defaults: &Defaults) -> Ends {
@@ -368,9 +412,10 @@ impl Proxy {
 
     /// Listens and relays, unless it does.
     fn begin(&mut self, name: &str, defaults: &Defaults) -> Result<(), Refusal> {
-        if matches!(self.state, State::On(_)) {
+        if self.is_on() {
             return Ok(());
         }
+        self.stop();
         let [up, down] = self.paths.clone();
         let path = Wan::builder().up(up).down(down).seed(self.seed);
         let started = Worker::start(name, self.ends(defaults), path);
@@ -407,7 +452,7 @@ impl Proxy {
             "name": name,
             "listen": self.listen.to_string(),
             "upstream": self.upstream_name,
-            "enabled": !matches!(self.state, State::Off),
+            "enabled": self.is_on(),
             "toxics": self.toxics_json(),
         });
         // Not Toxiproxy's, so only where they are not as Toxiproxy has it.
@@ -450,6 +495,11 @@ impl Defaults {
         }
         Ok(address)
     }
+}
+
+/// Says whether it is an address of this machine.
+fn is_own(address: SocketAddr) -> bool {
+    UdpSocket::bind((address.ip(), 0)).is_ok()
 }
 
 /// The address that was found, if one was asked for.

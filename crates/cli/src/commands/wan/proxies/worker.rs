@@ -1,6 +1,7 @@
 //! A relay on a thread of its own, which takes orders: [`Worker`].
 
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -15,6 +16,8 @@ use super::super::carrier::{Carrier, Ends};
 use super::show::Carried;
 
 /// A relay that runs.
+///
+/// Dropped, it ends: nothing listens or relays any more afterwards.
 #[derive(Debug)]
 pub(crate) struct Worker {
     orders: Sender<(Order, Sender<Answer>)>,
@@ -76,13 +79,22 @@ impl Worker {
         answered.recv_timeout(PATIENCE).ok()
     }
 
+    /// Says whether it still relays: a system that fails it may have ended it.
+    pub(crate) fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
     /// Ends it; what it has carried.
-    pub(crate) fn stop(mut self) -> Option<Answer> {
-        let carried = self.tell(Order::Stop);
-        if carried.is_some() {
-            let _ = self.thread.take().map(JoinHandle::join);
-        }
-        carried
+    pub(crate) fn stop(self) -> Option<Answer> {
+        self.tell(Order::Stop)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The end of the bell is an order, too, for one that was not obeyed in time.
+        let _ = self.bell.shutdown(Shutdown::Both);
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
@@ -94,7 +106,7 @@ fn carry(mut carrier: Carrier, mut rings: &UnixStream, orders: &Receiver<(Order,
             Err(_) => return,
         }
         // An order always rings after it was given.
-        let _ = rings.read(&mut [0; 64]);
+        let is_over = matches!(rings.read(&mut [0; 64]), Ok(0));
         for (order, answer) in orders.try_iter() {
             match order {
                 Order::Toxics(way, doses) => carrier.set_toxics(way, doses),
@@ -110,6 +122,9 @@ fn carry(mut carrier: Carrier, mut rings: &UnixStream, orders: &Receiver<(Order,
                 }
             }
             let _ = answer.send(Carried::of(&carrier));
+        }
+        if is_over {
+            return;
         }
     }
 }

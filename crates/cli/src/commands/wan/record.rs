@@ -1,0 +1,178 @@
+//! What `--report` draws: [`Recorder`] looks at the carrier ten times a second, or less often in a long run.
+
+use std::time::Duration;
+
+use softtimers::{Histogram, Timestamp};
+use softtimers_wan::{Counters, Way};
+
+use super::carrier::Carrier;
+
+/// Spans of time, one after the other, and the traffic of each. There are never many: when there are, two become one.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    start: Timestamp,
+    every: Duration,
+    next: Timestamp,
+    before: [Before; 2],
+    spans: Vec<Span>,
+}
+
+/// All that a direction had carried at the last look.
+#[derive(Debug, Default)]
+struct Before {
+    counters: Counters,
+    delay: Histogram,
+}
+
+/// The traffic of some time.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Span {
+    /// From the start of the run to the beginning of the span.
+    pub(crate) from: Duration,
+    /// From the start of the run to its end.
+    pub(crate) until: Duration,
+    /// Both directions, up first.
+    pub(crate) ways: [WaySpan; 2],
+}
+
+/// One direction of a span.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct WaySpan {
+    /// The bits that came in, on the link: with the overhead of each packet.
+    pub(crate) bits_in: u64,
+    /// The bits that went out, counted in the same way.
+    pub(crate) bits_out: u64,
+    /// Packets that came in.
+    pub(crate) offered: u64,
+    /// Packets lost behind the link.
+    pub(crate) lost: u64,
+    /// Packets that the queue dropped.
+    pub(crate) dropped: u64,
+    /// The delays of those that went out.
+    pub(crate) delay: Histogram,
+    /// The time that the queue would have taken to drain, at the end of the span.
+    pub(crate) wait: Duration,
+    /// The delay that was set at the end of the span.
+    pub(crate) set_delay: Duration,
+    /// The rate that was set; `None` for none.
+    pub(crate) set_rate: Option<u64>,
+    /// The share that was to be lost.
+    pub(crate) set_loss: f64,
+}
+
+impl Recorder {
+    /// Begins now.
+    pub(crate) fn new(now: Timestamp) -> Self {
+        Recorder { start: now, every: FIRST, next: now + FIRST, before: Default::default(), spans: vec![] }
+    }
+
+    /// When it looks next.
+    pub(crate) fn next(&self) -> Timestamp {
+        self.next
+    }
+
+    /// Looks if it is time.
+    pub(crate) fn look(&mut self, carrier: &Carrier, now: Timestamp) {
+        if now < self.next {
+            return;
+        }
+        self.note(carrier, now);
+        if self.spans.len() >= MOST_SPANS {
+            self.spans = self.spans.chunks(2).map(Span::joined).collect();
+            self.every *= 2;
+        }
+        self.next = now + self.every;
+    }
+
+    /// Looks for the last time.
+    pub(crate) fn finish(mut self, carrier: &Carrier, now: Timestamp) -> Vec<Span> {
+        self.note(carrier, now);
+        self.spans
+    }
+
+    fn note(&mut self, carrier: &Carrier, now: Timestamp) {
+        let from = self.spans.last().map_or(Duration::ZERO, |span| span.until);
+        let until = now.saturating_duration_since(self.start);
+        if until <= from {
+            return;
+        }
+        let mut ways = [WaySpan::default(), WaySpan::default()];
+        for ((way, before), span) in [Way::Up, Way::Down].into_iter().zip(&mut self.before).zip(&mut ways) {
+            let (counters, delay) = (carrier.counters(way), carrier.measured(way).delay_ns().clone());
+            let path = carrier.path(way);
+            let count = |of: fn(&Counters) -> u64| of(&counters) - of(&before.counters);
+            let bits = |bytes: u64, packets: u64| (bytes + packets * u64::from(path.overhead)) * 8;
+            let offered = count(|all| all.offered);
+            *span = WaySpan {
+                bits_in: bits(count(|all| all.offered_bytes), offered),
+                bits_out: bits(count(|all| all.delivered_bytes), count(|all| all.delivered)),
+                offered,
+                lost: count(|all| all.lost),
+                dropped: count(|all| all.queue_drops),
+                delay: delay.since(&before.delay),
+                wait: carrier.backlog(way).wait,
+                set_delay: path.delay,
+                set_rate: path.bottleneck.mean_bps(),
+                set_loss: if path.outage { 1.0 } else { path.loss.mean() },
+            };
+            *before = Before { counters, delay };
+        }
+        self.spans.push(Span { from, until, ways });
+    }
+}
+
+impl Span {
+    /// One or two spans as one.
+    fn joined(spans: &[Span]) -> Span {
+        let mut joined = spans[0].clone();
+        for span in &spans[1..] {
+            joined.until = span.until;
+            for (one, next) in joined.ways.iter_mut().zip(&span.ways) {
+                one.join(next);
+            }
+        }
+        joined
+    }
+
+    /// Its length in seconds.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.until.saturating_sub(self.from).as_secs_f64()
+    }
+}
+
+impl WaySpan {
+    fn join(&mut self, next: &WaySpan) {
+        self.bits_in += next.bits_in;
+        self.bits_out += next.bits_out;
+        self.offered += next.offered;
+        self.lost += next.lost;
+        self.dropped += next.dropped;
+        self.delay.merge(&next.delay);
+        // A queue is known by its worst.
+        self.wait = self.wait.max(next.wait);
+        (self.set_delay, self.set_rate, self.set_loss) = (next.set_delay, next.set_rate, next.set_loss);
+    }
+}
+
+const FIRST: Duration = Duration::from_millis(100);
+/// More than a plot has room for.
+const MOST_SPANS: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_spans_are_one_without_a_loss() {
+        let span = |from: u64, lost| {
+            let mut way = WaySpan { bits_in: 80, offered: 10, lost, ..WaySpan::default() };
+            way.delay.record(from);
+            let at = Duration::from_secs;
+            Span { from: at(from), until: at(from + 1), ways: [way.clone(), way] }
+        };
+        let joined = Span::joined(&[span(4, 1), span(5, 2)]);
+        assert_eq!((joined.seconds(), joined.ways[1].offered, joined.ways[1].lost), (2.0, 20, 3));
+        assert_eq!((joined.ways[0].delay.min(), joined.ways[0].delay.max()), (Some(4), Some(5)));
+        assert_eq!(Span::joined(&[span(4, 1)]), span(4, 1));
+    }
+}
