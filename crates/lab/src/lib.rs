@@ -24,6 +24,7 @@ pub mod events;
 pub mod figures;
 pub mod least;
 pub mod measure;
+mod overload;
 pub mod pacing;
 mod pages;
 pub mod random;

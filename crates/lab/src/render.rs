@@ -21,13 +21,14 @@ use anyhow::{Context, Result, bail};
 use softtimers_measure::result::{Results, Table};
 
 use crate::command::root;
-use crate::{course, slack, strip};
+use crate::{course, overload, slack, strip};
 
 type Draw = fn(&Table) -> Result<String, String>;
 
 /// The pictures, what they show, and who draws them.
-const PICTURES: [(&str, (&str, &str), Draw); 4] = [
+const PICTURES: [(&str, (&str, &str), Draw); 5] = [
     (strip::PICTURE, (strip::DATA, strip::DATA), strip::draw),
+    (overload::PICTURE, (overload::DATA, overload::TABLE), overload::draw),
     (slack::PICTURE, (slack::DATA, slack::TABLE), slack::draw),
     (course::SHORT, (course::DATA, course::TABLE), course::draw_short),
     (course::FAST, (course::DATA, course::TABLE), course::draw_fast),

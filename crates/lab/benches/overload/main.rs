@@ -4,6 +4,7 @@
 //! | section | question |
 //! |---|---|
 //! | `curve` | what is delivered at five times the capacity, and does a timer of 20 ms fire meanwhile? |
+//! | `sweep` | what is delivered of each rate, as docs/overload.md draws it? |
 //! | `cost` | how does the capacity fall as a packet costs more? |
 //! | `limit` | has a receiver no more than its share of the processor, and a computation beside it the rest? |
 //! | `low` | what does a receiver that survives cost at 2,000 packets/s, and when nothing comes? |
@@ -19,6 +20,7 @@ mod curve;
 mod limit;
 mod low;
 mod relay;
+mod sweep;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -31,8 +33,9 @@ use softtimers_lab::command::Program;
 use softtimers_load::wire::GOODBYES;
 use softtimers_measure::paired::Paired;
 
-const SECTIONS: [Section<Effort>; 7] = [
+const SECTIONS: [Section<Effort>; 8] = [
     ("curve", curve::measure),
+    ("sweep", sweep::measure),
     ("cost", curve::costs),
     ("limit", limit::measure),
     ("low", low::quiet),
@@ -78,7 +81,7 @@ fn bench_of(receiver: Receiver) -> anyhow::Result<Bench> {
     Ok(Bench::new(receiver, Program::build()?.path().to_owned(), GOODBYES))
 }
 
-/// Offers a receiver so many packets/s; in longer bursts if the sender has to.
+/// Offers a receiver `rate` packets/s; in longer bursts if the sender has to.
 fn offered(bench: &mut Bench, rate: f64, burst: u32, length: Duration) -> Result<Point, Box<dyn Error>> {
     let mut offer = Offer { rate, burst, length };
     loop {
