@@ -77,8 +77,8 @@ impl KeyedTimers {
     /// behind all that is due by now.
     ///
     /// # Cost
-    /// O(1), O(log n) up to 1,024. Allocates only for keys above all earlier ones, for more timers than ever before, or for timers spread over
-    /// more slots; a steady load does not.
+    /// O(1). Allocates only for keys above all earlier ones, for more timers than ever before, or for timers spread over more slots; a
+    /// steady load does not. Up to 1,024, one that is due before most others may cost O(log n).
     ///
     /// # Panics
     /// If `key` is 2²⁸ − 1 or more.
@@ -103,7 +103,7 @@ impl KeyedTimers {
     /// Cancels the timer of `key`; false if it is not pending.
     ///
     /// # Cost
-    /// O(1), O(log n) up to 1,024. Never allocates.
+    /// As [`SoftTimers::cancel`](crate::SoftTimers::cancel).
     #[inline]
     pub fn cancel(&mut self, key: u32) -> bool {
         let pending = self.wheel.records.get(key).is_some_and(Record::is_filed);
@@ -138,14 +138,8 @@ impl KeyedTimers {
         if turn.limit.due < self.wheel.gate() {
             return None;
         }
-        loop {
-            match self.wheel.pop(turn.limit) {
-                Pop::Timer(key) => return self.fire(key),
-                Pop::More => {}
-                Pop::Idle if self.wheel.tidy(turn.limit.due) => {}
-                Pop::Idle => return None,
-            }
-        }
+        let key = self.wheel.take_due(turn.limit)?;
+        self.fire(key)
     }
 
     /// As [`next`](Self::next), in pieces: each call does at most a few microseconds of work, however

@@ -26,17 +26,19 @@
 //! | 3 | 9.77 h | 4.6 to 9.1 years |
 //! | 4 | 4.57 years | all of time |
 //!
-//! The granule is the largest power of two in a tick. A timer that lies between the two reaches goes to this level
+//! The granule is the largest power of two in a tick; up to 32 times as wide if the timers were that far apart when they became too
+//! many for [few](small). A timer that lies between the two reaches goes to this level
 //! or the next, after where in its block the horizon is.
 //!
 //! Read in this order: [`record`], [`margin`], [`chunk`], [`level`], [`slots`]: what there is. [`inbox`]: how timers come in.
-//! [`rearm`]: how they are put off. [`advance`]: how time goes on. [`migration`]: how they come down. [`front`]: how they come out in order. [`small`]: what serves a few.
+//! [`rearm`]: how they are put off. [`advance`]: how time goes on. [`migration`]: how they come down. [`front`]: how they come out in order. [`small`], [`later`], [`near`]:
+//! what serves a few.
 //! [`deadline`]: when hardware must look.
 //!
 //! - **Re-arming** to any time from the earliest on that its slot promises writes the record and nothing else: the
 //!   timer moves on when its old slot comes up. Most network timers are put off time and again and never expire.
 //! - **The gate** is a lower bound of everything there is to do, the next due time and the next migration, in
-//!   one word. It is lowered when a timer is set and never on a cancel; a turn that is over brings it up to date.
+//!   one word. It is lowered when a timer is set; a timer that comes out and a turn that is over bring it up to date.
 //! - **Who owns what.** The wheel files records by index, keeps their events and knows nothing of handles:
 //!   [`SoftTimers`](crate::SoftTimers) gives them out, [`KeyedTimers`](crate::KeyedTimers) takes its
 //!   callers' numbers.
@@ -47,9 +49,11 @@ mod deadline;
 mod front;
 mod heap;
 mod inbox;
+mod later;
 mod level;
 mod margin;
 mod migration;
+mod near;
 mod rearm;
 pub(crate) mod record;
 mod run;
@@ -65,6 +69,7 @@ use chunk::{Handful, Home};
 use deadline::Earliest;
 use front::Front;
 use inbox::Inbox;
+use later::Later;
 use level::{BLOCK_BITS, SlotId};
 use margin::Margins;
 use migration::Migrations;
@@ -78,13 +83,16 @@ pub(crate) struct Wheel<E> {
     gate: u64,
     /// No timer is due before this.
     least: u64,
+    /// No slot is to be made ready for migration before this.
+    opening: u64,
     /// Granules below this are in the front, others in slots.
     horizon: u64,
     earliest: Earliest,
-    /// The logarithm of the width of a granule.
+    /// The logarithm of the width of a granule, and of the least.
     shift: u32,
+    least_shift: u32,
     len: u32,
-    /// The most timers that the front alone serves.
+    /// The most timers that need no slots.
     small: u32,
     pub(crate) records: Records<E>,
     margins: Margins,
@@ -92,6 +100,7 @@ pub(crate) struct Wheel<E> {
     slots: Slots,
     migrations: Migrations,
     front: Front,
+    later: Later,
     /// Records that were fetched: what bounds a call.
     #[cfg(test)]
     touched: usize,
@@ -122,14 +131,17 @@ pub(crate) enum Pull {
 impl<E> Wheel<E> {
     /// An empty wheel for due times that are rounded to `tick` nanoseconds; with a tick of 1 they may be any.
     ///
-    /// A granule is not wider than a tick, so that a slot of level 0 holds equal due times, if they are rounded.
+    /// A granule is as wide as a tick at the least; when slots begin to be used it may be up to 32 times as wide.
     pub(crate) fn new(tick: u64, small: usize) -> Self {
+        let shift = tick.max(1).ilog2().clamp(LEAST_SHIFT, MOST_SHIFT);
         Wheel {
             gate: u64::MAX,
             least: u64::MAX,
+            opening: u64::MAX,
             horizon: u64::MAX,
             earliest: Earliest::new(),
-            shift: tick.max(1).ilog2().clamp(LEAST_SHIFT, MOST_SHIFT),
+            shift,
+            least_shift: shift,
             len: 0,
             small: small as u32,
             records: Records::new(),
@@ -138,6 +150,7 @@ impl<E> Wheel<E> {
             slots: Slots::new(),
             migrations: Migrations::new(),
             front: Front::new(),
+            later: Later::new(),
             #[cfg(test)]
             touched: 0,
         }
@@ -173,18 +186,23 @@ impl<E> Wheel<E> {
     /// [`insert`](Self::insert) while there are few.
     #[inline]
     fn insert_of_few(&mut self, timer: u32, terms: &Terms, event: E) -> u32 {
+        if self.later.room() == 0 {
+            self.make_room_for_few();
+        }
         self.len += 1;
         self.announce_at_front(terms);
         let entry = Entry::new(terms.key, timer);
-        if self.front.queue.has_room_for(&entry) {
-            let place = self.front.queue.append(entry, Place::in_queue, &mut self.records);
-            let record = self.hold(timer, terms, event);
-            record.place = place;
-            return record.generation;
-        }
-        let generation = self.hold(timer, terms, event).generation;
-        self.front.heap.push(entry, &mut self.records);
-        generation
+        let place = if self.front.queue.has_room_for(&entry) {
+            self.front.queue.append(entry, Place::in_queue, &mut self.records)
+        } else if self.is_for_later(&entry) {
+            self.push_later(entry)
+        } else {
+            self.front.heap.push(entry, &mut self.records);
+            self.records[timer].place
+        };
+        let record = self.hold(timer, terms, event);
+        record.place = place;
+        record.generation
     }
 
     /// Writes the terms and the event of a timer into its record.
@@ -215,9 +233,10 @@ impl<E> Wheel<E> {
     fn admit(&mut self, now: u64, timer: u32, terms: &Terms) {
         self.announce(terms);
         if self.is_closing() {
-            return self.front.insert_of_few(Entry::new(terms.key, timer), &mut self.records);
+            return self.file_of_few(Entry::new(terms.key, timer));
         }
-        let place = self.inbox.push(timer).unwrap_or_else(|| self.make_room(now, timer));
+        let place =
+            self.inbox.push(timer, terms.due()).unwrap_or_else(|| self.make_room(now, timer, terms.due()));
         self.records[timer].place = place;
     }
 
@@ -229,18 +248,39 @@ impl<E> Wheel<E> {
             then(record);
             place
         })?;
-        if !self.inbox.take_back(place) {
+        if let Some(at) = place.at_later() {
+            self.later.remove(at, &mut self.records);
+        } else if !self.inbox.take_back(place) {
             self.take_out(place);
         }
         self.forget_one();
         Some(event)
     }
 
+    /// The least timer that comes before `limit`, taken out; `None` when the turn is over.
+    #[inline(never)]
+    pub(crate) fn take_due(&mut self, limit: Key) -> Option<u32> {
+        loop {
+            match self.pop(limit) {
+                Pop::Timer(timer) => return Some(timer),
+                Pop::More => {}
+                Pop::Idle if self.tidy(limit.due) => {}
+                Pop::Idle => return None,
+            }
+        }
+    }
+
     /// Takes the least timer out, if it comes before `limit`: one quantum of work, four chunks of 13 timers and what
     /// is in the inbox at most. Its record does not know yet: see [`taken`](Self::taken).
     #[inline]
     pub(crate) fn pop(&mut self, limit: Key) -> Pop {
-        if !(self.is_small() || self.inbox.is_empty() && self.front.only_run()) {
+        if self.is_small() {
+            return self.pop_of_few(limit);
+        }
+        if self.is_run_next() {
+            return self.pop_of_run(limit);
+        }
+        if !self.is_front_next() {
             match self.pull(limit.due) {
                 Pull::Least(..) => {}
                 Pull::More => return Pop::More,
@@ -248,13 +288,75 @@ impl<E> Wheel<E> {
             }
         }
         let Some(least) = self.front.take_least(limit, &mut self.records) else { return Pop::Idle };
-        if self.records[least.timer].key() != least.key() {
-            // It has been put off since.
-            self.refile(least.timer);
-            return Pop::More;
+        self.handed_out(&least)
+    }
+
+    /// Whether the first of the run is the least of all, and nothing else is to be looked at.
+    #[inline]
+    fn is_run_next(&self) -> bool {
+        self.front.only_run().is_some_and(|first| self.is_before_others(first))
+    }
+
+    /// Whether the least of the front is the least of all.
+    #[inline]
+    fn is_front_next(&self) -> bool {
+        let least = self.front.least_seen();
+        least.is_some_and(|least| self.is_past(least.due) && self.is_before_others(least))
+    }
+
+    /// Whether it comes before all that are neither at the front nor in slots.
+    #[inline]
+    fn is_before_others(&self, entry: &Entry) -> bool {
+        entry.due < self.inbox.least_due && self.later.is_after(entry.key())
+    }
+
+    /// [`pop`](Self::pop) if the run is next. If it is then as well, the gate is opened when that is due.
+    #[inline]
+    fn pop_of_run(&mut self, limit: Key) -> Pop {
+        let first = self.front.run.first().filter(|first| first.key().is_before(limit));
+        let Some(&least) = first else { return Pop::Idle };
+        self.front.run.drop_first();
+        let found = self.handed_out(&least);
+        if found != Pop::More
+            && let Some(next) = self.front.run.first()
+            && self.is_before_others(next)
+        {
+            self.least = next.due;
+            self.gate = next.due.min(self.opening).min(self.migrations.next);
         }
-        self.forget_one();
-        Pop::Timer(least.timer)
+        found
+    }
+
+    /// One has left the front; it may have been put off since.
+    #[inline]
+    fn handed_out(&mut self, least: &Entry) -> Pop {
+        if self.records[least.timer].key() == least.key() {
+            self.forget_one();
+            return Pop::Timer(least.timer);
+        }
+        self.refile(least.timer);
+        Pop::More
+    }
+
+    /// [`pop`](Self::pop) while there are few. The gate is opened for the next at once.
+    #[inline]
+    fn pop_of_few(&mut self, limit: Key) -> Pop {
+        if self.front.only_queue() {
+            let first = self.front.queue.first().filter(|first| first.key().is_before(limit));
+            let Some(&first) = first else { return Pop::Idle };
+            self.front.queue.drop_first();
+            let found = self.handed_out(&first);
+            match self.front.queue.first() {
+                Some(next) if found != Pop::More && self.later.is_after(next.key()) => self.gate = next.due,
+                _ if self.len == 0 => {}
+                _ => self.settle_now(),
+            }
+            return found;
+        }
+        let Some(least) = self.front.take_least(limit, &mut self.records) else { return Pop::Idle };
+        let found = self.handed_out(&least);
+        self.settle();
+        found
     }
 
     /// Takes what a timer that has been [popped](Self::pop) leaves: the time it was asked for, its event, and what
@@ -293,6 +395,10 @@ impl<E> Wheel<E> {
         if !self.front.chain.is_empty() && !self.see_to_chain() {
             return Pull::More;
         }
+        if self.wants_refill() {
+            self.refill();
+            return Pull::More;
+        }
         let mut until = until >> self.shift;
         if let Some(least) = self.front.least() {
             if self.is_past(least.due) {
@@ -328,10 +434,13 @@ impl<E> Wheel<E> {
             // Put off to this very time, and then on: nobody is to look at the past.
             self.take_out(self.records[least.timer].place);
             self.refile(least.timer);
+            if self.is_small() {
+                self.settle_now();
+            }
             return true;
         }
         if self.is_small() {
-            self.gate = self.front.least_due();
+            self.settle_now();
             self.refresh_earliest();
             return false;
         }
@@ -343,9 +452,13 @@ impl<E> Wheel<E> {
         if self.migrate_in_time(now) {
             return true;
         }
+        if self.wants_refill() {
+            self.refill();
+        }
         self.end_wheel();
         let (due, opening) = self.look_ahead();
         self.least = due.min(self.front.least_due());
+        self.opening = opening;
         self.gate = self.least.min(opening).min(self.migrations.next);
         self.refresh_earliest();
         false
@@ -360,12 +473,12 @@ impl<E> Wheel<E> {
 
     /// Files what is in the inbox, and takes the timer in there.
     #[inline(never)]
-    fn make_room(&mut self, now: u64, timer: u32) -> Place {
+    fn make_room(&mut self, now: u64, timer: u32, due: u64) -> Place {
         self.file_inbox();
         if now >> self.shift >> BLOCK_BITS > self.horizon >> BLOCK_BITS {
             self.catch_up(now >> self.shift);
         }
-        self.inbox.push(timer).unwrap_or(Place::in_inbox(0))
+        self.inbox.push(timer, due).unwrap_or(Place::in_inbox(0))
     }
 
     /// Files a record where it belongs by now.
@@ -380,7 +493,8 @@ impl<E> Wheel<E> {
         record.place = place;
         if let Some(level) = begun {
             // The first of a slot, for one.
-            self.gate = self.gate.min(self.opening(level, granule));
+            self.opening = self.opening.min(self.opening(level, granule));
+            self.gate = self.gate.min(self.opening);
         }
     }
 
@@ -394,7 +508,7 @@ impl<E> Wheel<E> {
     fn file_at_front(&mut self, timer: u32) {
         let entry = self.records[timer].entry(timer);
         if self.is_small() {
-            self.front.insert_of_few(entry, &mut self.records);
+            self.file_of_few(entry);
         } else if self.front.chain.is_empty() {
             self.front.insert(entry, &mut self.records);
         } else {
@@ -413,8 +527,13 @@ impl<E> Wheel<E> {
                 }
             }
             Filed::Inbox { at } => self.inbox.remove(at, &mut self.records),
-            Filed::Heap { at } => self.front.heap.remove(at, &mut self.records),
-            filed => _ = self.front.remove(filed, &mut self.records),
+            Filed::Later { at } => self.later.remove(at, &mut self.records),
+            filed => {
+                let first = self.front.remove(filed, &mut self.records);
+                if first && self.is_small() && !self.later.is_empty() {
+                    self.settle_now();
+                }
+            }
         }
     }
 
@@ -462,3 +581,5 @@ impl<E> Wheel<E> {
 const LEAST_SHIFT: u32 = 7;
 /// Granules of a millisecond at the most: beyond that, a slot is not small.
 const MOST_SHIFT: u32 = 20;
+/// A granule is at most 32 times as wide as it has to be: what is set for less ahead goes to a heap.
+const MORE_SHIFT: u32 = 5;

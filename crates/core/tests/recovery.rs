@@ -161,7 +161,7 @@ proptest! {
     #[test]
     fn a_catch_up_ends_in_time(
         stall in 100_000u64..12_000_000,
-        gaps in prop::collection::vec(1u64..73_000, 4_000),
+        gaps in prop::collection::vec(1u64..84_000, 4_000),
     ) {
         let mut gaps = gaps;
         gaps[200] = stall;

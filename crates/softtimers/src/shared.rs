@@ -344,6 +344,15 @@ impl<E> Remote<E> {
         if now < self.0.gate() { None } else { Some(self.0.begin_turn(source, now)) }
     }
 
+    /// The time before which no turn has anything to do, as [`SoftTimers::gate`]: for who has to decide something before a turn.
+    ///
+    /// # Cost
+    /// One load; no lock.
+    #[inline]
+    pub fn gate(&self) -> Timestamp {
+        self.0.gate()
+    }
+
     /// The next event of the turn, as [`Shared::next`].
     pub fn next(&self, turn: &Turn) -> Option<Fired<E>> {
         self.0.next(turn)

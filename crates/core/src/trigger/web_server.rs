@@ -47,8 +47,9 @@ impl WebServer {
             sum += u128::from(self.random.sum_of_exponentials(count));
             left -= count;
         }
-        let nanos = sum * u128::from(part.mean) / u128::from(part.shape) / u128::from(Random::ONE);
-        Duration::from_nanos((nanos as u64).min(LONGEST))
+        // A power of two first: what is left is divided in 64 bits.
+        let nanos = (sum * u128::from(part.mean) / u128::from(Random::ONE)) as u64 / u64::from(part.shape);
+        Duration::from_nanos(nanos.min(LONGEST))
     }
 }
 

@@ -98,17 +98,42 @@ impl<E> Wheel<E> {
                 best = self.earliest_in_level(level, best);
             }
         }
+        self.least_of_later(best, most, |record| record.deadline(&self.margins))
+    }
+
+    /// The same of those of few that come later, all of which come after `until`.
+    fn least_of_later(&self, mut best: u64, most: usize, of: impl Fn(&Record<E>) -> u64) -> u64 {
+        if self.later.until.due >= best {
+            return best;
+        }
+        let mut left = most;
+        for entry in self.later.entries() {
+            if entry.due >= best {
+                continue;
+            }
+            if left == 0 {
+                return best.min(self.later.until.due);
+            }
+            left -= 1;
+            best = best.min(of(&self.records[entry.timer]));
+        }
         best
     }
 
-    /// The least value that `of` gives for a record at the front, which is not before its due time; or a time before
-    /// that, if `most` were asked before it is found.
+    /// The least value that `of` gives for a record at the front, which is not before its due time; or a time
+    /// before that, if `most` at the front were asked before it is found.
     fn least_at_front(&self, most: usize, of: impl Fn(&Record<E>) -> u64) -> u64 {
         let front = &self.front;
         let of = |timer: u32| of(&self.records[timer]);
         let mut best = front.heap.least(most, of);
         for run in [&front.queue, &front.run] {
             best = run.least(best, most, of);
+        }
+        for entry in front.near.entries().rev() {
+            if entry.due >= best {
+                break;
+            }
+            best = best.min(of(entry.timer));
         }
         let mut chunk = front.chain.list.head;
         for _ in 0..MOST_CHUNKS {
@@ -125,10 +150,11 @@ impl<E> Wheel<E> {
     #[inline]
     pub(super) fn next_due_of_few(&self) -> u64 {
         match self.front.least() {
-            Some(least) if self.records[least.timer].due != least.due => {
-                self.least_at_front(MOST_SLOTS, |record| record.due)
+            Some(least) if self.records[least.timer].due == least.due => least.due,
+            _ => {
+                let best = self.least_at_front(MOST_SLOTS, |record| record.due);
+                self.least_of_later(best, small::MOST, |record| record.due)
             }
-            least => least.map_or(u64::MAX, |least| least.due),
         }
     }
 

@@ -5,7 +5,7 @@
 //! there by way of level 1. Order is therefore not kept but made, when a slot comes due:
 //!
 //! ```text
-//!                        up to 4 chunks ─────────────────────┐      ┌─ in order ─▶ run ──┐
+//!                        up to 4 chunks: sorted ─────────────┐      ┌─ in order ─▶ run ──┐
 //!   slot that came due ─┤                                    ├─▶ each                    ├─▶ the least of both
 //!                        more: looked through, by the chunk ─┤      └─ not ─────▶ heap ──┘
 //!                            in order: a chunk at a time     │
@@ -17,9 +17,13 @@
 //! lies, after one look through it. Nothing is handed out before that look is over; each chunk of it is a
 //! quantum of work.
 
+use alloc::vec::Vec;
+
 use super::Wheel;
 use super::chunk::{Home, List, NIL, ROOM};
 use super::heap::Heap;
+use super::later;
+use super::near::Near;
 use super::record::{Entry, Filed, Place, Records};
 use super::run::Run;
 use super::small;
@@ -31,9 +35,13 @@ pub(super) struct Front {
     pub(super) heap: Heap,
     /// Timers that came out of slots, in order.
     pub(super) run: Run,
-    /// Timers that came in order while there were few: of any time.
+    /// Timers of few that came in order, of any time.
     pub(super) queue: Run,
+    /// Timers of few that come next.
+    pub(super) near: Near,
     pub(super) chain: Chain,
+    /// What has come out of a slot, to be sorted.
+    loose: Vec<Entry>,
 }
 
 /// The chunks of a slot that has come due.
@@ -62,28 +70,50 @@ impl Front {
             heap: Heap::new(),
             run: Run::new(MOST_IN_RUN),
             queue: Run::new(small::MOST),
+            near: Near::new(),
             chain: Chain { list: List::EMPTY, home: Home(0), order: Order::Ordered },
+            loose: Vec::new(),
         }
     }
 
     /// The least entry, provided that the chain has been seen to.
-    #[inline]
+    #[inline(always)]
     pub(super) fn least(&self) -> Option<&Entry> {
-        let least = lesser(self.queue.first(), self.heap.first());
+        let least = self.least_of_few();
         if self.run.is_empty() { least } else { lesser(self.run.first(), least) }
     }
 
-    /// Whether the first entry of the run is the least, because nothing else can be before it.
+    /// [`least`](Self::least) of those that are here whether or not there are slots.
+    #[inline(always)]
+    pub(super) fn least_of_few(&self) -> Option<&Entry> {
+        lesser(lesser(self.queue.first(), self.near.first()), self.heap.first())
+    }
+
+    /// The first entry of the run, if it is the least because nothing else can be before it.
     #[inline]
-    pub(super) fn only_run(&self) -> bool {
+    pub(super) fn only_run(&self) -> Option<&Entry> {
         let ordered = self.chain.is_empty() || matches!(self.chain.order, Order::Ordered);
-        !self.run.is_empty() && self.heap.is_empty() && self.queue.is_empty() && ordered
+        let no_other = self.heap.is_empty() && self.queue.is_empty() && self.near.first().is_none();
+        self.run.first().filter(|_| no_other && ordered)
+    }
+
+    /// The least entry, if the chain need not be seen to for it.
+    #[inline]
+    pub(super) fn least_seen(&self) -> Option<&Entry> {
+        let is_seen = matches!(self.chain.order, Order::Ordered) && !self.run.is_empty();
+        if self.chain.is_empty() || is_seen { self.least() } else { None }
+    }
+
+    /// Whether all that is here came in order, while there are few.
+    #[inline]
+    pub(super) fn only_queue(&self) -> bool {
+        self.heap.is_empty() && self.near.first().is_none()
     }
 
     /// Timers that are here and not in the chain.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.heap.len() + self.run.len() + self.queue.len()
+        self.heap.len() + self.run.len() + self.queue.len() + self.near.len()
     }
 
     /// Takes in what came out of a slot: O(1) if it is the last of all that came in order, else O(log n).
@@ -96,52 +126,61 @@ impl Front {
         }
     }
 
-    /// Takes in one of few, of any time: O(1) if it is the last of all that came in order, else O(log n).
+    /// Puts what came out of a slot in order.
     #[inline]
-    pub(super) fn insert_of_few<E>(&mut self, entry: Entry, records: &mut Records<E>) {
-        if self.queue.has_room_for(&entry) {
-            records[entry.timer].place = self.queue.append(entry, Place::in_queue, records);
-        } else {
-            self.heap.push(entry, records);
+    fn sort_loose(&mut self) {
+        if let [first, _, ..] = self.loose[..] {
+            let order = |entry: &Entry| (entry.due, entry.sequence.seen_from(first.sequence));
+            self.loose.sort_unstable_by_key(order);
         }
+    }
+
+    /// Takes in what came out of a slot.
+    #[inline]
+    fn insert_loose<E>(&mut self, records: &mut Records<E>) {
+        let mut loose = core::mem::take(&mut self.loose);
+        loose.drain(..).for_each(|entry| self.insert(entry, records));
+        self.loose = loose;
     }
 
     /// Takes the least entry out, if it comes before `limit`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_least<E>(&mut self, limit: Key, records: &mut Records<E>) -> Option<Entry> {
-        let least = lesser(self.queue.first(), self.run.first());
-        let heap = self.heap.first();
-        match least {
-            Some(&least) if heap.is_none_or(|heap| least.is_before(heap)) => {
-                if !least.key().is_before(limit) {
-                    return None;
-                }
-                // A timer is in one of them.
-                if self.run.first().is_some_and(|first| first.timer == least.timer) {
-                    self.run.drop_first();
-                } else {
-                    self.queue.drop_first();
-                }
-                Some(least)
-            }
-            _ => {
-                let least = *heap.filter(|heap| heap.key().is_before(limit))?;
-                self.heap.remove(0, records);
-                Some(least)
-            }
+        let is_first =
+            |first: &Entry, least: Option<&Entry>| least.is_none_or(|least| first.is_before(least));
+        let (mut least, mut of) = (self.queue.first(), Of::Queue);
+        if let Some(first) = self.near.first().filter(|first| is_first(first, least)) {
+            (least, of) = (Some(first), Of::Near);
         }
+        if let Some(first) = self.heap.first().filter(|first| is_first(first, least)) {
+            (least, of) = (Some(first), Of::Heap);
+        }
+        if let Some(first) = self.run.first().filter(|first| is_first(first, least)) {
+            (least, of) = (Some(first), Of::Run);
+        }
+        let least = *least.filter(|least| least.key().is_before(limit))?;
+        match of {
+            Of::Queue => self.queue.drop_first(),
+            Of::Near => self.near.drop_first(),
+            Of::Heap => self.heap.remove(0, records),
+            Of::Run => self.run.drop_first(),
+        }
+        Some(least)
     }
 
-    /// Takes the entry of this place out, if one of the front's.
+    /// Takes the entry of this place out, if one of the front's. It may have been the least.
     #[inline]
     pub(super) fn remove<E>(&mut self, filed: Filed, records: &mut Records<E>) -> bool {
         match filed {
             Filed::Queue { at } => self.queue.remove(at),
             Filed::Run { at } => self.run.remove(at),
-            Filed::Heap { at } => self.heap.remove(at, records),
-            Filed::Chunk { .. } | Filed::Inbox { .. } => return false,
+            Filed::Near { at } => self.near.remove(at),
+            Filed::Heap { at } => {
+                self.heap.remove(at, records);
+                at == 0
+            }
+            Filed::Chunk { .. } | Filed::Inbox { .. } | Filed::Later { .. } => false,
         }
-        true
     }
 
     /// When the least is due, provided that the chain has been seen to, as it has when a turn is over;
@@ -155,6 +194,7 @@ impl Front {
     pub(super) fn reserve(&mut self, timers: usize) {
         self.heap.reserve(timers);
         self.queue.reserve();
+        self.near.reserve(later::MOST);
         self.run.reserve();
     }
 
@@ -162,6 +202,14 @@ impl Front {
         self.heap.shrink();
         self.queue.shrink();
     }
+}
+
+/// What the least entry is first of.
+enum Of {
+    Queue,
+    Near,
+    Heap,
+    Run,
 }
 
 #[inline]
@@ -198,9 +246,12 @@ impl<E> Wheel<E> {
     #[inline]
     pub(super) fn ripen(&mut self, mut list: List, chunks: u32, home: Home) {
         if chunks <= 4 {
+            self.front.loose.reserve(MOST_IN_RUN);
             while !list.is_empty() {
-                self.load(&mut list);
+                self.load(&mut list, |front, entry, _| front.loose.push(entry));
             }
+            self.front.sort_loose();
+            self.front.insert_loose(&mut self.records);
         } else {
             let order = Order::Looking { next: list.head, highest: Key::ZERO };
             self.front.chain = Chain { list, home, order };
@@ -214,7 +265,7 @@ impl<E> Wheel<E> {
             Order::Ordered if !self.front.run.is_empty() => true,
             Order::Ordered => {
                 let mut list = self.front.chain.list;
-                self.load(&mut list);
+                self.load(&mut list, Front::insert);
                 self.front.chain.list = list;
                 !self.front.run.is_empty()
             }
@@ -233,15 +284,15 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// Moves the first chunk of a list to the front.
-    #[inline]
-    fn load(&mut self, list: &mut List) {
+    /// Takes the first chunk out of a list, for the front.
+    #[inline(always)]
+    fn load(&mut self, list: &mut List, keep: impl Fn(&mut Front, Entry, &mut Records<E>)) {
         let handful = self.slots.chunks.take_first(list);
         self.fetch(&handful);
         for timer in handful.iter() {
             let entry = self.records[timer].entry(timer);
             if entry.due >> self.shift < self.horizon {
-                self.front.insert(entry, &mut self.records);
+                keep(&mut self.front, entry, &mut self.records);
             } else {
                 // Put off after it was filed.
                 self.refile(timer);
@@ -310,7 +361,7 @@ mod tests {
                 let timer = below(MOST_IN_RUN as u64) as u32;
                 if let Some(at) = filed.iter().position(|entry| entry.timer == timer) {
                     filed.swap_remove(at);
-                    assert!(front.remove(records[timer].place.filed(), &mut records));
+                    front.remove(records[timer].place.filed(), &mut records);
                 }
                 let due = 1_000 + step - if below(10) < out_of_order { below(200) } else { 0 };
                 let entry = Entry { due: due.max(1), sequence: Sequence::FIRST, timer };

@@ -18,11 +18,13 @@ use super::record::{Place, Records};
 pub(super) struct Inbox {
     timers: [u32; ROOM],
     len: u32,
+    /// None of them is due before this.
+    pub(super) least_due: u64,
 }
 
 impl Inbox {
     pub(super) const fn new() -> Self {
-        Inbox { timers: [0; ROOM], len: 0 }
+        Inbox { timers: [0; ROOM], len: 0, least_due: u64::MAX }
     }
 
     #[inline]
@@ -32,10 +34,11 @@ impl Inbox {
 
     /// Takes a timer in; `None` if there is no room.
     #[inline]
-    pub(super) fn push(&mut self, timer: u32) -> Option<Place> {
+    pub(super) fn push(&mut self, timer: u32, due: u64) -> Option<Place> {
         let at = self.len;
         *self.timers.get_mut(at as usize)? = timer;
         self.len += 1;
+        self.least_due = self.least_due.min(due);
         Some(Place::in_inbox(at))
     }
 
@@ -77,7 +80,7 @@ impl<E> Wheel<E> {
         for at in 0..(self.inbox.len as usize).min(ROOM) {
             self.file(self.inbox.timers[at]);
         }
-        self.inbox.len = 0;
+        (self.inbox.len, self.inbox.least_due) = (0, u64::MAX);
     }
 }
 

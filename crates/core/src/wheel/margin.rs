@@ -36,6 +36,11 @@ impl Margins {
         Margins { wide: Segments::new(), free: NONE }
     }
 
+    /// Makes room for a few that do not fit, if nothing is there.
+    pub(super) fn reserve_few(&mut self) {
+        self.wide.reserve_few();
+    }
+
     #[inline]
     pub(super) fn keep(&mut self, terms: &Terms) -> Margin {
         let (early, slack) = (terms.due() - terms.asked, terms.deadline - terms.asked);

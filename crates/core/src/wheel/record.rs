@@ -50,6 +50,8 @@ pub(super) enum Filed {
     Chunk { chunk: u32, at: usize },
     Run { at: u32 },
     Queue { at: u32 },
+    Near { at: usize },
+    Later { at: usize },
     Inbox { at: usize },
     Heap { at: usize },
 }
@@ -67,7 +69,7 @@ impl Place {
 
     #[inline]
     pub(super) fn in_queue(counted: u32) -> Place {
-        Place(QUEUE | counted << MARK_BITS | RUN)
+        Place(FEW | counted << MARK_BITS | RUN)
     }
 
     #[inline]
@@ -78,6 +80,22 @@ impl Place {
     #[inline]
     pub(super) fn in_inbox(at: u32) -> Place {
         Place(at << MARK_BITS | INBOX)
+    }
+
+    #[inline]
+    pub(super) fn in_near(at: usize) -> Place {
+        Place(NEAR | (at as u32) << MARK_BITS | RUN)
+    }
+
+    #[inline]
+    pub(super) fn in_later(at: usize) -> Place {
+        Place(FEW | (at as u32) << MARK_BITS | INBOX)
+    }
+
+    /// The index among those that come [later](super::later), if it is there.
+    #[inline]
+    pub(super) fn at_later(self) -> Option<usize> {
+        (self.0 & (FEW | MARKS) == FEW | INBOX).then_some(((self.0 & !FEW) >> MARK_BITS) as usize)
     }
 
     /// In a run or the heap.
@@ -91,8 +109,10 @@ impl Place {
         let above = self.0 >> MARK_BITS;
         match self.0 & MARKS {
             HEAP => Filed::Heap { at: above as usize },
-            RUN if self.0 & QUEUE != 0 => Filed::Queue { at: above & COUNTED },
+            RUN if self.0 & FEW != 0 => Filed::Queue { at: above & COUNTED },
+            RUN if self.0 & NEAR != 0 => Filed::Near { at: (above & COUNTED) as usize },
             RUN => Filed::Run { at: above },
+            INBOX if self.0 & FEW != 0 => Filed::Later { at: (above & COUNTED) as usize },
             INBOX => Filed::Inbox { at: above as usize },
             at => Filed::Chunk { chunk: above, at: at as usize },
         }
@@ -132,7 +152,7 @@ impl<E> Record<E> {
     }
 
     /// Takes other terms over for a pending record.
-    #[inline]
+    #[inline(always)]
     pub(super) fn agree(&mut self, terms: &Terms, margins: &mut Margins) {
         self.due = terms.due();
         if let Some(held) = &mut self.held {
@@ -182,9 +202,11 @@ const MARKS: u32 = (1 << MARK_BITS) - 1;
 const HEAP: u32 = 15;
 const RUN: u32 = 14;
 const INBOX: u32 = 13;
-/// The bit that tells the two runs apart.
-const QUEUE: u32 = 1 << 31;
+/// The bit of those places that are for few timers.
+const FEW: u32 = 1 << 31;
+/// The bit of those that come next and are in order.
+const NEAR: u32 = 1 << 30;
 /// The number that a run counts up to, and then from zero again.
-pub(super) const COUNTED: u32 = (1 << (u32::BITS - MARK_BITS - 1)) - 1;
+pub(super) const COUNTED: u32 = (1 << (u32::BITS - MARK_BITS - 2)) - 1;
 
 const _: () = assert!(size_of::<Record<u64>>() == 32 && super::chunk::ROOM <= INBOX as usize);

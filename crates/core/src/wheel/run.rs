@@ -95,27 +95,29 @@ impl Run {
         place(counted & COUNTED)
     }
 
-    /// Closes the gaps, in a ring of twice the size if they are fewer than half: each entry is moved once on average.
+    /// Closes the gaps where they are; if they are fewer than half, in a ring of twice the size: each entry is moved once on
+    /// average. All places are taken, by entries or gaps.
     #[inline(never)]
     fn make_room<E>(&mut self, place: &impl Fn(u32) -> Place, records: &mut Records<E>) {
-        let len =
-            if 2 * self.live as usize > self.ring.len() { 2 * self.ring.len() } else { self.ring.len() };
-        let mut ring: Vec<Entry> = Vec::with_capacity(len.max(LEAST_ROOM));
-        ring.extend(self.entries());
-        for (entry, counted) in ring.iter().zip(0..) {
+        let room = self.ring.len();
+        let first = if room == 0 { 0 } else { self.at(self.from) };
+        let room = if 2 * self.live as usize > room { 2 * room } else { room };
+        self.ring.rotate_left(first);
+        self.ring.retain(|entry| entry.timer != NIL);
+        for (entry, counted) in self.ring.iter().zip(0..) {
             records[entry.timer].place = place(counted);
         }
-        (self.from, self.to) = (0, ring.len() as u32);
-        ring.resize(ring.capacity().next_power_of_two(), GAP);
-        self.ring = ring;
+        (self.from, self.to) = (0, self.ring.len() as u32);
+        self.ring.resize(room.max(LEAST_ROOM), GAP);
     }
 
-    /// Takes out what is counted so.
+    /// Takes out what is counted so. Whether it was the first.
     #[inline]
-    pub(super) fn remove(&mut self, counted: u32) {
+    pub(super) fn remove(&mut self, counted: u32) -> bool {
         let at = self.at(counted);
         if at == self.at(self.from) {
-            return self.drop_first();
+            self.drop_first();
+            return true;
         }
         self.live -= 1;
         if let Some(entry) = self.ring.get_mut(at) {
@@ -124,6 +126,7 @@ impl Run {
         while self.last().is_some_and(|last| last.timer == NIL) {
             self.to = self.to.wrapping_sub(1);
         }
+        false
     }
 
     /// Takes out the first. There is one.

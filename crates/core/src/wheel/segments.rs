@@ -70,6 +70,11 @@ impl<T> Segments<T> {
         self.parts.push(part);
     }
 
+    /// Makes room for a few, if nothing is there.
+    pub(crate) fn reserve_few(&mut self) {
+        self.first.reserve(4);
+    }
+
     pub(crate) fn truncate(&mut self, len: usize) {
         self.first.truncate(len);
         let behind = len.saturating_sub(FIRST);

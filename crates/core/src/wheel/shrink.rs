@@ -18,6 +18,7 @@ impl<E> Wheel<E> {
     /// Takes and touches the memory that `timers` more need beside their records.
     pub(crate) fn reserve(&mut self, timers: usize) {
         self.front.reserve(timers.min(super::small::MOST));
+        self.later.reserve(timers.min(super::small::MOST));
         if self.len() + timers > self.small as usize {
             self.slots.reserve(timers);
         }
@@ -37,6 +38,7 @@ impl<E> Wheel<E> {
             }
         }
         self.front.shrink();
+        self.later.shrink();
         self.shrink_margins();
         self.slots.spare = Spare::new();
         // What was to be moved down has been: a timer is never filed in a level's next slot.

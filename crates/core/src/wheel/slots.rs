@@ -1,8 +1,10 @@
 //! All slots of the wheel and what is in them: the levels, the chunks, and where a timer goes.
 
 use super::chunk::{Chunks, Kept, ROOM};
+use super::front::Chain;
 use super::level::{LEVELS, Level, ROWS, Reach, SLOTS, SlotId, Spare};
-use super::record::Place;
+use super::record::{Filed, Place};
+use super::terms::Terms;
 
 #[derive(Debug)]
 pub(super) struct Slots {
@@ -29,6 +31,16 @@ impl Slots {
     pub(super) fn reserve(&mut self, timers: usize) {
         self.chunks.reserve(timers.div_ceil(ROOM) + timers.min(2 * SLOTS));
         self.spare.reserve(timers.min(3 * ROWS));
+    }
+
+    /// Whether the slot of a timer would not have to promise more for these terms.
+    #[inline(never)]
+    pub(super) fn is_promised(&self, place: Place, terms: &Terms, chain: &Chain) -> bool {
+        let Filed::Chunk { chunk, .. } = place.filed() else { return false };
+        let home = self.chunks.home(chunk);
+        let id = SlotId::of_home(home);
+        let slot = self.levels[id.level].slot(id.index).filter(|_| !chain.is(home));
+        slot.is_some_and(|slot| slot.least_due <= terms.due() && slot.least_deadline <= terms.deadline)
     }
 
     /// Puts a timer that is not below the horizon into its slot. Where it is, and if that is a new chunk, the

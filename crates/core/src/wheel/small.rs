@@ -1,50 +1,57 @@
-//! Few timers: all of them at the front, and no wheel behind it.
+//! Few timers: those that come next at the front, the others beside it in no order, and no wheel.
 //!
-//! For a thousand timers no wheel is as quick as a queue of those in order beside a heap of the others, and nobody wants a
-//! wheel's memory for three timers. Both *are* the front, with its horizon at the end of time, so that nothing is filed
-//! behind it.
+//! For a thousand timers no wheel is as quick as an array that is looked through now and then, and nobody wants a wheel's
+//! memory for three timers. Few are all in the front and in [`later`](super::later); the front's horizon is at the end of time,
+//! so that nothing is filed in slots.
 //!
 //! ```text
 //!   timers   1 ………… 256 ………… 1,024 | 1,025 …      horizon = the present granule: what is set from here on is in slots
-//!                    ◀── what is set goes to the front again; small once the slots are empty
+//!                    ◀── what is set is one of few again; small once the slots are empty
 //! ```
 //!
-//! Nothing is moved from one to the other. The front's timers stay where they are, of whatever time, until they are
-//! handed out, cancelled or put off, and so do those in slots. So growing beyond a limit costs what any other timer
+//! Nothing is moved from one to the other. Few timers stay where they are, of whatever time, until they come next, are
+//! cancelled or put off, and so do those in slots. So growing beyond a limit costs what any other timer
 //! costs, and a load about the limit does not move to and fro.
 
-use super::Wheel;
 use super::level::Reach;
 use super::migration::Migrations;
+use super::{MORE_SHIFT, MOST_SHIFT, Wheel};
 
 impl<E> Wheel<E> {
-    /// Says whether all timers are at the front.
+    /// Says whether no timer is in a slot, or will be when it is set.
     #[inline]
     pub(super) fn is_small(&self) -> bool {
         self.horizon == u64::MAX
     }
 
-    /// Too many for the front alone: puts the horizon at the present, for what is set from now on.
+    /// Too many for an array: puts the horizon at the present, for what is set from now on.
     #[inline(never)]
     pub(super) fn begin_wheel(&mut self, now: u64) {
         self.refresh_earliest();
         // The front alone knew the least until now.
         self.least = self.gate;
+        // As wide as the timers are apart: they will be more, and the time to the end of a slot is what its timers share.
+        let apart = self.later.ahead(now) / u64::from(self.len / 2 + 1);
+        let most = MOST_SHIFT.min(self.least_shift + MORE_SHIFT);
+        self.shift = apart.max(1).ilog2().clamp(self.least_shift, most);
         let horizon = (now >> self.shift) + 1;
         (self.horizon, self.slots.reach) = (horizon, Reach::from(horizon));
     }
 
-    /// Whether what is set goes to the front although there is a wheel: few are left, and the slots are to become empty.
+    /// Whether what is set is one of few although there is a wheel: few are left, and the slots are to become empty.
     #[inline]
     pub(super) fn is_closing(&self) -> bool {
         self.len <= self.small / 4
     }
 
-    /// After a turn: if all that is left is at the front, there is no wheel any more.
+    /// After a turn: if nothing is left in slots, there is no wheel any more.
     #[inline]
     pub(super) fn end_wheel(&mut self) {
-        let at_front = self.inbox.is_empty() && self.front.chain.is_empty() && self.front.len() == self.len();
-        if self.len <= self.small && at_front {
+        let no_slots = self.inbox.is_empty()
+            && self.front.chain.is_empty()
+            && self.front.run.is_empty()
+            && self.front.len() + self.later.len() == self.len();
+        if self.len <= self.small && no_slots {
             self.drop_wheel();
         }
     }
@@ -65,5 +72,5 @@ impl<E> Wheel<E> {
     }
 }
 
-/// Above this many timers, a wheel: as a heap of so many has five levels, and fits the nearest cache.
+/// Above this many timers, a wheel: to look through so many takes a microsecond.
 pub(crate) const MOST: usize = 1_024;

@@ -14,6 +14,12 @@ impl Sequence {
         (self.0.get().wrapping_sub(other.0.get()) as i32) < 0
     }
 
+    /// A number that grows from one to the next, without a wrap for all that were set within 2³¹ of `other`.
+    #[inline]
+    pub(super) fn seen_from(self, other: Sequence) -> u32 {
+        self.0.get().wrapping_sub(other.0.get()) ^ 1 << 31
+    }
+
     /// This one; the counter goes on.
     #[inline]
     pub(crate) fn advance(&mut self) -> Sequence {

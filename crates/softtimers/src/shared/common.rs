@@ -1,5 +1,4 @@
-//! What all sides share: the timers and the backup behind one lock, and beside it the time before which
-//! nothing is due.
+//! Shared by all sides: the timers and the backup behind one lock, and beside it the time before which nothing is due.
 //!
 //! Whoever changes the timers publishes the gate before the lock is free again, so a gate that is read is
 //! never later than what the last holder left. It may be earlier, for somebody may just have taken the event: that
@@ -285,6 +284,7 @@ impl<E> Common<E> {
 
 /// Attempts before a thread sleeps for the lock, some microseconds of them. It is held for a tenth of one, and a thread that sleeps
 /// costs the holder a system call and its own tasks some tens; once one does, the standard library's lock makes all others sleep as well.
+/// On a single CPU they are vain, but rare: only a holder that was interrupted there keeps anybody waiting.
 #[cfg(not(loom))]
 const ATTEMPTS: u32 = 50;
 

@@ -81,7 +81,7 @@ impl<E: Send + 'static> Helper<E> {
     /// Stops the thread and waits for it.
     ///
     /// # Errors
-    /// What the handler panicked with, if it did.
+    /// The panic of the handler, if it had one.
     pub fn stop(mut self) -> thread::Result<()> {
         self.end()
     }

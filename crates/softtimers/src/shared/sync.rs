@@ -1,4 +1,4 @@
-//! What is shared between threads is built from these, so that loom can stand in for them.
+//! Primitives for all that threads share here, so that loom can stand in for them.
 
 #[cfg(loom)]
 pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};

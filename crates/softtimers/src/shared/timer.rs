@@ -253,7 +253,7 @@ impl<E> Remote<Entry<E>> {
     }
 }
 
-/// What one thread takes out of a turn.
+/// The claims of one thread in a turn.
 struct Claims<'a, E> {
     now: Timestamp,
     room: &'a mut [Option<Found<E>>],

@@ -7,7 +7,7 @@
 //! ```text
 //!   gate ≤ next due ≤ every due time                 terms: what was set
 //!   earliest ≤ every deadline; = while few             ║ the same
-//!                                                    record ── says where ──▶ run, queue, heap, inbox, chunk
+//!                                                    record ── says where ──▶ run, queue, near, heap, later, inbox, chunk
 //!                                                      ▲                             │
 //!                                                      └─────── name it, once ───────┘
 //!   a level above 0:
@@ -62,6 +62,7 @@ impl Inside<'_> {
         self.check_answers();
         let mut places = self.check_records();
         self.check_front(&places);
+        self.check_later(&places.later);
         let mut chunks = self.check_levels();
         chunks.extend(self.chunks(self.wheel.front.chain.list));
         let mut named: Vec<_> = self.named(&chunks).collect();
@@ -71,8 +72,13 @@ impl Inside<'_> {
         let idle = chunks.iter().filter(|&&chunk| self.wheel.slots.chunks.idle(chunk).is_some());
         assert!(idle.count() <= KEPT, "more empty chunks are in their lists than are kept");
         if self.wheel.is_small() {
-            let front = places.run.len() + places.queue.len() + places.heap.len();
-            assert!(front == self.filed.len() && chunks.is_empty(), "few, and not all at the front");
+            let few = places.run.len()
+                + places.queue.len()
+                + places.near.len()
+                + places.heap.len()
+                + places.later.len();
+            assert!(few == self.filed.len() && chunks.is_empty(), "few, and one is in a slot");
+            assert!(!self.wheel.wants_refill(), "the least of few is not at the front");
         }
     }
 
@@ -105,9 +111,14 @@ impl Inside<'_> {
             assert_eq!(kept, *terms, "timer {timer}");
             match record.place.filed() {
                 Filed::Run { at } => places.run.push((at, record.entry(timer))),
+                Filed::Near { at } => places.near.push((at, record.entry(timer))),
                 Filed::Queue { at } => places.queue.push((at, record.entry(timer))),
                 Filed::Heap { at } => places.heap.push((at, record.entry(timer))),
-                Filed::Inbox { at } => places.inbox.push(at),
+                Filed::Later { at } => places.later.push((at, record.entry(timer))),
+                Filed::Inbox { at } => {
+                    assert!(self.wheel.inbox.least_due <= terms.due());
+                    places.inbox.push(at);
+                }
                 Filed::Chunk { chunk, .. } => places.chunks.push((chunk, timer)),
             }
         }
@@ -125,6 +136,11 @@ impl Inside<'_> {
                 assert!(run.in_place(at).is_some_and(|entry| is_of(entry, &timer)));
             }
         }
+        assert!(front.near.entries().rev().is_sorted_by(|one, other| one.is_before(other)));
+        assert_eq!((front.near.entries().count(), front.near.len()), (places.near.len(), places.near.len()));
+        for &(at, timer) in &places.near {
+            assert!(front.near.at(at).is_some_and(|entry| is_of(entry, &timer)));
+        }
         for &(at, timer) in &places.heap {
             assert!(front.heap.at(at).is_some_and(|entry| is_of(entry, &timer)));
             let parent = at.checked_sub(1).and_then(|below| front.heap.at(below / 4));
@@ -138,6 +154,16 @@ impl Inside<'_> {
         assert!(found(5) <= deadline);
         assert!(no_gap(places.heap.iter().map(|&(at, _)| at)) && no_gap(places.inbox.iter().copied()));
         assert_eq!(inbox.is_empty(), places.inbox.is_empty());
+    }
+
+    /// What comes later has the times of the timers, all after what is to come next.
+    fn check_later(&self, places: &[(usize, Entry)]) {
+        let entries = self.wheel.later.entries();
+        assert!(entries.len() == places.len() && no_gap(places.iter().map(|&(at, _)| at)));
+        for (at, timer) in places {
+            assert!(entries[*at].timer == timer.timer && entries[*at].key() == timer.key());
+            assert!(self.wheel.later.until.is_before(timer.key()));
+        }
     }
 
     /// Slots are not behind the horizon, and keep what they promise. Their chunks.
@@ -222,7 +248,9 @@ impl Inside<'_> {
 struct Places {
     run: Vec<(u32, Entry)>,
     queue: Vec<(u32, Entry)>,
+    near: Vec<(usize, Entry)>,
     heap: Vec<(usize, Entry)>,
+    later: Vec<(usize, Entry)>,
     inbox: Vec<usize>,
     chunks: Vec<(u32, u32)>,
 }

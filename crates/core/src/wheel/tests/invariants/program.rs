@@ -45,7 +45,7 @@ impl Program {
     pub(super) fn new(number: u64) -> Self {
         let mut random = Random(number);
         let tick = [1, 128, 1_000, 50_000, 1_000_000, 10_000_000_000][random.below(6) as usize];
-        let small = [0, 1, 4, 7, 16, 64][random.below(6) as usize];
+        let small = [0, 1, 4, 7, 16, 64, 512][random.below(7) as usize];
         Program {
             number,
             operation: 0,

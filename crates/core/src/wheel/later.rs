@@ -1,0 +1,299 @@
+//! Later: the timers of few that do not come next, in no order.
+//!
+//! Most timers are cancelled or put off, and then what it took to keep them in order was for nothing. So of few timers only those
+//! that come next are in order. To set, move or cancel one of the others is to write one entry. When none is left that
+//! comes next, about the square root of all are found, or a sixteenth from 256 on, and sorted:
+//!
+//! ```text
+//!   set ─▶ [ 9 4 12 7 15 6 11 … ]        all come after `until`
+//!            ▲      ▲       ▲            the least of every so many: 7
+//!            those up to it, sorted ─▶ near [ 4 6 7 ]        until = 7
+//! ```
+//!
+//! As many are before the least of every n-th as n, on average, however their times are spread. So the look through all of them
+//! is shared by so many that come out. More than [`MOST`] are never sorted at once.
+
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::Wheel;
+use super::record::{Entry, Place, Records};
+use super::terms::Key;
+
+#[derive(Debug)]
+pub(super) struct Later {
+    entries: Vec<Entry>,
+    /// All of them come after this.
+    pub(super) until: Key,
+}
+
+impl Later {
+    pub(super) const fn new() -> Self {
+        Later { entries: Vec::new(), until: Key::ZERO }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Whether all of them come after this.
+    #[inline]
+    pub(super) fn is_after(&self, key: Key) -> bool {
+        self.is_empty() || !self.until.is_before(key)
+    }
+
+    /// Takes in a timer that comes after `until`.
+    #[inline]
+    pub(super) fn push(&mut self, entry: Entry) -> Place {
+        let place = Place::in_later(self.entries.len());
+        self.entries.push(entry);
+        place
+    }
+
+    /// Moves the timer in a place, if it still comes after `until`; whether it does.
+    #[inline]
+    pub(super) fn put_off(&mut self, at: usize, Key { due, sequence }: Key) -> bool {
+        let stays = self.until.is_before(Key { due, sequence });
+        if let Some(entry) = self.entries.get_mut(at).filter(|_| stays) {
+            (entry.due, entry.sequence) = (due, sequence);
+        }
+        stays
+    }
+
+    #[inline]
+    pub(super) fn remove<E>(&mut self, at: usize, records: &mut Records<E>) {
+        let Some(last) = self.entries.pop() else { return };
+        if let Some(gap) = self.entries.get_mut(at) {
+            *gap = last;
+            records[last.timer].place = Place::in_later(at);
+        }
+    }
+
+    /// Brings those that come next to the end, the very next last, and `until` up to them. The number of the others. There
+    /// is one at least.
+    fn sort_out<E>(&mut self, records: &mut Records<E>) -> usize {
+        let entries = &mut self.entries;
+        let len = entries.len();
+        // Odd: timers are often set in pairs, a short one and a long one.
+        let every = (len / 16).max(1 << (len.max(1).ilog2() / 2)) | 1;
+        let lesser =
+            |least: Key, entry: &Entry| if entry.key().is_before(least) { entry.key() } else { least };
+        let some = entries[every / 2..].iter().step_by(every);
+        let until = some.fold(entries[every / 2].key(), lesser);
+        let mut left = len;
+        for at in (0..len).rev() {
+            let entry = &entries[at];
+            if entry.due <= until.due && !until.is_before(entry.key()) {
+                left -= 1;
+                entries.swap(at, left);
+                records[entries[at].timer].place = Place::in_later(at);
+            }
+        }
+        // Sorting asks for an order that has an end: the sequence as seen from one of them.
+        let order = |entry: &Entry| Reverse((entry.due, entry.sequence.seen_from(until.sequence)));
+        if let Some(excess) = (len - left).checked_sub(MOST) {
+            entries[left..].select_nth_unstable_by_key(excess, order);
+            for (entry, at) in entries[left..left + excess].iter().zip(left..) {
+                records[entry.timer].place = Place::in_later(at);
+            }
+            left += excess;
+        }
+        entries[left..].sort_unstable_by_key(order);
+        self.until = entries[left].key();
+        left
+    }
+
+    /// The median of what some of them are ahead of a time; zero if there is none.
+    pub(super) fn ahead(&self, now: u64) -> u64 {
+        let every = (self.entries.len() / SOME).max(1);
+        let mut ahead = [0; SOME];
+        let some = ahead.iter_mut().zip(self.entries.iter().step_by(every));
+        let count = some.map(|(ahead, entry)| *ahead = entry.due.saturating_sub(now)).count();
+        ahead[..count].sort_unstable();
+        ahead[count / 2]
+    }
+
+    /// The entries that it has room for.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    /// Makes room for `timers` entries.
+    pub(super) fn reserve(&mut self, timers: usize) {
+        self.entries.reserve(timers);
+    }
+
+    pub(super) fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+}
+
+impl<E> Wheel<E> {
+    /// Whether the least entry of the front may not be the least of all, because of those that come later.
+    #[inline]
+    pub(super) fn wants_refill(&self) -> bool {
+        !self.later.is_empty() && self.front.least().is_none_or(|least| !self.later.is_after(least.key()))
+    }
+
+    /// Moves those of the later ones to the front that come next. Nothing is near.
+    #[inline(never)]
+    pub(super) fn refill(&mut self) {
+        let left = self.later.sort_out(&mut self.records);
+        self.front.near.fill(self.later.entries.drain(left..), &mut self.records);
+    }
+
+    /// Says where one of few belongs that does not come in order: later, or at the front.
+    #[inline]
+    pub(super) fn is_for_later(&mut self, entry: &Entry) -> bool {
+        let comes_later = !self.later.is_empty() && self.later.until.is_before(entry.key());
+        // All that have come since may be before those that come later. A look through these is worth it when a quarter as
+        // many have.
+        if comes_later || self.front.heap.len() <= self.later.len() / 4 + LEAST_CROWD {
+            return comes_later;
+        }
+        self.leave_least_near();
+        self.later.until.is_before(entry.key())
+    }
+
+    /// What comes after the least of all is for later, also what was near.
+    #[inline(never)]
+    fn leave_least_near(&mut self) {
+        let Some(&least) = self.front.least() else { return };
+        self.later.until = least.key();
+        let is_near = self.front.near.first().is_some_and(|first| first.timer == least.timer);
+        for entry in self.front.near.drain() {
+            let (timer, record) = (entry.timer, &mut self.records[entry.timer]);
+            if !(is_near && timer == least.timer) {
+                record.place = self.later.push(record.entry(timer));
+            }
+        }
+        if self.later.room().min(MOST) > self.front.near.room() {
+            self.make_room_near();
+        }
+        if is_near {
+            self.front.near.fill([least].into_iter(), &mut self.records);
+        }
+    }
+
+    /// The first timer makes room for those that will be out of order, later or near, or have wide margins: a program whose
+    /// number of timers stays as it is would otherwise allocate when one is so for the first time, at any time.
+    #[cold]
+    pub(super) fn make_room_for_few(&mut self) {
+        self.front.heap.reserve(FIRST);
+        self.later.reserve(FIRST);
+        self.margins.reserve_few();
+        self.make_room_near();
+    }
+
+    /// As many of the later ones may come next at once.
+    #[cold]
+    fn make_room_near(&mut self) {
+        self.front.near.reserve(self.later.room().min(MOST));
+    }
+
+    /// Takes in one that comes later, with room for it among those that are near.
+    #[inline]
+    pub(super) fn push_later(&mut self, entry: Entry) -> Place {
+        let place = self.later.push(entry);
+        if self.later.room().min(MOST) > self.front.near.room() {
+            self.make_room_near();
+        }
+        place
+    }
+
+    /// Files one of few.
+    #[inline]
+    pub(super) fn file_of_few(&mut self, entry: Entry) {
+        let place = if self.front.queue.has_room_for(&entry) {
+            self.front.queue.append(entry, Place::in_queue, &mut self.records)
+        } else if self.is_for_later(&entry) {
+            self.push_later(entry)
+        } else {
+            return self.front.heap.push(entry, &mut self.records);
+        };
+        self.records[entry.timer].place = place;
+    }
+
+    /// One of few has come to the front or left it: sees to it that the least of all is there, and opens the gate when that is
+    /// due.
+    #[inline(never)]
+    pub(super) fn settle_now(&mut self) {
+        self.settle();
+    }
+
+    #[inline(always)]
+    pub(super) fn settle(&mut self) {
+        self.gate = match self.front.least_of_few() {
+            Some(least) if self.later.is_after(least.key()) => least.due,
+            None if self.later.is_empty() => u64::MAX,
+            _ => {
+                self.refill();
+                self.front.least_due()
+            }
+        };
+    }
+}
+
+/// As many are asked how far ahead they are.
+const SOME: usize = 32;
+/// The most timers that are sorted at once.
+pub(super) const MOST: usize = 128;
+/// Room for as many later ones is made at first.
+const FIRST: usize = 16;
+/// As many out of order at the front are no crowd, however few come later.
+const LEAST_CROWD: usize = 1;
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+    use core::num::NonZeroU32;
+
+    use super::super::record::Record;
+    use super::super::terms::Sequence;
+    use super::*;
+
+    /// However times lie, those that come next are brought to the end in order, no more than are sorted at once, and each record
+    /// knows where its entry is: also where only far ones are asked, all times are equal, or the sequence begins anew.
+    #[test]
+    fn those_that_come_next_are_found_in_order() {
+        let times: [fn(u64) -> u64; 5] = [
+            |at| at,
+            |at| 2_000 - at,
+            |_| 7,
+            |at| at * 389 % 1_009,
+            // Only those that are asked of a thousand are far.
+            |at| if at % 63 == 31 { 5_000 + at } else { at * 389 % 1_009 },
+        ];
+        for (time, len) in times.iter().flat_map(|time| [1, 2, 8, 64, 129, 1_000].map(|len| (time, len))) {
+            let (mut later, mut records) = (Later::new(), Records::<()>::new());
+            let mut sequence = Sequence::starting(NonZeroU32::new(u32::MAX - 60).unwrap());
+            for timer in 0..len {
+                let key = Key { due: time(u64::from(timer)), sequence: sequence.advance() };
+                records.push(Record::new(1));
+                records[timer].place = later.push(Entry::new(key, timer));
+            }
+            let mut out: Vec<Entry> = Vec::new();
+            while !later.is_empty() {
+                let left = later.sort_out(&mut records);
+                let taken = later.entries.len() - left;
+                assert!((1..=MOST).contains(&taken));
+                out.extend(later.entries.drain(left..).rev());
+                assert!(later.entries.iter().all(|entry| later.until.is_before(entry.key())));
+                let places = later.entries.iter().map(|entry| records[entry.timer].place.at_later());
+                assert!(places.eq((0..later.entries.len()).map(Some)));
+            }
+            assert!(out.len() == len as usize && out.is_sorted_by(Entry::is_before));
+        }
+    }
+}

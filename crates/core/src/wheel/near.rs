@@ -1,0 +1,89 @@
+//! Near: the few timers that come next, in order.
+
+use alloc::vec::Vec;
+
+use super::chunk::NIL;
+use super::record::{Entry, Place, Records};
+
+/// Entries that only leave: the next is the last, and what is cancelled leaves a gap, but not there.
+#[derive(Debug)]
+pub(super) struct Near {
+    entries: Vec<Entry>,
+    live: usize,
+}
+
+impl Near {
+    pub(super) const fn new() -> Self {
+        Near { entries: Vec::new(), live: 0 }
+    }
+
+    #[inline]
+    pub(super) fn first(&self) -> Option<&Entry> {
+        self.entries.last()
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.live
+    }
+
+    pub(super) fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.timer != NIL)
+    }
+
+    /// Returns the entry at a place.
+    #[cfg(test)]
+    pub(super) fn at(&self, at: usize) -> Option<&Entry> {
+        self.entries.get(at)
+    }
+
+    /// Takes entries in, the next last, when there are none.
+    pub(super) fn fill<E>(&mut self, entries: impl Iterator<Item = Entry>, records: &mut Records<E>) {
+        self.entries.extend(entries);
+        self.live = self.entries.len();
+        for (entry, at) in self.entries.iter().zip(0..) {
+            records[entry.timer].place = Place::in_near(at);
+        }
+    }
+
+    /// Takes out the one at a place. Whether it was the first.
+    #[inline]
+    pub(super) fn remove(&mut self, at: usize) -> bool {
+        if at + 1 == self.entries.len() {
+            self.drop_first();
+            return true;
+        }
+        self.live -= 1;
+        if let Some(entry) = self.entries.get_mut(at) {
+            entry.timer = NIL;
+        }
+        false
+    }
+
+    /// Takes out the first. There is one.
+    #[inline]
+    pub(super) fn drop_first(&mut self) {
+        self.entries.pop();
+        self.live -= 1;
+        while self.first().is_some_and(|first| first.timer == NIL) {
+            self.entries.pop();
+        }
+    }
+
+    /// Takes out all.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Entry> {
+        self.live = 0;
+        self.entries.drain(..).filter(|entry| entry.timer != NIL)
+    }
+
+    /// The entries that it has room for.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    /// Makes room for `timers` entries, those in it and gaps included.
+    pub(super) fn reserve(&mut self, timers: usize) {
+        self.entries.reserve(timers.saturating_sub(self.entries.len()));
+    }
+}
