@@ -32,6 +32,13 @@ pub enum Error {
     },
     /// No trigger state could be attached to.
     NothingAttached,
+    /// The interface has no queue that keeps departure times: they need `fq`.
+    NoFq {
+        /// The interface.
+        interface: String,
+        /// The kind of its queue, or kinds.
+        queue: String,
+    },
     /// A map could not be read or written.
     Map(String),
     /// A system call failed.
@@ -52,6 +59,10 @@ impl fmt::Display for Error {
                 write!(f, "the kernel refuses the BPF program {program}: {why}")
             }
             Error::NothingAttached => f.write_str("none of the kernel's trigger states could be attached to"),
+            Error::NoFq { interface, queue } => write!(
+                f,
+                "{interface}: its queue is {queue}, which keeps no departure times: tc qdisc replace dev {interface} root fq"
+            ),
             Error::Map(why) => write!(f, "a BPF map: {why}"),
             Error::System(error) => error.fmt(f),
         }

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod batches;
+mod egress;
 mod error;
 mod facility;
 mod fast_path;
@@ -28,11 +29,13 @@ mod load;
 mod object;
 mod orders;
 mod probe;
+mod queues;
 mod samples;
 mod source;
 mod timers;
 
 pub use batches::{BatchTotals, Batches, FlushedBy};
+pub use egress::{Egress, EgressCounts, EgressPace};
 pub use error::Error;
 pub use facility::{Facility, FacilityRun, FacilityStats};
 pub use fast_path::{FastCount, FastCounts, FastPath, FastPolicy, FastRule, FastSide};

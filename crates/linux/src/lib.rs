@@ -44,6 +44,7 @@
 //! | `misses` | what the caches of a processor missed | – (by `perf`) |
 //! | `packet` | sockets of the link layer, their addresses, options and filters | not in rustix |
 //! | `packet_ring` | their receive ring | frames are read and changed where the kernel put them |
+//! | `packet_blocks` | the same in blocks, without gaps | frames are read where the kernel put them |
 //! | `frame_queue` | many frames per system call | not in rustix |
 //! | `optional` | calls that a filter answers by killing, tried in a child | a copy of the process |
 //! | `namespace` | a network of a thread's own | rustix cannot know what is unshared |
@@ -67,6 +68,7 @@ mod mmsg;
 pub mod namespace;
 pub mod optional;
 pub mod packet;
+pub mod packet_blocks;
 pub mod packet_ring;
 pub mod perf;
 mod posix_timer;

@@ -72,7 +72,7 @@ pub struct Instruction {
     pub constant: u32,
 }
 
-/// Has the kernel keep of each frame what the program says. It checks the program, and refuses one that is wrong.
+/// Has the kernel keep of each frame, or datagram with its header, what the program says. It checks the program, and refuses one that is wrong.
 pub fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
     let length = libc::c_ushort::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     // The kernel reads it only.
@@ -84,6 +84,11 @@ pub fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Res
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, pointer, size)
     };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes what a filter keeps away again: the socket gets everything.
+pub fn detach_filter(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_number(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0)
 }
 
 /// Asks for tags that were taken out of frames.
@@ -121,6 +126,12 @@ pub(crate) fn set_receive_ring(socket: BorrowedFd<'_>, ring: libc::tpacket_req) 
     set_record(socket, libc::PACKET_RX_RING, &ring)
 }
 
+/// Has the interface fill a ring of blocks.
+pub(crate) fn set_block_ring(socket: BorrowedFd<'_>, ring: libc::tpacket_req3) -> io::Result<()> {
+    set_number(socket, libc::SOL_PACKET, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V3 as i32)?;
+    set_record(socket, libc::PACKET_RX_RING, &ring)
+}
+
 /// Sends past the interface's queue. Other packet sockets do not see such frames.
 pub fn bypass_queue(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_flag(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, true)
@@ -147,10 +158,15 @@ pub fn group(socket: BorrowedFd<'_>) -> io::Result<u16> {
 
 /// Frames that the ring had no room for, since this was asked last.
 pub fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
-    // `struct tpacket_stats`: packets, and drops.
+    take_counters(socket).map(|[_, drops]| drops)
+}
+
+/// Frames that came for the ring since this was asked last, and those among them that it had no room for.
+pub fn take_counters(socket: BorrowedFd<'_>) -> io::Result<[u32; 2]> {
+    // `struct tpacket_stats`: packets, and drops. A ring of blocks has a third, of how often it was full; it is cut off.
     let mut counters = [0; 2];
     get_numbers(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut counters)?;
-    Ok(counters[1])
+    Ok(counters)
 }
 
 /// Returns whether the interface that a socket was bound to is still there.

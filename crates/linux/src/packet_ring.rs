@@ -145,9 +145,13 @@ pub struct Slot<'r> {
 impl Slot<'_> {
     /// Returns whether this machine sent the frame.
     pub fn is_outgoing(&self) -> bool {
+        self.kind() == libc::PACKET_OUTGOING
+    }
+
+    /// Returns the kernel's word for whom the frame was meant for, or that this machine sent it: `PACKET_HOST` and so on.
+    pub fn kind(&self) -> u8 {
         // SAFETY: every slot has room for the headers, of which this is one, and it is ours.
-        let kind = unsafe { self.at(KIND).read() };
-        kind == libc::PACKET_OUTGOING
+        unsafe { self.at(KIND).read() }
     }
 
     /// Returns whether the socket's queue has the frame as a whole, because the slot has no room for it.

@@ -52,7 +52,7 @@ impl Estimate {
     }
 }
 
-/// The median; of an even number of values the upper one of the two in the middle. What is `None` or no number is left
+/// The median; of an even number of values the mean of the two in the middle. What is `None` or no number is left
 /// out. `None` of nothing. O(n log n).
 pub fn median<V: Into<Option<f64>>>(values: impl IntoIterator<Item = V>) -> Option<f64> {
     let [_, median, _] = quartiles(values.into_iter().filter_map(Into::into));
@@ -83,7 +83,11 @@ fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
 /// The lower quartile, the median and the upper quartile; NaN of nothing. O(n log n).
 pub fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
     let values = sorted(values);
-    [1, 2, 3].map(|quarter| values.get(values.len() * quarter / 4).copied().unwrap_or(f64::NAN))
+    let at = |place: usize| values.get(place).copied().unwrap_or(f64::NAN);
+    let (count, middle) = (values.len(), values.len() / 2);
+    let median =
+        if count > 0 && count % 2 == 0 { f64::midpoint(at(middle - 1), at(middle)) } else { at(middle) };
+    [at(count / 4), median, at(count * 3 / 4)]
 }
 
 /// Returns the interval in which the median of the distribution that these sorted numbers were drawn from is, with a
@@ -112,11 +116,11 @@ mod tests {
 
     #[test]
     fn quartiles_leave_out_what_is_no_number() {
-        assert_eq!(quartiles([4.0, f64::NAN, 1.0, 3.0, 2.0].into_iter()), [2.0, 3.0, 4.0]);
+        assert_eq!(quartiles([4.0, f64::NAN, 1.0, 3.0, 2.0].into_iter()), [2.0, 2.5, 4.0]);
         assert!(quartiles(std::iter::empty()).iter().all(|value| value.is_nan()));
         assert_eq!(
             (median([4.0, 1.0]), median([Some(2.0), None]), median::<f64>([])),
-            (Some(4.0), Some(2.0), None)
+            (Some(2.5), Some(2.0), None)
         );
         assert_eq!((Estimate::of([f64::NAN]), Estimate::of([1.0; 5]).unwrap().interval), (None, None));
     }
@@ -129,9 +133,9 @@ mod tests {
             estimate.interval.map(|[low, high]| [low, estimate.median, high])
         };
         assert_eq!([of(0), of(1), of(5)], [None; 3]);
-        assert_eq!(of(6), Some([1.0, 4.0, 6.0]));
-        assert_eq!(of(20), Some([6.0, 11.0, 15.0]));
-        assert_eq!(of(24), Some([7.0, 13.0, 18.0]));
+        assert_eq!(of(6), Some([1.0, 3.5, 6.0]));
+        assert_eq!(of(20), Some([6.0, 10.5, 15.0]));
+        assert_eq!(of(24), Some([7.0, 12.5, 18.0]));
         assert_eq!(of(41), Some([14.0, 21.0, 28.0]));
         let [low, _, high] = of(10_000).unwrap();
         assert!((4_900.0..4_905.0).contains(&low) && (5_097.0..5_102.0).contains(&high), "{low} {high}");
@@ -165,7 +169,9 @@ mod tests {
             prop_assert_eq!(estimate.interval.is_some(), values.len() >= 6);
             prop_assert!(estimate.interval.is_none_or(|[low, high]| (low..=high).contains(&estimate.median)));
             let scaled = Estimate::of(values.iter().map(|value| value * factor)).unwrap();
-            prop_assert_eq!(estimate.times(factor), scaled);
+            let times = estimate.times(factor);
+            prop_assert_eq!((times.quartiles, times.interval), (scaled.quartiles, scaled.interval));
+            prop_assert!((times.median - scaled.median).abs() <= 1e-15 * factor * 1e6);
             values.reverse();
             prop_assert_eq!(Estimate::of(values), Some(estimate));
         }
@@ -174,11 +180,12 @@ mod tests {
         #[test]
         fn one_wild_value_moves_a_median_by_a_place(mut values in prop::collection::vec(0.0..1e3_f64, 3..60), at in 0usize..60, wild in 1e3..1e9_f64) {
             values.sort_by(f64::total_cmp);
-            let (middle, at) = (values.len() / 2, at % values.len());
             let mut spoilt = values.clone();
-            spoilt[at] = wild;
-            let median = median(spoilt).unwrap();
-            prop_assert!(median >= values[middle] && values.get(middle + 1).is_none_or(|&next| median <= next));
+            spoilt[at % values.len()] = wild;
+            // The one that moves it furthest takes the place of the least.
+            let furthest = values[1..].iter().copied().chain([wild]);
+            let [least, spoilt, most] = [values.clone(), spoilt, furthest.collect()].map(|values| median(values).unwrap());
+            prop_assert!(least <= spoilt && spoilt <= most);
         }
     }
 }

@@ -101,18 +101,27 @@ impl FrameSender {
     /// kernel where that cannot do it. Of a sender that is [offloading](Self::offloading).
     ///
     /// # Errors
-    /// As [`send`](Self::send); `InvalidInput` for an offload that does not fit the frame, and what the kernel says of one.
+    /// As [`send`](Self::send); `InvalidInput` for an offload that does not fit the frame, and of another sender; what the kernel
+    /// says of an offload.
     pub fn send_offloaded(&self, frame: &[u8], offload: Offload) -> io::Result<()> {
+        if !self.offloads {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a sender that is not offloading"));
+        }
         let header = offload.encode(frame).map_err(|_| io::ErrorKind::InvalidInput)?;
         writev(&self.socket, &[IoSlice::new(&header), IoSlice::new(frame)])?;
         Ok(())
     }
 
     /// Sends the frames of a batch in order, by as few system calls as [`UdpSocket::send_batch`] does. Each was
-    /// [put in](SendBatch::push) without an address, and the batch does not join them.
+    /// [put in](SendBatch::push) without an address, and the batch does not join them. A sender that is
+    /// [offloading](Self::offloading) stops with `InvalidInput` before the first.
     ///
     /// [`UdpSocket::send_batch`]: crate::UdpSocket::send_batch
     pub fn send_batch(&self, frames: &mut SendBatch) -> SendOutcome {
+        if self.offloads {
+            let refused = "an offloading sender sends no batches";
+            return SendOutcome::refused(io::Error::new(io::ErrorKind::InvalidInput, refused));
+        }
         frames.send(self.as_fd(), usize::MAX)
     }
 
@@ -128,5 +137,29 @@ impl FrameSender {
 impl AsFd for FrameSender {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udp::Stopped;
+
+    /// A frame would lack its first bytes, or begin with some that are not its own.
+    #[test]
+    fn a_sender_does_only_what_it_was_made_for() {
+        let sender = |offloads| {
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into();
+            FrameSender { socket, offloads }
+        };
+        let error = sender(false).send_offloaded(&[0; 60], Offload::default()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        let mut batch = SendBatch::new(1, 60);
+        batch.push(&[0; 60], None).unwrap();
+        let outcome = sender(true).send_batch(&mut batch);
+        assert!(
+            matches!(outcome.stopped, Some(Stopped::Error(error)) if error.kind() == io::ErrorKind::InvalidInput)
+        );
+        assert_eq!((outcome.sent, batch.len()), (0, 1));
     }
 }

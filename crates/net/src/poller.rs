@@ -95,12 +95,12 @@ use softtimers_poll::{
 pub use device::{Device, Drops, Left, Packet, Received, Sent, Transmit};
 pub use devices::Devices;
 #[cfg(feature = "packet")]
-pub use frame::FrameInfo;
+pub use frame::{FrameInfo, FrameKind};
 pub use gauge::Gauge;
 pub use host::{Host, Linux, Woken};
 pub use outputs::Outputs;
 #[cfg(feature = "packet")]
-pub use packet::{PacketConfig, PacketDevice, PacketOutput, Spread};
+pub use packet::{NoOutput, PackedConfig, PackedDevice, PacketConfig, PacketDevice, PacketOutput, Spread};
 pub use udp::{UdpDevice, UdpOutput};
 #[cfg(feature = "xdp")]
 pub use xdp::{XdpConfig, XdpDevice, XdpOutput};

@@ -21,6 +21,7 @@
 mod answers;
 mod clients;
 mod config;
+mod places;
 mod sessions;
 
 use std::net::SocketAddr;

@@ -48,6 +48,7 @@
 //!
 //! [`report_queue_drops`]: UdpSocket::report_queue_drops
 
+mod group;
 mod recv;
 mod send;
 

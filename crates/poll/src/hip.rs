@@ -18,7 +18,7 @@
 mod config;
 mod interarrival;
 
-pub use config::{Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding};
+pub use config::{Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding, Unsaid};
 use interarrival::Interarrival;
 
 use super::named::{Named, PolicySettings};
@@ -86,9 +86,15 @@ pub struct HipStats {
 impl Hip {
     /// In the mode that the paper begins in: interrupts; or polls, if it knows nothing else.
     pub fn new(config: HipConfig) -> Self {
-        let next = if config.polling_only { Next::Now } else { Next::Armed };
         let gaps = Interarrival::new(&config);
-        Hip { config, gaps, next, from: Timestamp::ZERO, unsuccessful: 0, stats: HipStats::default() }
+        let (next, from, stats) = (Next::Armed, Timestamp::ZERO, HipStats::default());
+        let hip = Hip { config, gaps, next, from, unsuccessful: 0, stats };
+        let next = match config.polling_only {
+            false => Next::Armed,
+            true if config.unsaid.first_poll_waits => Next::At(hip.poll_after(from)),
+            true => Next::Now,
+        };
+        Hip { next, ..hip }
     }
 
     #[cfg(test)]
@@ -135,7 +141,8 @@ impl Hip {
     /// The poll that is one period after `from`.
     fn poll_after(&self, from: Timestamp) -> Timestamp {
         let since_tick = match (self.config.grid, self.config.rounding) {
-            (Grid::Relative, _) | (_, Rounding::None) => 0,
+            (Grid::Relative, _) => 0,
+            (_, Rounding::None) if !self.config.unsaid.unrounded_from_tick => 0,
             (Grid::Clock, _) => from.as_nanos() % self.config.shortest_nanos(),
         };
         Timestamp::from_nanos(from.as_nanos() - since_tick).after(self.period_nanos())
@@ -184,7 +191,9 @@ impl Policy for Hip {
             self.stats.switches += 1;
         } else if self.config.reading == Reading::Event {
             let mut poll = self.poll_after(self.from);
-            if poll <= at {
+            if poll <= at && self.config.unsaid.late_polls_at_once {
+                poll = at;
+            } else if poll <= at {
                 // The period has become shorter than what has passed of it: the next tick.
                 let tick = self.config.shortest_nanos();
                 let passed = at.nanos_since(poll) / tick + 1;
@@ -195,7 +204,7 @@ impl Policy for Hip {
     }
 
     fn looked(&mut self, look: &Look) -> Next {
-        self.from = look.began;
+        self.from = if self.config.unsaid.counts_from_end { look.ended } else { look.began };
         if !self.polls() {
             self.stats.interrupts += 1;
             self.stats.by_interrupt += u64::from(look.found);

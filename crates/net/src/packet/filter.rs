@@ -44,6 +44,11 @@ impl Filter {
         Filter { program: vec![Instruction { operation: RETURN, holds: 0, fails: 0, constant: bytes }] }
     }
 
+    /// No frame.
+    pub(crate) fn nothing() -> Self {
+        Filter { program: vec![Instruction { operation: RETURN, holds: 0, fails: 0, constant: 0 }] }
+    }
+
     /// The same frames, and no more than `bytes` of each; at least one, for none is not wanted. What returns a computed
     /// length is left as it is: no compiler's filter does.
     #[must_use]

@@ -80,12 +80,7 @@ impl Generator {
     /// down; `PermissionDenied` without `CAP_BPF` and `CAP_NET_ADMIN`; `Unsupported` before Linux 5.18.
     pub fn new(interface: Interface, config: GeneratorConfig) -> io::Result<Self> {
         config.check()?;
-        if !interface.is_veth() {
-            return Err(invalid(format!("{} is no virtual cable (veth)", interface.name())));
-        }
-        if !interface.is_up() {
-            return Err(invalid(format!("{} is down", interface.name())));
-        }
+        Self::check(&interface)?;
         let needs = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied if !is_killed(&error) => {
                 io::Error::new(error.kind(), "a program in the kernel needs CAP_BPF and CAP_NET_ADMIN")
@@ -98,6 +93,20 @@ impl Generator {
         let refused_before = rtnetlink::refused(interface.index())?;
         let taken_before = rtnetlink::transmitted(interface.index())?;
         Ok(Generator { interface, program, words, config, taken_before, refused_before, begin: None })
+    }
+
+    /// Sees whether it may send out of this interface: [`Generator::new`] does so as well.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an interface that is no end of a virtual cable (veth), or is down.
+    pub fn check(interface: &Interface) -> io::Result<()> {
+        if !interface.is_veth() {
+            return Err(invalid(format!("{} is no virtual cable (veth)", interface.name())));
+        }
+        if !interface.is_up() {
+            return Err(invalid(format!("{} is down", interface.name())));
+        }
+        Ok(())
     }
 
     /// Sends until all are sent, or until a signal comes; then it can be called again. The first call starts the

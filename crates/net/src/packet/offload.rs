@@ -123,6 +123,17 @@ impl Offload {
         Offload { checksum, ..self }
     }
 
+    /// The length of the longest frame that `frame` is cut into.
+    ///
+    /// # Errors
+    /// [`Unsplit`] for what cannot be cut.
+    pub(crate) fn longest(self, frame: &[u8]) -> Result<usize, Unsplit> {
+        let Some(segments) = self.segments else { return Ok(frame.len()) };
+        let (transport, size) = segments.known().ok_or(Unsplit)?;
+        let headers = Headers::of(frame, transport).ok_or(Unsplit)?;
+        Ok(frame.len().min(usize::from(headers.length) + usize::from(size)))
+    }
+
     /// Reads a header. The bit of [`Segments`]' kind that says that they carry congestion marks is passed over:
     /// each of them shows that itself.
     pub(crate) fn parse(header: &[u8; OFFLOAD_HEADER]) -> Self {

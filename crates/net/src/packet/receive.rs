@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use softtimers::clock::RealtimeOffset;
@@ -11,6 +12,7 @@ use softtimers_linux::packet::{self, OFFLOAD_HEADER};
 use softtimers_linux::recvmmsg::{Message, RecvBuffers};
 use softtimers_linux::sockopt;
 
+use super::wire::TAG;
 use super::{Interface, Offload, Unsplit};
 
 /// Receives a copy of each frame that arrives at one interface, whomever it is for. What this machine sends
@@ -149,11 +151,20 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Says whether another interface can be given the frame as it is, by
+    /// Says whether this interface can be given the frame as it is, by
     /// [`FrameSender::send_offloaded`](super::FrameSender::send_offloaded). If not, it has to be
-    /// [cut](Self::on_the_wire) first.
-    pub fn is_sendable(&self) -> bool {
-        !self.truncated && self.tag.is_none() && self.offload.encode(self.bytes).is_ok()
+    /// [cut](Self::on_the_wire) first. What it will be cut into must fit the interface: the kernel does not look.
+    pub fn is_sendable(&self, out: &Interface) -> bool {
+        self.fits(out.mtu())
+    }
+
+    fn fits(&self, mtu: u32) -> bool {
+        let tag = if self.bytes.get(ETHERTYPE) == Some(&TAGGED) { TAG } else { 0 };
+        let longest = self.offload.longest(self.bytes);
+        !self.truncated
+            && self.tag.is_none()
+            && longest.is_ok_and(|longest| longest <= ETHERTYPE.end + tag + mtu as usize)
+            && self.offload.encode(self.bytes).is_ok()
     }
 
     /// The frames that this one is on a wire: cut to what the sender allowed, with tags and checksums.
@@ -193,7 +204,42 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
+/// Behind both addresses, and last in Ethernet's header.
+const ETHERTYPE: Range<usize> = 12..14;
+/// A tag, which an interface sends beyond its MTU.
+const TAGGED: [u8; 2] = [0x81, 0];
 /// The longest frame that Linux joins, with Ethernet's header, a tag and the word on offloads.
 const LONGEST: usize = 65_536 + 64;
 /// Some sixty joined frames, or 2,000 plain ones with what the kernel counts on top.
 const RECV_BUFFER: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::super::Segments;
+    use super::*;
+
+    /// Of TCP over IPv4, with this payload, and a tag or none.
+    fn tcp(tag: &[u8], payload: usize) -> Vec<u8> {
+        let addresses = [2; 12];
+        let network = [0x08, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        let mut transport = [0; 20];
+        transport[12] = 5 << 4;
+        [&addresses[..], tag, &network, &transport, &vec![7; payload][..]].concat()
+    }
+
+    #[test]
+    fn what_a_frame_is_cut_into_must_fit_the_interface() {
+        let fits = |bytes: &[u8], segments, mtu| {
+            let offload = Offload { checksum: None, segments };
+            Frame { bytes, offload, tag: None, received: None, truncated: false }.fits(mtu)
+        };
+        let (joined, cut) = (tcp(&[], 3_000), Some(Segments::Tcp(1_448)));
+        assert!(fits(&joined, cut, 1_488) && !fits(&joined, cut, 1_487));
+        // Less than a segment is not cut.
+        assert!(fits(&tcp(&[], 100), cut, 140) && !fits(&tcp(&[], 100), cut, 139));
+        assert!(!fits(&joined, None, 1_500) && !fits(&joined, Some(Segments::Unknown), 9_000));
+        assert!(!fits(&joined, Some(Segments::Udp(1_448)), 9_000));
+        let tagged = tcp(&[0x81, 0, 0, 5], 3_000);
+        assert!(fits(&tagged, cut, 1_488) && !fits(&tagged, cut, 1_487));
+    }
+}

@@ -1,4 +1,4 @@
-//! Metadata of a frame: [`FrameInfo`].
+//! Metadata of a frame: [`FrameInfo`], and [`FrameKind`].
 
 use std::time::Duration;
 
@@ -22,6 +22,40 @@ pub struct FrameInfo {
     pub length: u32,
     /// When the kernel received it, since 1970, if it says so: what [`Packet::arrived`](super::Packet::arrived) was made of.
     pub received: Option<Duration>,
+    /// Whom it was meant for, or that this machine sent it.
+    pub kind: FrameKind,
+}
+
+/// Whom a frame was meant for, as the kernel sees it, or that this machine sent it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum FrameKind {
+    /// The device does not know.
+    #[default]
+    Unknown,
+    /// This machine.
+    Host,
+    /// Everybody.
+    Broadcast,
+    /// A group.
+    Multicast,
+    /// Another machine: an interface that is promiscuous takes such frames.
+    Other,
+    /// This machine sent it.
+    Outgoing,
+}
+
+impl FrameKind {
+    /// The kernel's `PACKET_HOST` and so on.
+    pub(super) fn of_kernel(kind: u8) -> Self {
+        match kind {
+            libc::PACKET_HOST => FrameKind::Host,
+            libc::PACKET_BROADCAST => FrameKind::Broadcast,
+            libc::PACKET_MULTICAST => FrameKind::Multicast,
+            libc::PACKET_OTHERHOST => FrameKind::Other,
+            libc::PACKET_OUTGOING => FrameKind::Outgoing,
+            _ => FrameKind::Unknown,
+        }
+    }
 }
 
 impl FrameInfo {

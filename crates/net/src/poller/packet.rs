@@ -52,6 +52,8 @@
 
 mod config;
 mod output;
+mod packed;
+mod presence;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -65,13 +67,14 @@ use softtimers_linux::packet_ring::{RxRing, Slot, TAG};
 use softtimers_linux::sockopt;
 
 use super::device::{Device, Drops, Packet, Received, Sent};
-use super::frame::FrameInfo;
+use super::frame::{FrameInfo, FrameKind};
 use super::watchdog::PERIOD;
 use crate::packet::{Filter, Interface, Offload};
-use crate::rtnetlink;
 
 pub use config::{PacketConfig, Spread};
 pub use output::PacketOutput;
+pub use packed::{NoOutput, PackedConfig, PackedDevice};
+use presence::{Losses, Presence};
 
 /// An interface's ring and its output, for a [`Poller`](super::Poller).
 #[derive(Debug)]
@@ -82,30 +85,16 @@ pub struct PacketDevice {
     /// For frames that have no room in a slot.
     long: Vec<u8>,
     realtime: RealtimeOffset,
-    interface: u32,
     /// Frames that this machine sends are wanted, too.
     outgoing: bool,
     /// Frames came since the wake-up was enabled last.
     busy: bool,
-    condition: Condition,
-    outages: u64,
+    presence: Presence,
     drops: Drops,
-    /// Frames with a tag that the kernel had taken out.
-    tagged: u64,
-    /// Slots looked at; as many as when drops were asked for last.
-    looked: u64,
+    losses: Losses,
+    /// Slots looked at when drops were asked for last.
     looked_before: u64,
     renewals: u64,
-    /// The interface's drops before, if that is for us to tell.
-    dropped_before: Option<u64>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Condition {
-    There,
-    /// The interface was removed, and nobody has been told.
-    Removed,
-    Gone,
 }
 
 impl PacketDevice {
@@ -147,21 +136,16 @@ impl PacketDevice {
             output: PacketOutput::open(interface, config)?,
             long: Vec::new(),
             realtime: RealtimeOffset::sample(),
-            interface: interface.index(),
             outgoing: config.outgoing,
             busy: false,
-            condition: Condition::There,
-            outages: 0,
+            presence: Presence::default(),
             drops: Drops::default(),
-            tagged: 0,
-            looked: 0,
+            losses: Losses::since_now(interface.index()),
             looked_before: 0,
             renewals: 0,
-            dropped_before: None,
         };
-        device.dropped_before = device.dropped_by_interface();
         // An interface that is switched off says so at once.
-        device.look_at_link();
+        device.presence.look_at_link(device.socket.as_fd());
         Ok(device)
     }
 
@@ -185,7 +169,9 @@ impl PacketDevice {
             let mut device = PacketDevice::open(interface, config)?;
             let group = devices.first().map(|first| packet::group(first.as_fd())).transpose()?;
             packet::join_group(device.as_fd(), spread.mode(), group)?;
-            device.dropped_before = device.dropped_before.filter(|_| group.is_none());
+            if group.is_some() {
+                device.losses.leave_to_another();
+            }
             devices.push(device);
         }
         // What came before all were there, some of it several times.
@@ -198,12 +184,12 @@ impl PacketDevice {
 
     /// Returns the number of times that the interface was found switched off.
     pub fn outages(&self) -> u64 {
-        self.outages
+        self.presence.outages
     }
 
     /// Returns whether the interface was removed: the device is of no more use.
     pub fn is_gone(&self) -> bool {
-        self.condition != Condition::There
+        self.presence.is_gone()
     }
 
     /// Returns the number of frames that the ring has room for.
@@ -221,14 +207,19 @@ impl PacketDevice {
         self.renewals
     }
 
+    /// Lets no frame in any more, whatever filter there was. What came before is in the ring.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn close(&self) -> io::Result<()> {
+        packet::attach_filter(self.socket.as_fd(), Filter::nothing().program())
+    }
+
     /// Looks for what wakes nobody: the interface was removed, or the ring has stopped.
     fn look_for_silence(&mut self) -> io::Result<()> {
-        self.look_for_removal();
+        self.presence.look_for_removal(self.socket.as_fd());
         // A send may have found it out, of which a turn that waits for its wake-up does not know.
-        if self.condition == Condition::Removed {
-            self.condition = Condition::Gone;
-            return Err(Errno::NODEV.into());
-        }
+        self.presence.tell()?;
         let dropped = packet::take_drops(self.socket.as_fd())?;
         self.drops.ring += u64::from(dropped);
         self.look_for_jam(dropped)
@@ -236,39 +227,13 @@ impl PacketDevice {
 
     /// Frames were dropped although the ring was empty all the time.
     fn look_for_jam(&mut self, dropped: u32) -> io::Result<()> {
-        let untouched = std::mem::replace(&mut self.looked_before, self.looked) == self.looked;
+        let looked = self.losses.looked;
+        let untouched = std::mem::replace(&mut self.looked_before, looked) == looked;
         if dropped > 0 && untouched && !self.ring.is_ready() {
             self.renewals += 1;
             self.ring.renew(self.socket.as_fd())?;
         }
         Ok(())
-    }
-
-    /// Fetches what the socket has to say of its interface, if it has.
-    fn look_at_link(&mut self) {
-        match sockopt::take_error(self.socket.as_fd()) {
-            Err(error) if is_link_error(&error) => self.link_is_down(),
-            _ => {}
-        }
-    }
-
-    fn link_is_down(&mut self) {
-        if self.condition == Condition::There {
-            self.outages += 1;
-            self.look_for_removal();
-        }
-    }
-
-    /// The kernel says that an interface was switched off, and not that it was removed after that.
-    fn look_for_removal(&mut self) {
-        let is_there = self.condition == Condition::There;
-        if is_there && matches!(packet::is_bound(self.socket.as_fd()), Ok(false)) {
-            self.condition = Condition::Removed;
-        }
-    }
-
-    fn dropped_by_interface(&self) -> Option<u64> {
-        rtnetlink::dropped(self.interface).ok()
     }
 }
 
@@ -294,11 +259,8 @@ impl Device for PacketDevice {
         quota: usize,
         mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut PacketOutput),
     ) -> io::Result<Received> {
-        if self.condition == Condition::Removed {
-            self.condition = Condition::Gone;
-            return Err(Errno::NODEV.into());
-        }
-        let Self { socket, ring, output, long, realtime, drops, tagged, outgoing, .. } = self;
+        self.presence.tell()?;
+        let Self { socket, ring, output, long, realtime, drops, losses, outgoing, .. } = self;
         let (mut done, mut looked, mut is_link_down) = (0, 0, false);
         while looked < quota {
             let Some(mut slot) = ring.take() else { break };
@@ -314,7 +276,7 @@ impl Device for PacketDevice {
             if slot.is_outgoing() && !*outgoing {
                 continue;
             }
-            *tagged += u64::from(slot.tag().is_some());
+            losses.tagged += u64::from(slot.tag().is_some());
             let whole = copied.then_some(&mut long[..]);
             match packet(&mut slot, whole, realtime) {
                 Some(packet) => {
@@ -326,9 +288,9 @@ impl Device for PacketDevice {
         }
         let more = looked == quota && ring.is_ready();
         self.busy |= looked > 0;
-        self.looked += looked as u64;
+        self.losses.looked += looked as u64;
         if is_link_down {
-            self.link_is_down();
+            self.presence.link_is_down(self.socket.as_fd());
         }
         Ok(Received { done, more })
     }
@@ -336,7 +298,7 @@ impl Device for PacketDevice {
     fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
         let sent = self.output.send(quota);
         if sent.is_link_down {
-            self.link_is_down();
+            self.presence.link_is_down(self.socket.as_fd());
         }
         Ok(Sent { done: sent.done, left: sent.left })
     }
@@ -350,14 +312,14 @@ impl Device for PacketDevice {
     fn arm(&mut self) -> io::Result<bool> {
         // A wake-up without a frame is one that has something to say.
         if !std::mem::take(&mut self.busy) {
-            self.look_at_link();
+            self.presence.look_at_link(self.socket.as_fd());
         }
-        Ok(!self.ring.is_ready() && self.condition != Condition::Removed)
+        Ok(!self.ring.is_ready() && !self.presence.has_news())
     }
 
     /// A second: that often a poller wakes up for this device alone.
     fn watchdog_period(&self) -> Option<Duration> {
-        (self.condition != Condition::Gone).then_some(PERIOD)
+        self.presence.is_watched().then_some(PERIOD)
     }
 
     /// Makes a [ring that has stopped](PacketDevice::renewals) anew. A system call.
@@ -378,12 +340,7 @@ impl Device for PacketDevice {
     /// `ENODEV` once, if the interface was removed and nothing else has told it.
     fn drops(&mut self) -> io::Result<Drops> {
         self.look_for_silence()?;
-        if let (Some(before), Some(now)) = (self.dropped_before, self.dropped_by_interface()) {
-            // Of those that the ring had no room for nobody says how many had tags: as large a share as of the others.
-            let missed = u128::from(self.drops.ring) * u128::from(self.tagged);
-            let missed = (missed / u128::from(self.looked.max(1))) as u64;
-            self.drops.interface = now.saturating_sub(before).saturating_sub(self.tagged + missed);
-        }
+        self.losses.count(&mut self.drops);
         Ok(Drops { output: self.output.dropped(), ..self.drops })
     }
 }
@@ -404,28 +361,29 @@ fn packet<'a>(
     let (tag, length) = (slot.tag(), slot.frame_length());
     let received = slot.received();
     let arrived = Some(realtime.monotonic(received));
-    let verified = slot.is_verified();
+    let (verified, kind) = (slot.is_verified(), FrameKind::of_kernel(slot.kind()));
     let offloads = slot.offloads()?;
     let bytes = match whole {
         Some(long) => long.get_mut(OFFLOAD_HEADER - TAG..OFFLOAD_HEADER + length)?,
         None => slot.bytes()?,
     };
     let truncated = bytes.len() - TAG < length;
-    let mut offload = Offload::parse(&offloads);
-    let bytes = match tag {
-        None => &mut bytes[TAG..],
-        Some([kind, value]) => {
-            bytes.get(..TAG + ADDRESSES)?;
-            bytes.copy_within(TAG..TAG + ADDRESSES, 0);
-            bytes[ADDRESSES..ADDRESSES + 2].copy_from_slice(&kind.to_be_bytes());
-            bytes[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&value.to_be_bytes());
-            offload = offload.shifted(TAG as u16);
-            bytes
-        }
-    };
+    let offload = Offload::parse(&offloads);
+    let offload = if tag.is_some() { offload.shifted(TAG as u16) } else { offload };
+    let bytes = tagged(bytes, tag)?;
     let length = (length + if tag.is_some() { TAG } else { 0 }) as u32;
-    let from = FrameInfo { offload, verified, length, received: Some(received) };
+    let from = FrameInfo { offload, verified, length, received: Some(received), kind };
     Some(Packet { bytes, from, arrived, truncated })
+}
+
+/// The frame behind the room for a tag, with its tag if it has one; `None` if it is too short for that.
+fn tagged(bytes: &mut [u8], tag: Option<[u16; 2]>) -> Option<&mut [u8]> {
+    let Some([kind, value]) = tag else { return bytes.get_mut(TAG..) };
+    bytes.get(..TAG + ADDRESSES)?;
+    bytes.copy_within(TAG..TAG + ADDRESSES, 0);
+    bytes[ADDRESSES..ADDRESSES + 2].copy_from_slice(&kind.to_be_bytes());
+    bytes[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&value.to_be_bytes());
+    Some(bytes)
 }
 
 /// A copy that the socket's queue had for a slot.

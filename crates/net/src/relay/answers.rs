@@ -16,6 +16,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use softtimers_core::{Rate, Timestamp};
@@ -83,43 +85,43 @@ impl Traffic {
 /// A prefix may be [`BURST`] ahead of the rate, and always gets one answer when its time has come. It is the virtual
 /// scheduling algorithm (ITU-T I.371), a time for each prefix. A table of fixed size holds them, and nobody's entry
 /// is ever given to somebody else: prefixes that fall into one place share its rate. Which do is a keyed hash's secret, so
-/// that nobody can choose whose answers to use up, but by his address.
+/// that nobody can choose whose answers to use up, but by his address. Clones have one account: relays of several threads.
 ///
 /// # Cost
-/// A hash; half a mebibyte of address space, used as far as there are prefixes.
+/// A hash; half a mebibyte.
 #[derive(Clone, Debug)]
 pub(crate) struct PrefixRates {
     interval: u64,
     keys: RandomState,
     /// When the answers so far would have been sent at the rate.
-    earned: Vec<u64>,
+    earned: Arc<[AtomicU64]>,
 }
 
 impl PrefixRates {
     /// At this rate, and nobody has had any yet.
     pub(crate) fn new(rate: Rate) -> Self {
-        // Zeroed memory takes no pages until it is written to.
         PrefixRates {
             interval: rate.interval().as_nanos() as u64,
             keys: RandomState::new(),
-            earned: vec![0; PLACES],
+            earned: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
     /// Says whether an answer may go to this address now; if so, it is counted.
-    pub(crate) fn take(&mut self, now: Timestamp, to: IpAddr) -> bool {
+    pub(crate) fn take(&self, now: Timestamp, to: IpAddr) -> bool {
         let prefix = match to.to_canonical() {
             IpAddr::V4(ip) => u128::from(u32::from(ip) >> 8),
             // No address of IPv4 is that long.
             IpAddr::V6(ip) => (u128::from(ip) >> 72) | (1 << 64),
         };
         let place = self.keys.hash_one(prefix) as usize % PLACES;
-        let (earned, now) = (&mut self.earned[place], now.as_nanos());
-        let allowed = *earned <= now.saturating_add(BURST.as_nanos() as u64);
-        if allowed {
-            *earned = (*earned).max(now).saturating_add(self.interval);
-        }
-        allowed
+        let now = now.as_nanos();
+        let next = |earned: u64| {
+            let allowed = earned <= now.saturating_add(BURST.as_nanos() as u64);
+            allowed.then(|| earned.max(now).saturating_add(self.interval))
+        };
+        // Nothing else hangs on it, so its order among other memory does not matter.
+        self.earned[place].fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 }
 
@@ -181,7 +183,7 @@ mod tests {
         #[test]
         fn a_prefix_gets_no_more_than_its_rate(gaps in prop::collection::vec(0..50_000_000u64, 1..300), pps in 1..500u64) {
             let rate = Rate::per_second(pps).unwrap();
-            let (mut rates, interval) = (PrefixRates::new(rate), rate.interval().as_nanos() as u64);
+            let (rates, interval) = (PrefixRates::new(rate), rate.interval().as_nanos() as u64);
             let (mut now, mut times) = (0u64, vec![]);
             for (number, gap) in gaps.into_iter().enumerate() {
                 now += gap;
@@ -219,8 +221,13 @@ mod tests {
 
     #[test]
     fn neighbours_share_and_strangers_do_not() {
-        let mut rates = PrefixRates::new(Rate::per_second(1).unwrap());
-        let mut take = |text: &str| rates.take(Timestamp::from_micros(7), text.parse().unwrap());
+        let rates = PrefixRates::new(Rate::per_second(1).unwrap());
+        let other = rates.clone();
+        // Whoever of two relays is asked.
+        let take = |text: &str| {
+            let asked = if text.len() % 2 == 0 { &rates } else { &other };
+            asked.take(Timestamp::from_micros(7), text.parse().unwrap())
+        };
         assert!(take("198.51.100.1"));
         for neighbour in ["198.51.100.1", "198.51.100.255", "::ffff:198.51.100.9"] {
             assert!(!take(neighbour), "{neighbour}");

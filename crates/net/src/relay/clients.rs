@@ -28,6 +28,7 @@ use softtimers_core::{Random, Timestamp};
 
 use super::answers::{Budget, PrefixRates};
 use super::config::{ClientLimits, NotSent, RelayStats};
+use super::places::Places;
 
 /// Names one client; never another one, however long it is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -43,6 +44,7 @@ pub struct ClientId {
 #[derive(Debug)]
 pub(crate) struct Clients<O> {
     limits: ClientLimits,
+    places: Places,
     by_source: HashMap<SocketAddr, u32>,
     slots: Vec<Option<Client<O>>>,
     free: Vec<u32>,
@@ -85,14 +87,21 @@ impl ClientId {
 impl<O> Clients<O> {
     /// An empty table under these limits.
     pub(crate) fn new(limits: ClientLimits) -> Self {
+        let (rates, places) = (PrefixRates::new(limits.answers_per_prefix), Places::alone(limits.most));
+        Clients::sharing(limits, rates, places)
+    }
+
+    /// The same, with answers to prefixes counted where others count theirs, and with these places.
+    pub(crate) fn sharing(limits: ClientLimits, rates: PrefixRates, places: Places) -> Self {
         Clients {
+            places,
             by_source: HashMap::new(),
             slots: Vec::new(),
             free: Vec::new(),
             taken: Vec::new(),
             keys: RandomState::new(),
             serial: 0,
-            rates: PrefixRates::new(limits.answers_per_prefix),
+            rates,
             stats: RelayStats::default(),
             limits,
         }
@@ -113,10 +122,10 @@ impl<O> Clients<O> {
 
     /// Makes room for one client more: who had to go for it, if somebody had to.
     pub(crate) fn make_room(&mut self, now: Timestamp) -> Option<O> {
-        if self.by_source.len() < self.limits.most.max(1) as usize { None } else { self.evict(now) }
+        if self.places.has_room(self.by_source.len()) { None } else { self.evict(now) }
     }
 
-    /// Forgets a client that makes little use of the relay; `None` if there is no client.
+    /// Forgets a client that makes little use of the relay, and keeps its place for another; `None` if there is no client.
     pub(crate) fn evict(&mut self, now: Timestamp) -> Option<O> {
         let slot = self.least_used(now)?;
         self.stats.evicted += 1;
@@ -212,7 +221,7 @@ impl<O> Clients<O> {
             return Expiry::Later(until);
         }
         self.stats.expired += 1;
-        self.remove(id.slot).map_or(Expiry::None, Expiry::Forgotten)
+        self.leave(id.slot).map_or(Expiry::None, Expiry::Forgotten)
     }
 
     /// The system gave no socket for a client that is not there yet.
@@ -225,7 +234,14 @@ impl<O> Clients<O> {
         find(&mut self.slots, id)?;
         self.stats.opened -= 1;
         self.stats.no_socket += 1;
-        self.remove(id.slot)
+        self.leave(id.slot)
+    }
+
+    /// Forgets a client whose place nobody waits for here.
+    fn leave(&mut self, slot: u32) -> Option<O> {
+        let outlet = self.remove(slot);
+        self.places.give_back(self.by_source.len());
+        outlet
     }
 
     fn remove(&mut self, slot: u32) -> Option<O> {

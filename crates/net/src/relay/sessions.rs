@@ -7,8 +7,10 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use rustix::io::Errno;
 use softtimers::{Config, Slack, SoftTimers, TimerId, Timestamp, TriggerState};
 
+use super::answers::PrefixRates;
 use super::clients::{ClientId, Clients, Expiry};
 use super::config::{NotSent, RelayConfig, RelayStats};
+use super::places::Places;
 use crate::udp::UdpSocket;
 
 /// The clients there are, and when each may be forgotten.
@@ -34,6 +36,21 @@ impl Sessions {
     pub fn new(config: RelayConfig) -> Self {
         let (clients, timers) = (Clients::new(config.clients.clone()), SoftTimers::new(Config::default()));
         Sessions { clients, timers, config, dropped: 0 }
+    }
+
+    /// Creates the tables of several relays at one address, each for the clients that it hears of. Together they have no more
+    /// clients than the configuration says, but for one each, and send a prefix no more answers than that. Half of that number
+    /// is divided among them, and the other half goes to those that need more.
+    pub fn several(config: &RelayConfig, number: usize) -> Vec<Self> {
+        let rates = PrefixRates::new(config.clients.answers_per_prefix);
+        let places = Places::shared(config.clients.most, u32::try_from(number).unwrap_or(u32::MAX));
+        let one = |places| Sessions {
+            clients: Clients::sharing(config.clients.clone(), rates.clone(), places),
+            timers: SoftTimers::new(Config::default()),
+            config: config.clone(),
+            dropped: 0,
+        };
+        places.into_iter().map(one).collect()
     }
 
     /// The client that `source` is, from now on if it was none. A new one's socket is `register`ed under its slot. `None` if

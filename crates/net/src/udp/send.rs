@@ -301,6 +301,14 @@ pub struct SendOutcome {
     pub stopped: Option<Stopped>,
 }
 
+#[cfg(feature = "packet")]
+impl SendOutcome {
+    /// Nothing was sent, for this reason.
+    pub(crate) fn refused(error: io::Error) -> Self {
+        SendOutcome { sent: 0, retried: 0, calls: 0, segments: 0, stopped: Some(Stopped::Error(error)) }
+    }
+}
+
 /// The reason for which a batch was not sent whole. The datagram it happened to is the first in the batch.
 #[derive(Debug)]
 pub enum Stopped {

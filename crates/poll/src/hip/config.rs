@@ -44,6 +44,36 @@ pub struct HipConfig {
     pub first_mean: FirstMean,
     /// Counts the gap that a reset ends up in, from the last packet before it to the first one after.
     pub idle_gap_counts: bool,
+    /// The answers to what the text does not say at all.
+    pub unsaid: Unsaid,
+}
+
+/// Five questions that anybody who builds HIP has to answer and the text does not ask. Each field is the other answer than
+/// that of [`Unsaid::default`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Unsaid {
+    /// Polling without interrupts waits for a period before its first poll, rather than polling at once.
+    pub first_poll_waits: bool,
+    /// Periods count from the end of a look, rather than from its beginning.
+    pub counts_from_end: bool,
+    /// In the event reading, a period that is over when an arrival shortens it ends in a poll at once, rather than at the next
+    /// tick.
+    pub late_polls_at_once: bool,
+    /// A period that is not rounded counts from the tick before the look, rather than from the look.
+    pub unrounded_from_tick: bool,
+    /// Mean and deviation are kept to a fraction of a nanosecond, rather than in whole ones.
+    pub finer_estimate: bool,
+}
+
+impl Unsaid {
+    /// The answers of the presets.
+    pub const DEFAULT: Unsaid = Unsaid {
+        first_poll_waits: false,
+        counts_from_end: false,
+        late_polls_at_once: false,
+        unrounded_from_tick: false,
+        finer_estimate: false,
+    };
 }
 
 impl HipConfig {
@@ -67,6 +97,7 @@ impl HipConfig {
             deviation: Deviation::Standard,
             first_mean: FirstMean::Longest,
             idle_gap_counts: true,
+            unsaid: Unsaid::DEFAULT,
         };
         match preset {
             Preset::Paper => paper,

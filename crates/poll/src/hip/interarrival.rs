@@ -6,7 +6,8 @@
 //!   σ²  ←  β·σ² + (1 − β)·(I − D)²            (2)     with the I just made, which fits the paper's tables best
 //! ```
 //!
-//! Nanoseconds in whole numbers. A gap counts as at most 18 minutes, so that its square has room.
+//! Nanoseconds in whole numbers, or in fractions of twelve binary digits. A gap counts as at most 18 minutes, so that its
+//! square has room.
 
 use crate::nanos::Nanos;
 use softtimers_core::Timestamp;
@@ -21,6 +22,8 @@ pub(super) struct Interarrival {
     beta: Factor,
     kind: Deviation,
     against: Mean,
+    /// Binary digits after the point of what follows.
+    digits: u32,
     /// The mean after a reset.
     first: u64,
     mean: u64,
@@ -39,12 +42,14 @@ enum Spread {
 impl Interarrival {
     /// Makes an estimate that has seen no packet yet.
     pub(super) fn new(config: &HipConfig) -> Self {
-        let first = config.first_mean_nanos();
+        let digits = if config.unsaid.finer_estimate { FINER } else { 0 };
+        let first = config.first_mean_nanos().saturating_mul(1 << digits);
         Interarrival {
             alpha: config.alpha,
             beta: config.beta,
             kind: config.deviation,
             against: config.mean,
+            digits,
             first,
             mean: first,
             spread: Spread::none(config.deviation),
@@ -55,7 +60,7 @@ impl Interarrival {
     /// A packet arrived. One that came before its predecessor counts as coming with it.
     pub(super) fn arrived(&mut self, at: Timestamp) {
         let Some(last) = self.last.replace(self.last.map_or(at, |last| last.max(at))) else { return };
-        let gap = at.nanos_since(last).min(LONGEST_GAP);
+        let gap = at.nanos_since(last).min(LONGEST_GAP) << self.digits;
         let before = self.mean;
         self.mean = self.alpha.average(self.mean.into(), gap.into()) as u64;
         let against = match self.against {
@@ -85,7 +90,7 @@ impl Interarrival {
 
     /// Returns I, the mean gap, in nanoseconds.
     pub(super) fn mean_nanos(&self) -> u64 {
-        self.mean
+        self.mean >> self.digits
     }
 
     /// σ, in nanoseconds, rounded down.
@@ -93,6 +98,11 @@ impl Interarrival {
     /// # Cost
     /// A square root of up to 128 bits, or none if the mean error stands for it.
     pub(super) fn deviation_nanos(&self) -> u64 {
+        self.deviation() >> self.digits
+    }
+
+    /// The same, with the digits after the point.
+    fn deviation(&self) -> u64 {
         match self.spread {
             // A variance is at most the square of the longest gap.
             Spread::Variance(variance) => match u64::try_from(variance) {
@@ -111,7 +121,7 @@ impl Interarrival {
             // Up to 2¹⁶⁴ on either side: both are divided, or compared by their roots where they are too large.
             Spread::Variance(variance) => match (limit.checked_mul(limit), variance.checked_mul(1_000_000)) {
                 (Some(limit), Some(variance)) => variance < limit,
-                _ => u128::from(self.deviation_nanos()) * 1_000 < limit,
+                _ => u128::from(self.deviation()) * 1_000 < limit,
             },
             Spread::Error(mean_error) => u128::from(as_deviation(mean_error)) * 1_000 < limit,
         }
@@ -132,6 +142,8 @@ const fn as_deviation(mean_error: u64) -> u64 {
     mean_error + mean_error / 4
 }
 
+/// Digits of the finer estimate: its square has them twice, and room above.
+const FINER: u32 = 12;
 /// Eighteen minutes, in nanoseconds.
 const LONGEST_GAP: u64 = 1 << 40;
 

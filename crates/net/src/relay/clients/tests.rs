@@ -272,3 +272,38 @@ fn a_client_is_answered_three_times_what_it_sent_whenever_it_sends() {
     assert_eq!(clients.answer(now, client, 4), Err(NotSent::Budget(source)));
     assert_eq!(clients.answer(now, client, 3), Ok(source));
 }
+
+/// Whatever the hash gives to whom: all have one bound together, and each has a part of it that nobody takes.
+#[test]
+fn tables_of_several_threads_have_one_bound() {
+    let limits = ClientLimits::default();
+    let rates = PrefixRates::new(limits.answers_per_prefix);
+    let table = |places| Clients::sharing(limits.clone(), rates.clone(), places);
+    let mut tables: Vec<Clients<u32>> = Places::shared(16, 4).into_iter().map(table).collect();
+    let mut numbers = 0..;
+    let mut come = |table: &mut Clients<u32>, clients| {
+        (0..clients).for_each(|_| _ = arrive(table, micros(0), numbers.next().unwrap(), 1));
+        (table.stats.clients, table.stats.evicted)
+    };
+    // Two of its own, and all eight that are shared.
+    assert_eq!(come(&mut tables[0], 10), (10, 0));
+    assert_eq!(come(&mut tables[0], 1), (10, 1));
+    // Nobody has taken theirs.
+    assert_eq!(come(&mut tables[1], 2), (2, 0));
+    assert_eq!(come(&mut tables[1], 1), (2, 1));
+    for table in &mut tables[2..] {
+        assert_eq!(come(table, 2), (2, 0));
+    }
+    assert_eq!(tables.iter().map(|table| table.stats.clients).sum::<u32>(), 16);
+    // Places of those that leave are for all again: by their time, and without a socket.
+    let (gone, _) = tables[0].in_slot(0).unwrap();
+    assert!(matches!(tables[0].expire(seconds(500), gone), Expiry::Forgotten(_)));
+    let (gone, _) = tables[0].in_slot(1).unwrap();
+    assert!(tables[0].abandon(gone).is_some());
+    assert_eq!(come(&mut tables[3], 3), (4, 1));
+    assert_eq!(come(&mut tables[0], 1), (8, 2));
+    assert_eq!(tables.iter().map(|table| table.stats.clients).sum::<u32>(), 16);
+    // However many tables there are, each has one.
+    assert!(Places::shared(1, 3).iter_mut().all(|places| places.has_room(0) && !places.has_room(1)));
+    assert!(Places::shared(0, 0).is_empty());
+}

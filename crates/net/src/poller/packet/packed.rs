@@ -1,0 +1,328 @@
+//! An interface to listen to, whose frames lie one behind the other: [`PackedDevice`].
+//!
+//! ```text
+//!   interface ─▶ filter ─▶ block, until it is full or its time is over ─▶ handler
+//!                            └ the next one is not free: counted by the kernel ([`Drops::ring`])
+//! ```
+//!
+//! A frame of 60 bytes takes 144 of the ring, where a [slot](super::PacketDevice) for any frame takes 2 KiB: the same memory
+//! holds out 14 times as long while nobody looks, and one wake-up is for a block. The price is delay, for nobody sees a frame
+//! before its block is handed over. So it is for who writes frames down, and not for who passes them on: it sends nothing.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::param::page_size;
+use rustix::time::{ClockId, clock_getres};
+use softtimers::clock::RealtimeOffset;
+use softtimers_linux::packet;
+use softtimers_linux::packet_blocks::{BLOCK_HEADER, BlockRing, PACKET_HEADER, Packed};
+use softtimers_linux::packet_ring::TAG;
+
+use super::config::invalid;
+use super::presence::{Losses, Presence};
+use super::tagged;
+use crate::packet::{Filter, Interface};
+use crate::poller::device::{Device, Drops, Left, Packet, Received, Sent, Transmit};
+use crate::poller::frame::{FrameInfo, FrameKind};
+use crate::poller::watchdog::PERIOD;
+
+/// The settings of a [`PackedDevice`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PackedConfig {
+    /// The size of a block in bytes: a power of two of at least 4 KiB, and of at least a page. It bounds the longest frame, which is
+    /// [cut](PackedConfig::longest) else.
+    pub block: usize,
+    /// The number of blocks, at least two.
+    pub blocks: usize,
+    /// The longest time until a block with a frame in it is handed over, in whole milliseconds of at least one. Kernels before
+    /// 6.18 count in ticks of 1 to 10 ms, and take up to one more.
+    ///
+    /// While nobody looks, each such time uses up a block, however little is in it.
+    pub retire: Duration,
+    /// Take frames for others as well, as long as the device is open.
+    pub promiscuous: bool,
+    /// Frames that this machine sends, too.
+    pub outgoing: bool,
+}
+
+impl PackedConfig {
+    /// The bytes of a frame for which a block has room.
+    pub const fn longest(block: usize) -> usize {
+        block.saturating_sub(BLOCK_HEADER + PACKET_HEADER)
+    }
+
+    /// How much later than that a block may be handed over here: no later since Linux 6.18, else a tick.
+    pub fn lateness() -> Duration {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        if version(&release).is_some_and(|version| version >= PRECISE) {
+            return Duration::ZERO;
+        }
+        clock_getres(ClockId::MonotonicCoarse).try_into().unwrap_or(LONGEST_TICK)
+    }
+
+    fn check(&self) -> io::Result<u32> {
+        let PackedConfig { block, blocks, retire, .. } = *self;
+        let least = page_size().max(LEAST_BLOCK);
+        if !block.is_power_of_two() || !(least..=MOST_BLOCK).contains(&block) {
+            return Err(invalid(format!(
+                "blocks of {block} bytes, not a power of two from {least} to {MOST_BLOCK}"
+            )));
+        }
+        if blocks < 2 {
+            return Err(invalid(format!("{blocks} blocks, not two at least")));
+        }
+        match u32::try_from(retire.as_millis()) {
+            Ok(millis @ 1..) => Ok(millis),
+            _ => Err(invalid(format!("{retire:?} until a block is handed over, not 1 ms at least"))),
+        }
+    }
+}
+
+/// An interface's ring of blocks, for a [`Poller`](crate::poller::Poller).
+#[derive(Debug)]
+pub struct PackedDevice {
+    socket: OwnedFd,
+    ring: BlockRing,
+    output: NoOutput,
+    realtime: RealtimeOffset,
+    outgoing: bool,
+    /// Frames came since the wake-up was enabled last.
+    busy: bool,
+    presence: Presence,
+    drops: Drops,
+    losses: Losses,
+    /// Frames that came into the ring.
+    came: u64,
+}
+
+/// The output of a device that has none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NoOutput;
+
+impl PackedDevice {
+    /// The frames of this interface that `filter` keeps, and as much of them as it says.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without `CAP_NET_RAW`; `InvalidInput` for a ring of a size that cannot be, or a filter that the
+    /// kernel takes for none; `OutOfMemory` for a ring that the kernel has no room for; what else the system says.
+    pub fn open(interface: &Interface, config: &PackedConfig, filter: &Filter) -> io::Result<Self> {
+        let retire = config.check()?;
+        let mut ring = None;
+        let socket = packet::frames(interface.index(), libc::ETH_P_ALL as u16, |socket| {
+            ring = Some(BlockRing::map(socket.as_fd(), config.blocks, config.block, retire)?);
+            if !config.outgoing {
+                // Where it is not known, they are passed over.
+                let _ = packet::ignore_outgoing(socket.as_fd());
+            }
+            packet::attach_filter(socket.as_fd(), filter.program())
+        })?;
+        if config.promiscuous {
+            packet::hear_all(socket.as_fd(), interface.index())?;
+        }
+        let mut device = PackedDevice {
+            socket,
+            ring: ring.ok_or(Errno::INVAL)?,
+            output: NoOutput,
+            realtime: RealtimeOffset::sample(),
+            outgoing: config.outgoing,
+            busy: false,
+            presence: Presence::default(),
+            drops: Drops::default(),
+            losses: Losses::since_now(interface.index()),
+            came: 0,
+        };
+        // An interface that is switched off says so at once.
+        device.presence.look_at_link(device.socket.as_fd());
+        Ok(device)
+    }
+
+    /// Returns the number of times that the interface was found switched off.
+    pub fn outages(&self) -> u64 {
+        self.presence.outages
+    }
+
+    /// Returns whether the interface was removed: the device is of no more use.
+    pub fn is_gone(&self) -> bool {
+        self.presence.is_gone()
+    }
+
+    /// Lets no frame in any more. What came before is still handed over, in time: see [`waiting`](Self::waiting).
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn close(&self) -> io::Result<()> {
+        packet::attach_filter(self.socket.as_fd(), Filter::nothing().program())
+    }
+
+    /// Returns the number of frames that are in the ring, of which some may not be handed over yet. A system call.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn waiting(&mut self) -> io::Result<u64> {
+        self.count()?;
+        Ok(self.came.saturating_sub(self.losses.looked))
+    }
+
+    fn count(&mut self) -> io::Result<()> {
+        let [came, dropped] = packet::take_counters(self.socket.as_fd())?;
+        self.came += u64::from(came.wrapping_sub(dropped));
+        self.drops.ring += u64::from(dropped);
+        Ok(())
+    }
+
+    fn look_for_silence(&mut self) -> io::Result<()> {
+        self.presence.look_for_removal(self.socket.as_fd());
+        self.presence.tell()?;
+        self.count()
+    }
+}
+
+impl Device for PackedDevice {
+    type Address = FrameInfo;
+    type Transmitter = NoOutput;
+
+    /// # Errors
+    /// `ENODEV` once, if the interface was removed.
+    fn poll_rx(
+        &mut self,
+        quota: usize,
+        mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut NoOutput),
+    ) -> io::Result<Received> {
+        self.presence.tell()?;
+        let Self { ring, output, realtime, drops, losses, outgoing, .. } = self;
+        let (mut done, mut looked) = (0, 0);
+        while looked < quota {
+            let Some(mut packed) = ring.take() else { break };
+            if looked == 0 {
+                realtime.refresh();
+            }
+            looked += 1;
+            losses.tagged += u64::from(packed.tag().is_some());
+            let kind = FrameKind::of_kernel(packed.kind());
+            if kind == FrameKind::Outgoing && !*outgoing {
+                continue;
+            }
+            match packet(&mut packed, kind, realtime) {
+                Some(packet) => {
+                    done += 1;
+                    sink(packet, output);
+                }
+                None => drops.ring += 1,
+            }
+        }
+        losses.looked += looked as u64;
+        self.busy |= looked > 0;
+        Ok(Received { done, more: looked == quota && self.ring.is_ready() })
+    }
+
+    fn poll_tx(&mut self, _: usize) -> io::Result<Sent> {
+        Ok(Sent { done: 0, left: Left::Nothing })
+    }
+
+    fn transmitter(&mut self) -> &mut NoOutput {
+        &mut self.output
+    }
+
+    fn arm(&mut self) -> io::Result<bool> {
+        // A wake-up without a frame is one that has something to say.
+        if !std::mem::take(&mut self.busy) {
+            self.presence.look_at_link(self.socket.as_fd());
+        }
+        Ok(!self.ring.is_ready() && !self.presence.has_news())
+    }
+
+    /// A second: that often a poller wakes up for this device alone.
+    fn watchdog_period(&self) -> Option<Duration> {
+        self.presence.is_watched().then_some(PERIOD)
+    }
+
+    /// Finds out whether the interface was removed.
+    ///
+    /// # Errors
+    /// `ENODEV` once, if it was.
+    fn watchdog(&mut self) -> io::Result<()> {
+        self.look_for_silence()
+    }
+
+    /// # Errors
+    /// `ENODEV` once, if the interface was removed and nothing else has told it.
+    fn drops(&mut self) -> io::Result<Drops> {
+        self.look_for_silence()?;
+        self.losses.count(&mut self.drops);
+        Ok(self.drops)
+    }
+}
+
+impl AsFd for PackedDevice {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Transmit for NoOutput {
+    type Address = FrameInfo;
+
+    fn queue(&mut self, _: &[u8], _: Option<FrameInfo>) -> bool {
+        false
+    }
+}
+
+/// The frame, with its tag; `None` if it makes no sense.
+fn packet<'a>(
+    packed: &'a mut Packed<'_>,
+    kind: FrameKind,
+    realtime: &RealtimeOffset,
+) -> Option<Packet<'a, FrameInfo>> {
+    let (tag, length, received) = (packed.tag(), packed.frame_length(), packed.received());
+    let verified = packed.is_verified();
+    let bytes = packed.bytes()?;
+    let truncated = bytes.len() - TAG < length;
+    let length = (length + if tag.is_some() { TAG } else { 0 }) as u32;
+    let from = FrameInfo { verified, length, received: Some(received), kind, ..FrameInfo::default() };
+    Some(Packet { bytes: tagged(bytes, tag)?, from, arrived: Some(realtime.monotonic(received)), truncated })
+}
+
+/// The first two numbers of a release; `None` if it does not begin with such.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// Linux hands blocks over by a timer of its own kind since then, whatever its tick.
+const PRECISE: (u32, u32) = (6, 18);
+const LONGEST_TICK: Duration = Duration::from_millis(10);
+const LEAST_BLOCK: usize = 4_096;
+/// A block of this size is as many pages in a row as the kernel gives at once on all machines.
+const MOST_BLOCK: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_that_cannot_be_are_refused() {
+        let fits = PackedConfig {
+            block: 1 << 17,
+            blocks: 2,
+            retire: Duration::from_millis(1),
+            promiscuous: false,
+            outgoing: false,
+        };
+        assert_eq!(fits.check().unwrap(), 1);
+        for wrong in [
+            PackedConfig { block: 100_000, ..fits },
+            PackedConfig { block: 2_048, ..fits },
+            PackedConfig { block: page_size() / 2, ..fits },
+            PackedConfig { blocks: 1, ..fits },
+            PackedConfig { retire: Duration::from_micros(999), ..fits },
+        ] {
+            assert_eq!(wrong.check().unwrap_err().kind(), io::ErrorKind::InvalidInput, "{wrong:?}");
+        }
+        assert_eq!((version("6.18.44-x"), version("7"), version("a.b")), (Some((6, 18)), None, None));
+        assert!(PackedConfig::lateness() <= LONGEST_TICK);
+    }
+}
