@@ -1,7 +1,7 @@
 //! [`Driver`]: the soft timers of one runtime, and who looks after them.
 //!
 //! ```text
-//!    worker ─ poll of a wrapped task ─┐ trigger: two loads and a clock       ┌──────────────┐
+//!    worker ─ poll of a wrapped task ─┐ trigger: the clock and one load      ┌──────────────┐
 //!    worker ─ poll of a timer ────────┤ while nothing is due ──────────────▶ │  timers      │
 //!    worker ─ thread parks, unparks ──┘ else: wakers, called unlocked ◀───── │  (one lock)  │
 //!                                                                            └──────┬───────┘
@@ -14,7 +14,7 @@
 //!
 //! # Wakers
 //!
-//! What is due is woken from whichever thread finds it due, never under a lock. A waker that panics is the fault of the one who made
+//! Due timers are woken by the thread that finds them, never under a lock. A waker that panics is the fault of the one who made
 //! it: the panic is contained, counted ([`DriverStats::waker_panics`]), and everybody else is woken all the same.
 //!
 //! # Shutdown, paused clock, other systems
@@ -24,6 +24,7 @@
 //! | the runtime shuts down | what is pending is woken; who polls such a timer elsewhere panics, as with tokio's |
 //! | tokio's clock was paused before the runtime's first timer | its timers are tokio's, and obey the paused clock |
 //! | it is paused later | the timers panic when next polled, and say so |
+//! | a timer or [`Driver`] outlives a runtime of several workers | it keeps the runtime's `Handle`: memory, descriptors, no thread |
 //! | not on Linux | all timers are tokio's |
 
 #[cfg(not(target_os = "linux"))]
@@ -199,12 +200,14 @@ impl Driver {
         registry::if_started().map(|timers| Driver { timers: Some(timers) })
     }
 
-    /// Looks for due timers and wakes their tasks; at most 32 of them, so that no task waits long for this, and none while
-    /// more than a few tasks wait in the queue that the runtime's workers share, which would run after them. Returns how many
-    /// it found, those that were put off in the meantime among them.
+    /// Looks for due timers and wakes their tasks; at most 32 of them, so that no task waits long for this. Returns how many it
+    /// found, those that were put off in the meantime among them.
+    ///
+    /// In a runtime with several workers it wakes none while more than 8 tasks wait in the queue that the workers share, for those
+    /// would run after them; but it does if a timer is more than 500 µs overdue.
     ///
     /// # Cost
-    /// The clock, two loads and two compares while nothing is due.
+    /// The clock, one load and one compare while nothing is due.
     #[inline]
     pub fn trigger(&self, source: TriggerState) -> usize {
         self.timers.as_ref().map_or(0, |timers| timers.trigger(source, crate::clock::timestamp()))

@@ -1,8 +1,9 @@
 //! [`HyperTimer`]: hyper's time-outs by these timers.
 //!
-//! hyper has no timers of its own: a server that is to give up on slow heads, a client that is to ping, is given a
-//! [`hyper::rt::Timer`]. This one puts them into the runtime's soft timers. A server moves the time-out of a connection's next
-//! head with each request; here that is one write ([`Sleep::reset`]).
+//! hyper has no timers of its own. It takes a [`hyper::rt::Timer`] for two things: an HTTP/1 server gives up on a request's head that is
+//! not there in time, 30 s unless set otherwise, and HTTP/2 pings a connection that is silent. This one puts both into the runtime's
+//! soft timers. No request waits for them, so it makes none faster. hyper 1.12 makes a sleep for each head that it has to wait for, and
+//! drops it when the head is there; for the pings it moves one sleep a connection, which is one write ([`Sleep::reset`]).
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -70,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// hyper moves one sleep over and over; it does not make another.
+    /// For HTTP/2's pings hyper moves one sleep over and over; it does not make another.
     #[tokio::test]
     async fn a_sleep_is_moved_in_its_place() {
         let timer = HyperTimer::new().with_slack(Slack::millis(1));

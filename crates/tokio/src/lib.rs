@@ -31,9 +31,9 @@
 //!
 //! - **Slack is on.** A timer may be late by a tenth of its delay, at most 50 µs, so that neighbours share a wake-up.
 //!   [`Slack::EXACT`] is there for those that mind ([`Sleep::with_slack`]).
-//! - **Trigger states.** Each poll of one of these timers or sockets wakes whatever else is due. So does each poll of
-//!   a task that was [`wrap`](fn@wrap)ped, each park and unpark of a thread with [`trigger_at_park`], and each call of
-//!   [`trigger`](fn@trigger).
+//! - **Trigger states.** A poll of one of these timers or sockets wakes what else is due. So does a poll of a task that was
+//!   [`wrap`](fn@wrap)ped, a park or unpark of a thread with [`trigger_at_park`], and a call of [`trigger`](fn@trigger). Each wakes up to
+//!   32 tasks; on several workers, none for a while if too many tasks are ready to run already ([`Driver::trigger`]).
 //! - **One timerfd** for a runtime, however many timers; one task waits for it ([`driver`]). What is pending costs
 //!   nothing. [`Driver::builder`] makes that task poll for a while before a deadline, or spin, or wake up less often.
 //! - **Others' programs**: with the feature `hyper` there is a `HyperTimer` for hyper's time-outs, with `tower` a `PaceLayer`

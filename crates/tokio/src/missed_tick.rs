@@ -1,4 +1,4 @@
-//! What an interval does about ticks that nobody asked for in time: [`next_tick`].
+//! [`next_tick`]: the next tick of an interval after ticks that were missed.
 //!
 //! tokio's rule, as a function of times alone:
 //!

@@ -1,7 +1,7 @@
 //! [`PacedSender`]: one UDP socket, thousands of flows, each at its own rate.
 //!
-//! A [`Pacer`](crate::Pacer) a task is fine for ten flows. A thousand of them are a thousand timers, tasks and system calls for
-//! what one task does with one [`DepartureQueue`] and a `sendmmsg` for all that is due together:
+//! A [`Pacer`](crate::Pacer) per task is fine for ten flows. A thousand of them are a thousand timers, tasks and system calls. Here one
+//! task has one [`DepartureQueue`], and one `sendmmsg` for all that is due together:
 //!
 //! ```text
 //!   send_to(a, …).await ─┐  copies              ┌──────────────────────── one task
@@ -9,7 +9,7 @@
 //!   queue(c, …) ─────────┘   one rate a flow    └─ sleeps until the earliest release
 //! ```
 //!
-//! What is due together leaves in the order of its times. Neighbours of one length to one address are segments of one send, also those of
+//! Datagrams due together leave in the order of their times. Neighbours of one length to one address are segments of one send, also those of
 //! different flows. Where the kernel refuses that, they leave one by one, and segments are tried again some seconds later.
 //!
 //! # What is dropped when
@@ -72,7 +72,7 @@ use task::Task;
 /// address leave as segments of one send.
 ///
 /// # Memory
-/// What waits is bounded in number, not in bytes: the default of a million datagrams of 1,200 bytes is 1.2 GB. Where strangers
+/// The queue is bounded in datagrams, not in bytes: the default of a million datagrams of 1,200 bytes is 1.2 GB. Where strangers
 /// make the datagrams or the flows, set [`QueueConfig`]'s `packets` to what the machine can spare.
 #[derive(Clone, Debug)]
 pub struct PacedSender(Arc<Handle>);
@@ -108,9 +108,9 @@ pub struct SenderStats {
     pub unsent: u64,
     /// System calls that it took, also those that sent nothing.
     pub calls: u64,
-    /// Of `sent`, those that left as segments of a longer send.
+    /// Datagrams among `sent` that left as segments of a longer send.
     pub segments: u64,
-    /// What the queue has counted: its `sent` are those that were due.
+    /// Counters of the queue: its `sent` are those that were due.
     pub queue: QueueStats,
 }
 
@@ -243,7 +243,7 @@ impl PacedSender {
     }
 }
 
-/// What all clones share; the last one tells the task.
+/// Shared by all clones; the last one tells the task.
 #[derive(Debug)]
 struct Handle(Arc<Common>);
 
@@ -265,7 +265,7 @@ struct State {
     /// The task, and until when, if it sleeps.
     sleeps: Option<(Timestamp, Waker)>,
     ending: Ending,
-    /// What the queue had counted when the task ended.
+    /// Counters of the queue when the task ended.
     ended: Option<QueueStats>,
 }
 
@@ -315,7 +315,7 @@ fn wake(mut state: MutexGuard<'_, State>) {
 struct Datagram {
     to: SocketAddr,
     bytes: Box<[u8]>,
-    /// Who awaits it.
+    /// For the task that awaits it.
     done: Option<Done>,
 }
 
@@ -334,5 +334,5 @@ impl Datagram {
     }
 }
 
-/// What fits an IPv4 packet.
+/// The most that fits an IPv4 packet.
 const MAX_PAYLOAD: u32 = 65_507;

@@ -12,8 +12,8 @@ use crate::timer::Timer;
 
 /// Says when the next packet, request or block may leave: a [`RateClock`] that can be awaited.
 ///
-/// What distinguishes it from an [`Interval`](crate::Interval) is the rule after a stall: departures that were missed
-/// are made up at no less than the burst interval, so never back to back, and beyond a bound are given up and counted.
+/// Unlike an [`Interval`](crate::Interval) it does not send back to back after a stall: missed departures are made up at no less
+/// than the burst interval, and beyond a bound they are skipped and counted.
 ///
 /// ```text
 ///   schedule   |    |    |    |    |    |    |    |    |

@@ -30,7 +30,7 @@ use crate::driver::{Driver, Registration, Timers};
 
 #[derive(Debug)]
 pub(crate) struct Timer {
-    /// Of one that is [new](Of::New), not known yet.
+    /// Not known yet while it is [new](Of::New).
     due: Timestamp,
     slack: Slack,
     of: Of,
@@ -62,7 +62,7 @@ type Place = &'static Location<'static>;
 struct Soft {
     timers: Arc<Timers>,
     registration: Registration,
-    /// Whom it wakes, as long as it is pending.
+    /// The task that it wakes, as long as it is pending.
     wakes: Identity,
 }
 

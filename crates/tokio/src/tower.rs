@@ -9,7 +9,8 @@
 //! ```
 //!
 //! After a stall the calls whose places have passed do not leave together: two calls are apart by nine sixteenths of the
-//! interval at the least, which makes up for the stall in some steps.
+//! interval at the least, which makes up for the stall in some steps. Each call that waits is given a time of its own, so not all
+//! of them wake up for each that leaves. A call counts as having left when the service inside was ready for it, too.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -64,9 +65,8 @@ impl<S> Layer<S> for PaceLayer {
     type Service = Paced<S>;
 
     fn layer(&self, inner: S) -> Paced<S> {
-        let now = clock::now();
-        let schedule = Schedule { interval: self.interval, next: now, not_before: now };
-        Paced { inner, schedule: Arc::new(Mutex::new(schedule)), slack: self.slack, call: Call::Unplaced }
+        let schedule = Arc::new(Mutex::new(Schedule::new(self.interval, clock::now())));
+        Paced { inner, schedule, slack: self.slack, call: Call::Unplaced }
     }
 }
 
@@ -74,32 +74,89 @@ impl<S> Layer<S> for PaceLayer {
 #[derive(Debug)]
 struct Schedule {
     interval: Duration,
-    /// The next place that nobody has taken.
-    next: Instant,
-    /// The earliest time of the next call, after the one that left last.
-    not_before: Instant,
+    /// The place that was taken last.
+    taken: Option<Instant>,
+    /// When a call left last.
+    left: Option<Instant>,
+    /// The end of the line, by the promises that were given.
+    free: Instant,
+    /// Each promise has a clone: the number of those that wait in line.
+    line: Arc<()>,
+}
+
+/// A time at which a call may ask again, while it keeps this.
+#[derive(Debug)]
+struct Promise {
+    time: Instant,
+    _line: Arc<()>,
 }
 
 impl Schedule {
+    fn new(interval: Duration, now: Instant) -> Self {
+        Schedule { interval, taken: None, left: None, free: now, line: Arc::default() }
+    }
+
     fn take_place(&mut self, now: Instant) -> Instant {
-        let place = self.next.max(now);
-        self.next = place + self.interval;
+        let place = self.taken.map_or(now, |taken| now.max(taken + self.interval));
+        self.taken = Some(place);
         place
     }
 
-    /// Lets a call leave, or says when to ask again.
-    fn leave(&mut self, now: Instant) -> Result<(), Instant> {
-        if now < self.not_before {
-            return Err(self.not_before);
-        }
-        self.not_before = now + self.interval / 16 * 9;
-        Ok(())
+    /// Two calls are no closer together.
+    fn apart(&self) -> Duration {
+        self.interval / 16 * 9
     }
+
+    fn promise(&self, time: Instant) -> Promise {
+        Promise { time, _line: self.line.clone() }
+    }
+
+    /// Whether a call might leave, or a promise. One that asks at its promise need only keep its distance from the one before, who
+    /// may have come late; one that comes later than that, after another stall, is promised another time.
+    fn ask(&mut self, now: Instant, promise: Option<&Promise>) -> Result<(), Promise> {
+        let apart = self.apart();
+        let soonest = self.left.map_or(now, |left| left + apart);
+        let in_time = promise.is_some_and(|promise| now < promise.time + apart);
+        // Somewhat more, or each that is woken a little late makes the next one ask once more.
+        let step = self.interval / 16 * 11;
+        let earliest = if in_time {
+            soonest
+        } else {
+            // The line may have become shorter than was promised: by calls that were dropped, or by another rate.
+            let others = Arc::strong_count(&self.line) - 1 - usize::from(promise.is_some());
+            let others = u32::try_from(others).unwrap_or(u32::MAX);
+            self.free.clamp(soonest, soonest.max(now) + step * others)
+        };
+        if now >= earliest {
+            return Ok(());
+        }
+        if !in_time {
+            self.free = earliest + step;
+        }
+        Err(self.promise(earliest))
+    }
+
+    /// Lets a call leave that has asked, unless another one has left since.
+    fn leave(&mut self, now: Instant) -> Result<(), Promise> {
+        match self.left.map(|left| left + self.apart()) {
+            Some(soonest) if now < soonest => Err(self.promise(soonest)),
+            _ => {
+                self.left = Some(now);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn lock(schedule: &Mutex<Schedule>) -> MutexGuard<'_, Schedule> {
+    schedule.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A service that [`PaceLayer`] makes.
 ///
-/// A clone shares the schedule and takes places of its own. One that is dropped while it waits has wasted its place.
+/// A clone shares the schedule and takes places of its own. One that is dropped while it waits has wasted its place, but after a
+/// stall holds up nobody. The service inside is asked whether it is ready when the call could leave, so permits that it gives do not
+/// wait for places; a call that it holds up leaves when it is ready, at a distance from the others as after a stall.
 #[derive(Debug)]
 pub struct Paced<S> {
     inner: S,
@@ -112,7 +169,11 @@ pub struct Paced<S> {
 #[derive(Debug)]
 enum Call {
     Unplaced,
-    Waits(Sleep),
+    /// For its place; or, once more, for what it was promised.
+    Waits {
+        sleep: Sleep,
+        promise: Option<Promise>,
+    },
     MayLeave,
 }
 
@@ -132,13 +193,14 @@ impl<S> Paced<S> {
         self.inner
     }
 
-    /// Changes the rate, for all clones, from the next place on that nobody has taken.
+    /// Changes the rate for all clones: the next place is an interval of this rate after the last one that was taken. Calls that
+    /// wait keep the places that they have.
     pub fn set_rate(&self, rate: Rate) {
-        self.schedule().interval = rate.interval();
+        lock(&self.schedule).interval = rate.interval();
     }
 
-    fn schedule(&self) -> MutexGuard<'_, Schedule> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    fn wait_until(&mut self, time: Instant, promise: Option<Promise>) {
+        self.call = Call::Waits { sleep: sleep_until(time).with_slack(self.slack), promise };
     }
 }
 
@@ -162,16 +224,23 @@ impl<S: Service<Request>, Request> Service<Request> for Paced<S> {
         loop {
             match &mut self.call {
                 Call::Unplaced => {
-                    let place = self.schedule().take_place(clock::now());
-                    self.call = Call::Waits(sleep_until(place).with_slack(self.slack));
+                    let place = lock(&self.schedule).take_place(clock::now());
+                    self.wait_until(place, None);
                 }
-                Call::Waits(sleep) => {
+                Call::Waits { sleep, promise } => {
                     ready!(Pin::new(sleep).poll(cx));
-                    let left = self.schedule().leave(clock::now());
-                    self.call = match left {
-                        Ok(()) => Call::MayLeave,
-                        Err(not_before) => Call::Waits(sleep_until(not_before).with_slack(self.slack)),
-                    };
+                    let mut asked = lock(&self.schedule).ask(clock::now(), promise.as_ref());
+                    if asked.is_ok() {
+                        // Not before: what the service inside gives, a permit for one, others could use meanwhile.
+                        ready!(self.inner.poll_ready(cx))?;
+                        asked = lock(&self.schedule).leave(clock::now());
+                    }
+                    if let Err(promise) = asked {
+                        self.wait_until(promise.time, Some(promise));
+                        continue;
+                    }
+                    self.call = Call::MayLeave;
+                    return Poll::Ready(Ok(()));
                 }
                 Call::MayLeave => return self.inner.poll_ready(cx),
             }
@@ -191,6 +260,7 @@ impl<S: Service<Request>, Request> Service<Request> for Paced<S> {
 mod tests {
     use std::convert::Infallible;
     use std::future::{Ready, poll_fn, ready};
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
 
@@ -237,22 +307,162 @@ mod tests {
         }
     }
 
-    /// What a stall has delayed does not leave together.
+    const APART: Duration = Duration::from_nanos(INTERVAL.as_nanos() as u64 / 16 * 9);
+    const STEP: Duration = Duration::from_nanos(INTERVAL.as_nanos() as u64 / 16 * 11);
+
+    /// Calls that a stall has delayed do not leave together, nor do all of them wake up for each that leaves.
     #[test]
     fn a_stall_is_made_up_in_steps() {
         let start = clock::now();
-        let mut schedule = Schedule { interval: INTERVAL, next: start, not_before: start };
+        let mut schedule = Schedule::new(INTERVAL, start);
         let places: Vec<Instant> = (0..8).map(|_| schedule.take_place(start)).collect();
         assert_eq!(places[7] - places[0], 7 * INTERVAL);
-        let mut now = start + 5 * INTERVAL;
-        for _ in 0..4 {
-            assert_eq!(schedule.leave(now), Ok(()));
-            let again = schedule.leave(now).unwrap_err();
-            assert_eq!(again - now, INTERVAL / 16 * 9);
-            now = again;
-        }
+        let now = start + 20 * INTERVAL;
+        assert!(schedule.ask(now, None).is_ok() && schedule.leave(now).is_ok());
+        // Another thread asked before that one left, and comes now.
+        assert_eq!(schedule.leave(now).unwrap_err().time, now + APART);
+        let promises: Vec<Promise> = (1..8).map(|_| schedule.ask(now, None).unwrap_err()).collect();
+        let due = |number: u32| now + APART + number * STEP;
+        assert!((0..7_u32).all(|number| promises[number as usize].time == due(number)));
         // Nobody has asked for long: the next place is now.
         assert_eq!(schedule.take_place(start + 50 * INTERVAL), start + 50 * INTERVAL);
+    }
+
+    /// However late each is woken, and after another stall in between: they keep their distance, and ask a few times each.
+    #[test]
+    fn calls_keep_their_distance_while_they_catch_up() {
+        let mut random = softtimers_core::Random::stream(35, 0);
+        for stall in [0, 3, 40] {
+            let start = clock::now();
+            let mut schedule = Schedule::new(INTERVAL, start);
+            let mut waits: Vec<(Instant, Option<Promise>)> =
+                (0..32).map(|_| (schedule.take_place(start), None)).collect();
+            let (mut now, mut left, mut asked) = (start + 10 * INTERVAL, Vec::new(), 0);
+            while let Some(next) = (0..waits.len()).min_by_key(|number| waits[*number].0) {
+                let (time, promise) = waits.swap_remove(next);
+                now = now.max(time + INTERVAL.mul_f64(random.next_u64() as f64 / u64::MAX as f64));
+                if left.len() == 5 {
+                    now = now.max(start + (20 + stall) * INTERVAL);
+                }
+                asked += 1;
+                match schedule.ask(now, promise.as_ref()).and_then(|()| schedule.leave(now)) {
+                    Ok(()) => left.push(now),
+                    Err(promise) => waits.push((promise.time, Some(promise))),
+                }
+            }
+            assert_eq!(left.len(), 32);
+            assert!(left.windows(2).all(|two| two[1] - two[0] >= APART), "{left:?}");
+            assert!(asked <= 7 * 32, "{asked}");
+        }
+    }
+
+    /// A rate that was changed counts from the next place on, not from the one after it.
+    #[test]
+    fn a_new_rate_counts_for_the_next_place() {
+        let start = clock::now();
+        let paced = paced();
+        assert_eq!(lock(&paced.schedule).take_place(start), start);
+        paced.set_rate(Rate::every(5 * INTERVAL).unwrap());
+        assert_eq!(lock(&paced.schedule).take_place(start), start + 5 * INTERVAL);
+        paced.set_rate(Rate::every(INTERVAL).unwrap());
+        assert_eq!(lock(&paced.schedule).take_place(start), start + 6 * INTERVAL);
+    }
+
+    /// A faster rate holds at once: for the distance from the call that left last, and for the line.
+    #[test]
+    fn a_faster_rate_waits_for_no_interval_of_the_slower_one() {
+        let start = clock::now();
+        let paced = PaceLayer::new(Rate::every(10_000 * INTERVAL).unwrap()).layer(Echo);
+        let schedule = || lock(&paced.schedule);
+        assert!(schedule().leave(start).is_ok());
+        paced.set_rate(Rate::every(INTERVAL).unwrap());
+        let now = start + 1_000 * INTERVAL;
+        assert!(schedule().ask(now, None).is_ok());
+
+        paced.set_rate(Rate::every(10_000 * INTERVAL).unwrap());
+        let _waits = [(); 2].map(|()| schedule().ask(now, None).unwrap_err());
+        paced.set_rate(Rate::every(INTERVAL).unwrap());
+        assert_eq!(schedule().ask(now, None).unwrap_err().time, now + 2 * STEP);
+    }
+
+    /// What was promised to calls that are dropped holds up nobody.
+    #[test]
+    fn the_line_is_no_longer_than_those_who_wait() {
+        let start = clock::now();
+        let mut schedule = Schedule::new(INTERVAL, start);
+        assert!(schedule.leave(start).is_ok());
+        let mut promises: Vec<Promise> = (0..1_000).map(|_| schedule.ask(start, None).unwrap_err()).collect();
+        let now = start + APART;
+        assert_eq!(schedule.ask(now, None).unwrap_err().time, now + 1_000 * STEP);
+        promises.truncate(1);
+        assert_eq!(schedule.ask(now, None).unwrap_err().time, now + STEP);
+        promises.clear();
+        assert!(schedule.ask(now, None).is_ok());
+    }
+
+    /// Is ready if it is told so, and counts who asks.
+    #[derive(Clone, Default)]
+    struct Limited {
+        full: bool,
+        asked: Arc<AtomicU32>,
+    }
+
+    impl Service<u32> for Limited {
+        type Response = u32;
+        type Error = Infallible;
+        type Future = Ready<Result<u32, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            if self.full { Poll::Pending } else { Poll::Ready(Ok(())) }
+        }
+
+        fn call(&mut self, request: u32) -> Self::Future {
+            ready(Ok(request))
+        }
+    }
+
+    async fn is_ready(paced: &mut Paced<Limited>) -> bool {
+        poll_fn(|cx| Poll::Ready(Service::<u32>::poll_ready(paced, cx).is_ready())).await
+    }
+
+    /// Until the service inside is ready no call has left, whose distance the next would have to keep.
+    #[tokio::test]
+    async fn a_call_leaves_when_the_service_inside_is_ready() {
+        let inner = Limited { full: true, ..Limited::default() };
+        let mut paced = PaceLayer::new(Rate::every(INTERVAL).unwrap()).layer(inner);
+        for _ in 0..3 {
+            // Its place is now: it waits for the service only.
+            assert!(!is_ready(&mut paced).await);
+            assert!(matches!(paced.call, Call::Waits { promise: None, .. }));
+            assert_eq!(lock(&paced.schedule).left, None);
+        }
+        paced.get_mut().full = false;
+        assert!(is_ready(&mut paced).await);
+        assert!(lock(&paced.schedule).left.is_some());
+        assert_eq!(paced.call(7).await, Ok(7));
+    }
+
+    /// After a stall, too, the service inside is asked by those alone that leave: its permits do not wait in line.
+    #[tokio::test(start_paused = true)]
+    async fn calls_in_line_hold_nothing_of_the_service_inside() {
+        let inner = Limited::default();
+        let asked = inner.asked.clone();
+        let mut first = PaceLayer::new(Rate::every(8 * INTERVAL).unwrap()).layer(inner);
+        let mut calls = [first.clone(), first.clone(), first.clone()];
+        poll_fn(|cx| Service::<u32>::poll_ready(&mut first, cx)).await.unwrap();
+        for paced in &mut calls {
+            assert!(!is_ready(paced).await);
+        }
+        tokio::time::advance(1_000 * INTERVAL).await;
+        let mut left = 1;
+        for paced in &mut calls {
+            left += u32::from(is_ready(paced).await);
+        }
+        assert_eq!((left, asked.load(Ordering::Relaxed)), (2, 2));
+        tokio::time::advance(1_000 * INTERVAL).await;
+        assert!(is_ready(&mut calls[1]).await && !is_ready(&mut calls[2]).await);
+        assert_eq!(asked.load(Ordering::Relaxed), 3);
     }
 
     #[tokio::test]

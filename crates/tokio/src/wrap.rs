@@ -23,7 +23,8 @@ use crate::driver::Driver;
 /// Wrap what is polled often: the task of each connection, rather than the one that waits for the timers.
 ///
 /// # Cost
-/// At each poll, the clock, one load and one compare while nothing is due.
+/// At each poll, the clock, one load and one compare while nothing is due. Else that of the wake-ups, of which there are as many as
+/// [`Driver::trigger`] says.
 ///
 /// ```
 /// use softtimers_tokio::wrap;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use softtimers::idle::{Governor, HeldBack};
 use softtimers::shared::{self, Entry, Found, Remote};
 use softtimers_core::{Idle, NotPending, Slack, Timestamp, TriggerState, Turn};
-use tokio::runtime;
+use tokio::runtime::{self, RuntimeFlavor};
 
 use super::DriverStats;
 use crate::clock;
@@ -24,14 +24,15 @@ pub(crate) struct Timers {
     /// Set once, before what is pending then is woken.
     end: OnceLock<End>,
     pub(super) runtime: runtime::Id,
-    /// Of the runtime: the length of the queue that its workers share.
-    metrics: runtime::RuntimeMetrics,
+    /// For the length of the queue that the workers of a `multi_thread` runtime share. Only there, for it keeps the runtime's handle, also
+    /// beyond its end.
+    metrics: Option<runtime::RuntimeMetrics>,
     /// The governor of the driver's task while it waits. Only that task changes it.
     governor: Mutex<Governor>,
     counts: Counts,
 }
 
-/// What each turn writes, in cache lines apart from what each poll of a timer reads.
+/// Counters that each turn writes, in cache lines apart from those that each poll of a timer reads.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Counts {
@@ -42,7 +43,7 @@ struct Counts {
     waker_panics: AtomicU64,
 }
 
-/// What one look has found.
+/// The timers that one turn has found.
 #[derive(Default)]
 struct Woken {
     /// Those that had been put off among them.
@@ -68,7 +69,7 @@ impl Timers {
             remote,
             end: OnceLock::new(),
             runtime: handle.id(),
-            metrics: handle.metrics(),
+            metrics: (handle.runtime_flavor() == RuntimeFlavor::MultiThread).then(|| handle.metrics()),
             governor: Mutex::new(Governor::new(idle)),
             counts: Counts::default(),
         }
@@ -97,7 +98,7 @@ impl Timers {
         timer.reset(&self.remote, slack, clock::timestamp, due)
     }
 
-    /// Whom it would have woken, as with [`set`](Self::set).
+    /// Returns the waker that it had, as [`set`](Self::set) does.
     pub(crate) fn cancel(&self, timer: &mut Registration) -> Option<Waker> {
         timer.cancel(&self.remote)
     }
@@ -114,11 +115,11 @@ impl Timers {
         self.governor().held_back()
     }
 
-    /// Wakes what is due, some of it if that is much, and none while the runtime is [congested](Self::is_congested); returns
-    /// how many were found.
+    /// Wakes what is due, some of it if that is much, and none while others [come first](Self::others_come_first); returns how
+    /// many were found.
     #[inline]
     pub(crate) fn trigger(&self, source: TriggerState, now: Timestamp) -> usize {
-        if self.is_congested() {
+        if !self.may_wake(now) {
             return 0;
         }
         match self.remote.trigger(source, now) {
@@ -132,7 +133,7 @@ impl Timers {
     #[inline]
     pub(crate) fn trigger_in_passing(&self, now: Timestamp) {
         let looked = &self.counts.looked;
-        if now < Timestamp::from_nanos(looked.load(Ordering::Relaxed)) + NOT_AGAIN || self.is_congested() {
+        if now < Timestamp::from_nanos(looked.load(Ordering::Relaxed)) + NOT_AGAIN || !self.may_wake(now) {
             return;
         }
         let mut batch = [const { None }; BATCH];
@@ -151,14 +152,26 @@ impl Timers {
         }
     }
 
-    /// Says whether many tasks wait in the queue that all workers share.
+    /// Says whether something is due, and those that wait for a worker do not come first. The queue's length is in a cache line
+    /// that all workers write, so the many polls at which nothing is due do not read it.
+    #[inline]
+    fn may_wake(&self, now: Timestamp) -> bool {
+        let gate = self.remote.gate();
+        now >= gate && !self.others_come_first(now.saturating_duration_since(gate))
+    }
+
+    /// Says whether many tasks wait in the queue that all workers share, and the earliest timer can wait as well.
     ///
     /// A worker's own queue has room for 256 tasks, and what does not fit goes into the shared one, of which a worker takes one
     /// task in some sixty as long as it has others. A worker that went on waking would leave those behind for tens of
     /// milliseconds: who was due first would run last. So it wakes nobody until the shared queue is served, and what is due
-    /// waits in its order where it is. The driver's task wakes in any case.
-    fn is_congested(&self) -> bool {
-        self.metrics.global_queue_depth() > FEW
+    /// waits in its order where it is, up to [`PATIENCE`].
+    ///
+    /// The driver's task wakes in any case, but it may itself be among those in the shared queue, and then nobody else sees to the
+    /// descriptor.
+    fn others_come_first(&self, overdue: Duration) -> bool {
+        let waiting = || self.metrics.as_ref().map_or(0, runtime::RuntimeMetrics::global_queue_depth);
+        overdue <= PATIENCE && waiting() > FEW
     }
 
     /// Wakes what the turn hands out, at most [`AT_ONCE`]; returns how many were found, those that had been put off
@@ -286,13 +299,17 @@ const BATCH: usize = 8;
 /// Tasks in the shared queue that are not yet many: those that other threads wake come that way, too.
 const FEW: usize = 8;
 
+/// How long a timer may be overdue and still wait for the shared queue: a worker runs what its own queue holds in about that
+/// time.
+const PATIENCE: Duration = Duration::from_micros(500);
+
 /// Less than any wake-up takes.
 const NOT_AGAIN: Duration = Duration::from_micros(5);
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
+    use std::sync::{Arc, mpsc};
     use std::task::Wake;
 
     use softtimers::shared::Shared;
@@ -331,26 +348,65 @@ mod tests {
         assert_eq!([30, 30, 30].map(|micros| woken_at(after(micros))), [AT_ONCE, 8, 0]);
     }
 
-    /// Who overflows the shared queue and goes on waking keeps its tasks from their turn.
-    #[tokio::test]
+    /// Who overflows its own queue and goes on waking keeps those in the shared one from their turn. What is long overdue is woken
+    /// all the same: the driver's task may wait there as well.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn nobody_is_woken_before_those_in_the_shared_queue() {
         let shared = Shared::new(Config::default()).unwrap();
-        let handle = runtime::Handle::current();
-        let timers = Timers::new(shared.remote(), &handle, Idle::park());
+        let timers = Timers::new(shared.remote(), &runtime::Handle::current(), Idle::park());
         let count = Arc::new(Count::default());
-        let (start, due) = (Timestamp::from_micros(1_000), Timestamp::from_micros(1_010));
-        let mut timer = Registration::new();
-        assert!(timers.set(&mut timer, start, due, Slack::EXACT, count.clone().into()).is_none());
-        // From another thread, so that they come by that queue.
-        let spawn = || (0..=FEW).map(|_| handle.spawn(async {})).collect::<Vec<_>>();
-        let tasks = std::thread::scope(|scope| scope.spawn(spawn).join()).unwrap();
-        assert_eq!(timers.trigger(TriggerState::HandlerExit, due), 0);
-        timers.trigger_in_passing(due);
+        let start = Timestamp::from_micros(1_000);
+        let (early, late) = (start + Duration::from_micros(10), start + Duration::from_micros(20));
+        let set = |due| {
+            let mut timer = Registration::new();
+            assert!(timers.set(&mut timer, start, due, Slack::EXACT, count.clone().into()).is_none());
+        };
+        set(early);
+        set(late);
+        // The one worker stands still, so what is spawned here stays in that queue.
+        let ((stands, standing), (go_on, told)) = (mpsc::channel(), mpsc::channel::<()>());
+        let worker = tokio::spawn(async move {
+            stands.send(()).unwrap();
+            let _ = told.recv();
+        });
+        standing.recv().unwrap();
+        let tasks: Vec<_> = (0..=FEW).map(|_| tokio::spawn(async {})).collect();
+        for now in [late, early + PATIENCE] {
+            assert_eq!(timers.trigger(TriggerState::HandlerExit, now), 0);
+            timers.trigger_in_passing(now);
+        }
         assert_eq!(count.0.load(Ordering::Relaxed), 0);
+        // The first is overdue for too long, and whoever finds that wakes what is due.
+        timers.trigger_in_passing(early + PATIENCE + Duration::from_nanos(1));
+        assert_eq!(count.0.load(Ordering::Relaxed), 2);
+        let later = early + 2 * PATIENCE;
+        set(later);
+        assert_eq!(timers.trigger(TriggerState::HandlerExit, later), 0);
+        drop(go_on);
         for task in tasks {
             task.await.unwrap();
         }
+        worker.await.unwrap();
+        assert_eq!(timers.trigger(TriggerState::HandlerExit, later), 1);
+        assert_eq!(count.0.load(Ordering::Relaxed), 3);
+    }
+
+    /// The own queue of a `current_thread` runtime has no bound, so nothing overflows into the other.
+    #[tokio::test]
+    async fn on_one_thread_nobody_waits_for_the_queue() {
+        let shared = Shared::new(Config::default()).unwrap();
+        let timers = Timers::new(shared.remote(), &runtime::Handle::current(), Idle::park());
+        assert!(timers.metrics.is_none());
+        let (start, due) = (Timestamp::from_micros(1_000), Timestamp::from_micros(1_010));
+        assert!(
+            timers.set(&mut Registration::new(), start, due, Slack::EXACT, Waker::noop().clone()).is_none()
+        );
+        let handle = runtime::Handle::current();
+        // From another thread, so that they come by that queue.
+        let spawn = || (0..=FEW).map(|_| handle.spawn(async {})).collect::<Vec<_>>();
+        let tasks = std::thread::scope(|scope| scope.spawn(spawn).join()).unwrap();
+        assert!(handle.metrics().global_queue_depth() > FEW);
         assert_eq!(timers.trigger(TriggerState::HandlerExit, due), 1);
-        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        drop(tasks);
     }
 }
