@@ -16,7 +16,6 @@ mod list;
 mod quantity;
 mod table;
 
-#[cfg(test)]
 use crate::setting::Setting;
 
 pub use figure::Figure;
@@ -51,13 +50,11 @@ pub struct Constant {
     pub moves: &'static [Figure],
     value: fn(&Machine) -> String,
     /// The experiments' flags of which it is the default.
-    #[cfg(test)]
     pub(crate) flags: &'static [(&'static str, &'static str)],
     /// Returns a machine on which the constant is larger by a percentage.
     #[cfg(test)]
     pub(crate) changed: fn(&Machine, u32) -> Machine,
     /// The value in a machine, for a flag.
-    #[cfg(test)]
     pub(crate) setting: fn(&Machine) -> Option<Setting>,
 }
 

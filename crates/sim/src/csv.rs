@@ -1,18 +1,27 @@
 //! A sweep as lines of comma-separated values: parts of it are written so, and put together again by [`Merge`].
 //!
 //! ```text
-//!   sweep,point,quota,kernel,offered_pps,output_pps
-//!   5f0c…,17/240,8,polled,8000,5127.5
+//!   sweep,point,build,seed,rate_pps,kernel,quota,offered_pps,output_pps
+//!   5f0c…,17/240,9a2b…,1,8000,polled,8,8000,5127.5
+//!   │     │      └── SHA-256 of the program; of a recording a column of its own follows the seed
 //!   │     └── which of how many points, so that a missing one is noticed
-//!   └── the same for the same experiment, parameters, seed and version
+//!   └── the same for the same experiment, parameters, seeds, version and build
 //! ```
+//!
+//! Numbers have all their digits. A column that is a mean of several seeds is followed by the standard deviation of one of
+//! them, `_sd`, and by half the length of the mean's 95% confidence interval, `_ci95`.
 
+mod finished;
 mod merge;
 
 use std::fmt::Write as _;
 
+use crate::parameter::Parameters;
+use crate::setting::Setting;
 use crate::sweep::{PointRows, Sweep};
+use crate::table::Value;
 
+pub use finished::finished;
 pub use merge::{Merge, MergeError};
 
 /// The first two columns of every sweep.
@@ -20,25 +29,95 @@ const HEAD: &str = "sweep,point,";
 
 /// Returns the first line: the names of the columns.
 pub fn header(sweep: &Sweep) -> String {
-    let axes = sweep.axes_beside_columns().map(|(_, name)| name.to_owned());
-    let columns = sweep.experiment().columns.iter().map(|column| column.name.to_owned());
-    format!("{HEAD}{}\n", axes.chain(columns).collect::<Vec<_>>().join(","))
+    let mut names = vec!["build".to_owned()];
+    if !is_swept(sweep, "seed") {
+        names.push("seed".to_owned());
+    }
+    if sweep.runs().seeds.get() > 1 {
+        names.push("seeds".to_owned());
+    }
+    names.extend(sweep.base().machine_origin().map(|_| "machine_sha256".to_owned()));
+    names.extend(recordings(sweep).map(|name| format!("{name}_sha256")));
+    names.extend(sweep.axes_beside_columns().map(|(_, name)| sweep.key(name)));
+    for column in sweep.experiment().columns {
+        names.push(column.key().into_owned());
+        if sweep.has_means(column) {
+            names.extend(["sd", "ci95"].map(|of| format!("{}_{of}", column.name)));
+        }
+    }
+    if sweep.runs().skips {
+        names.push("reason".to_owned());
+    }
+    format!("{HEAD}{}\n", names.join(","))
 }
 
 /// Returns the lines of one point.
 pub fn lines(sweep: &Sweep, found: &PointRows) -> String {
+    let runs = sweep.runs();
+    let at = sweep.at(found.point);
+    let mut first = format!("{:016x},{}/{},", sweep.fingerprint(), found.point + 1, sweep.points());
+    if let Some(build) = runs.build {
+        let _ = write!(first, "{build}");
+    }
+    if !is_swept(sweep, "seed") {
+        let _ = write!(first, ",{}", runs.seed);
+    }
+    if runs.seeds.get() > 1 {
+        let _ = write!(first, ",{}", found.seeds);
+    }
+    if let Some(machine) = sweep.base().machine_origin() {
+        let _ = write!(first, ",{}", machine.sha256);
+    }
+    for name in recordings(sweep) {
+        let swept = sweep.axes().iter().zip(&at).find(|(axis, _)| axis.name == name);
+        let setting = swept.map(|(_, (_, setting))| setting).or_else(|| setting(sweep.base(), name));
+        first.push(',');
+        if let Some(Setting::Trace(Some(recording))) = setting {
+            let _ = write!(first, "{}", recording.sha256);
+        }
+    }
+    for (index, _) in sweep.axes_beside_columns() {
+        let _ = write!(first, ",{}", field(&at[index].1.value().data().to_string()));
+    }
     let mut lines = String::new();
     for row in &found.rows {
-        let _ = write!(lines, "{:016x},{}/{}", sweep.fingerprint(), found.point + 1, sweep.points());
-        for (index, _) in sweep.axes_beside_columns() {
-            let _ = write!(lines, ",{}", field(&found.at[index]));
-        }
+        lines.push_str(&first);
         for (value, column) in row.iter().zip(sweep.experiment().columns) {
             let _ = write!(lines, ",{}", field(&column.data(value).to_string()));
+            if sweep.has_means(column) {
+                let mean = if let Value::Mean(mean) = value { Some(mean) } else { None };
+                for number in [mean.and_then(|mean| mean.deviation), mean.and_then(|mean| mean.interval)] {
+                    let _ = write!(lines, ",{}", Value::from(number).data());
+                }
+            }
+        }
+        if runs.skips {
+            let _ = write!(lines, ",{}", field(found.skipped.as_deref().unwrap_or_default()));
         }
         lines.push('\n');
     }
     lines
+}
+
+/// The parameters that are a recording at some point.
+fn recordings(sweep: &Sweep) -> impl Iterator<Item = &'static str> + '_ {
+    let is_recording = |setting: &Setting| matches!(setting, Setting::Trace(Some(_)));
+    let swept = move |name| {
+        let axis = sweep.axes().iter().find(|axis| axis.name == name);
+        axis.map(|axis| axis.values.iter().any(|(_, setting)| is_recording(setting)))
+    };
+    let names = sweep.base().iter();
+    names
+        .filter(move |(name, setting)| swept(*name).unwrap_or_else(|| is_recording(setting)))
+        .map(|(name, _)| name)
+}
+
+fn is_swept(sweep: &Sweep, name: &str) -> bool {
+    sweep.axes().iter().any(|axis| axis.name == name)
+}
+
+fn setting<'a>(parameters: &'a Parameters, name: &str) -> Option<&'a Setting> {
+    parameters.iter().find(|(known, _)| *known == name).map(|(_, setting)| setting)
 }
 
 /// RFC 4180: in quotes where it must be.

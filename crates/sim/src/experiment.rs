@@ -30,14 +30,15 @@ pub struct Experiment {
 }
 
 /// The `check` of an experiment whose parameters are possible in every combination.
-pub(crate) const ALWAYS: fn(&Parameters) -> Result<(), RunError> = |_| Ok(());
+pub const ALWAYS: fn(&Parameters) -> Result<(), RunError> = |_| Ok(());
 
 /// Parameters that are each possible but not together: says which value, and what is allowed, in one line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunError(String);
 
 impl RunError {
-    pub(crate) fn new(why: impl fmt::Display) -> Self {
+    /// Creates an error that says which value is wrong, and what is allowed.
+    pub fn new(why: impl fmt::Display) -> Self {
         RunError(why.to_string())
     }
 }

@@ -13,7 +13,9 @@
 //! No policy is written here: what decides is what a program on Linux links. No clock is read either: this crate
 //! cannot see the one that does. For a seed everything repeats bit for bit, on any machine.
 //!
-//! [`experiments::ALL`] has the experiments. Take one, set its [`Parameters`], and run it, or [`Sweep`] over some of
+//! [`experiments::ALL`] has the experiments. One of yours is an [`Experiment`] of yours, with the same sweeps, seeds, tables and
+//! CSV; a receive policy of yours runs on HIP's machine by [`receive`]. The crate's examples `own_experiment` and `own_policy`
+//! are both. Take one, set its [`Parameters`], and run it, or [`Sweep`] over some of
 //! them:
 //!
 //! ```
@@ -33,18 +35,25 @@ pub mod csv;
 mod engine;
 mod experiment;
 pub mod experiments;
+pub mod machine;
 mod parameter;
+mod receive;
+mod recording;
 #[cfg(test)]
 mod sensitivity;
 mod setting;
+mod steady;
 mod sweep;
 mod table;
 
 pub use engine::{Engine, Steps, Streams, Watch};
-pub use experiment::{Experiment, RunError};
+pub use experiment::{ALWAYS, Experiment, RunError};
 #[doc(no_inline)]
 pub use experiments::{callout, noise};
 pub use parameter::{Need, Parameter, Parameters};
+pub use receive::{Received, receive};
+pub use recording::{Hashed, Recording, Sha256};
 pub use setting::{Kind, Setting};
-pub use sweep::{Axis, Part, PointError, PointRows, Sweep};
-pub use table::{Column, Row, Value};
+pub use steady::mser_5;
+pub use sweep::{Axis, Part, PointError, PointRows, Precision, Runs, Sweep};
+pub use table::{Cells, Column, Mean, Row, Value};

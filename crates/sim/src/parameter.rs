@@ -10,6 +10,7 @@ use std::time::Duration;
 use softtimers_core::Trace;
 
 use crate::constants::Machine;
+use crate::machine::{Hardware, Origin};
 use crate::setting::{Kind, Setting};
 
 /// One thing that can be set.
@@ -39,7 +40,7 @@ pub struct Need {
 
 impl Parameter {
     /// Declares a whole number.
-    pub(crate) const fn count(
+    pub const fn count(
         name: &'static str,
         about: &'static str,
         range: RangeInclusive<u64>,
@@ -49,7 +50,8 @@ impl Parameter {
         Parameter::new(name, about, kind, Setting::Count(default))
     }
 
-    pub(crate) const fn per_second(
+    /// Declares a rate, of packets a second.
+    pub const fn per_second(
         name: &'static str,
         about: &'static str,
         range: RangeInclusive<u64>,
@@ -60,7 +62,7 @@ impl Parameter {
     }
 
     /// Declares a whole number that can also be `none`.
-    pub(crate) const fn limit(
+    pub const fn limit(
         name: &'static str,
         about: &'static str,
         range: RangeInclusive<u64>,
@@ -71,7 +73,7 @@ impl Parameter {
     }
 
     /// Declares a number with a fraction.
-    pub(crate) const fn real(
+    pub const fn real(
         name: &'static str,
         about: &'static str,
         range: RangeInclusive<f64>,
@@ -81,7 +83,8 @@ impl Parameter {
         Parameter::new(name, about, kind, Setting::Real(default))
     }
 
-    pub(crate) const fn time(
+    /// Declares a time.
+    pub const fn time(
         name: &'static str,
         about: &'static str,
         range: RangeInclusive<Duration>,
@@ -92,16 +95,12 @@ impl Parameter {
     }
 
     /// Declares a choice among words, of which the first is the default.
-    pub(crate) const fn choice(
-        name: &'static str,
-        about: &'static str,
-        words: &'static [&'static str],
-    ) -> Self {
+    pub const fn choice(name: &'static str, about: &'static str, words: &'static [&'static str]) -> Self {
         Parameter::choice_or(name, about, words, words[0])
     }
 
     /// Declares a choice among words with another default than the first.
-    pub(crate) const fn choice_or(
+    pub const fn choice_or(
         name: &'static str,
         about: &'static str,
         words: &'static [&'static str],
@@ -111,18 +110,18 @@ impl Parameter {
     }
 
     /// Declares a choice between `no`, which is the default, and `yes`.
-    pub(crate) const fn switch(name: &'static str, about: &'static str) -> Self {
+    pub const fn switch(name: &'static str, about: &'static str) -> Self {
         Parameter::choice(name, about, &["no", "yes"])
     }
 
     /// Declares a recording; there is none unless one is given.
-    pub(crate) const fn trace(name: &'static str, about: &'static str) -> Self {
+    pub const fn trace(name: &'static str, about: &'static str) -> Self {
         Parameter::new(name, about, Kind::Trace, Setting::Trace(None))
     }
 
     /// The same parameter, which has an effect in some runs only.
     #[must_use]
-    pub(crate) const fn needs(mut self, need: Need) -> Self {
+    pub const fn needs(mut self, need: Need) -> Self {
         self.needs = Some(need);
         self
     }
@@ -135,23 +134,40 @@ impl Parameter {
 /// The values of all parameters of an experiment.
 ///
 /// An experiment that asks for a parameter it does not have, or for one as another kind than it is, panics: that is a
-/// mistake in the experiment.
+/// mistake in the experiment, and holds for every method that takes a name.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameters {
     settings: Vec<(&'static str, Setting)>,
-    machine: Machine,
+    hardware: Hardware,
+    described: Option<Origin>,
 }
 
 impl Parameters {
     /// Returns the defaults, on the papers' machines.
     pub fn new(parameters: &[Parameter]) -> Self {
-        Parameters::on(parameters, Machine::PAPERS)
+        Parameters::of_hardware(parameters, Hardware::PAPERS)
     }
 
-    /// Returns the papers' defaults on another machine.
-    pub(crate) fn on(parameters: &[Parameter], machine: Machine) -> Self {
+    /// The papers' defaults with other constants.
+    #[cfg(test)]
+    pub(crate) fn on(parameters: &[Parameter], constants: Machine) -> Self {
+        Parameters::of_hardware(parameters, Hardware { constants, ..Hardware::PAPERS })
+    }
+
+    /// The papers' defaults on another machine.
+    pub(crate) fn of_hardware(parameters: &[Parameter], hardware: Hardware) -> Self {
         let settings = parameters.iter().map(|parameter| (parameter.name, parameter.default.clone()));
-        Parameters { settings: settings.collect(), machine }
+        Parameters { settings: settings.collect(), hardware, described: None }
+    }
+
+    /// The same, with where the machine was described.
+    pub(crate) fn described(self, described: Option<Origin>) -> Self {
+        Parameters { described, ..self }
+    }
+
+    /// Returns where the machine was described, unless it is the papers'.
+    pub fn machine_origin(&self) -> Option<&Origin> {
+        self.described.as_ref()
     }
 
     /// Returns the parameters with one of them set.
@@ -172,10 +188,16 @@ impl Parameters {
 
     /// The constants of the simulated machine: an experiment has no other numbers beside its parameters.
     pub(crate) fn machine(&self) -> &Machine {
-        &self.machine
+        &self.hardware.constants
     }
 
-    pub(crate) fn count(&self, name: &str) -> u64 {
+    /// The same, with what a machine has beside constants.
+    pub(crate) fn hardware(&self) -> &Hardware {
+        &self.hardware
+    }
+
+    /// Returns a whole number.
+    pub fn count(&self, name: &str) -> u64 {
         match self.of(name) {
             Setting::Count(count) => *count,
             other => panic!("parameter {name} is no count but {other:?}"),
@@ -187,28 +209,32 @@ impl Parameters {
         u32::try_from(self.count(name)).unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn limit(&self, name: &str) -> Option<u64> {
+    /// Returns a whole number, or `None` for no limit.
+    pub fn limit(&self, name: &str) -> Option<u64> {
         match self.of(name) {
             Setting::Limit(limit) => *limit,
             other => panic!("parameter {name} is no limit but {other:?}"),
         }
     }
 
-    pub(crate) fn real(&self, name: &str) -> f64 {
+    /// Returns a number with a fraction.
+    pub fn real(&self, name: &str) -> f64 {
         match self.of(name) {
             Setting::Real(number) => *number,
             other => panic!("parameter {name} is no real number but {other:?}"),
         }
     }
 
-    pub(crate) fn time(&self, name: &str) -> Duration {
+    /// Returns a time.
+    pub fn time(&self, name: &str) -> Duration {
         match self.of(name) {
             Setting::Time(time) => *time,
             other => panic!("parameter {name} is no time but {other:?}"),
         }
     }
 
-    pub(crate) fn choice(&self, name: &str) -> &'static str {
+    /// Returns the word that was chosen.
+    pub fn choice(&self, name: &str) -> &'static str {
         match self.of(name) {
             Setting::Choice(word) => word,
             other => panic!("parameter {name} is no choice but {other:?}"),
@@ -220,9 +246,10 @@ impl Parameters {
         self.choice(name) == "yes"
     }
 
-    pub(crate) fn trace(&self, name: &str) -> Option<&Trace> {
+    /// Returns the packets of a recording, if one was given.
+    pub fn trace(&self, name: &str) -> Option<&Trace> {
         match self.of(name) {
-            Setting::Trace(trace) => trace.as_ref(),
+            Setting::Trace(recording) => recording.as_ref().map(|recording| &recording.trace),
             other => panic!("parameter {name} is no trace but {other:?}"),
         }
     }

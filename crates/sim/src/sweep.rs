@@ -1,7 +1,8 @@
 //! Many runs of one experiment: [`Sweep`], cut into [`Part`]s if wanted.
 //!
 //! Points are independent, so they run on all processors, and rows come out in the order of the points whichever is
-//! finished first. All points have the same seed: they meet the same packets and differ in what is swept alone.
+//! finished first. All points have the same seeds: they meet the same packets and differ in what is swept alone. With several
+//! seeds the rows of a point are means, each with its deviation and its interval.
 //!
 //! ```text
 //!   --sweep quota=2,5,8 --sweep rate=4000,8000        --part 2/3
@@ -11,25 +12,33 @@
 //! ```
 
 mod fingerprint;
+mod gathered;
+mod part;
+mod runs;
+mod summary;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::str::FromStr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
 use crate::engine::{Steps, Streams, Watch};
 use crate::experiment::{Experiment, RunError};
 use crate::parameter::{Parameter, Parameters};
-use crate::setting::Setting;
-use crate::table::Row;
+use crate::recording::Recording;
+use crate::setting::{Kind, Setting};
+use crate::table::{Column, Row};
+use gathered::{Found, Gathered};
+
+pub use part::Part;
+pub use runs::{Precision, Runs};
 
 /// One parameter that is swept, and the values it takes in turn.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
-    /// The name of the parameter.
+    /// The name of the parameter, or `seed`.
     pub name: &'static str,
     /// At least one value, each with the text that it was given as.
     pub values: Vec<(String, Setting)>,
@@ -41,7 +50,7 @@ pub struct Sweep {
     experiment: &'static Experiment,
     base: Parameters,
     axes: Vec<Axis>,
-    seed: u64,
+    runs: Runs,
     fingerprint: u64,
 }
 
@@ -52,22 +61,33 @@ pub struct PointRows {
     pub point: usize,
     /// The values of the axes at this point, as they were given.
     pub at: Vec<String>,
-    /// The rows that the run returned.
+    /// The rows that the run returned, or the means of several.
     pub rows: Vec<Row>,
+    /// The seeds that the rows are of.
+    pub seeds: u32,
+    /// Why the point is not possible; its only row has no values then.
+    pub skipped: Option<String>,
 }
 
 impl Sweep {
     /// Plans a sweep of an experiment, whose other parameters are those of `base`. The last axis varies fastest.
     ///
     /// # Panics
-    /// If an axis has no value or names no parameter of the experiment.
-    pub fn new(experiment: &'static Experiment, base: Parameters, axes: Vec<Axis>, seed: u64) -> Self {
+    /// If an axis has no value, or names neither a parameter of the experiment nor `seed`.
+    pub fn new(
+        experiment: &'static Experiment,
+        base: Parameters,
+        axes: Vec<Axis>,
+        runs: impl Into<Runs>,
+    ) -> Self {
+        let runs = runs.into();
         for axis in &axes {
             assert!(!axis.values.is_empty(), "{} takes no value", axis.name);
-            assert!(base.iter().any(|(name, _)| name == axis.name), "no parameter {}", axis.name);
+            let known = axis.name == SEED || base.iter().any(|(name, _)| name == axis.name);
+            assert!(known, "no parameter {}", axis.name);
         }
-        let fingerprint = fingerprint::fingerprint(experiment.name, &base, &axes, seed);
-        Sweep { experiment, base, axes, seed, fingerprint }
+        let fingerprint = fingerprint::fingerprint(experiment.name, &base, &axes, &runs);
+        Sweep { experiment, base, axes, runs, fingerprint }
     }
 
     /// Returns the experiment that the sweep is of.
@@ -80,6 +100,46 @@ impl Sweep {
         &self.axes
     }
 
+    /// Returns how the points are run.
+    pub fn runs(&self) -> &Runs {
+        &self.runs
+    }
+
+    /// Returns whether a column has means, with a deviation and an interval beside each.
+    pub fn has_means(&self, column: &Column) -> bool {
+        self.runs.seeds.get() > 1 && column.is_measured()
+    }
+
+    /// Returns the values of the axes at a point, each with the text that it was given as.
+    pub fn at(&self, point: usize) -> Vec<&(String, Setting)> {
+        let mut rest = point;
+        let mut at = vec![];
+        for Axis { values, .. } in self.axes.iter().rev() {
+            at.push(&values[rest % values.len()]);
+            rest /= values.len();
+        }
+        at.reverse();
+        at
+    }
+
+    /// Returns the recordings of all points, each file once.
+    pub fn recordings(&self) -> Vec<&Recording> {
+        let swept = self.axes.iter().flat_map(|axis| axis.values.iter().map(|(_, setting)| setting));
+        let unswept = |name| !self.axes.iter().any(|axis| axis.name == name);
+        let fixed = self.base.iter().filter(|(name, _)| unswept(*name)).map(|(_, setting)| setting);
+        let mut all: Vec<&Recording> = vec![];
+        for setting in fixed.chain(swept) {
+            if let Setting::Trace(Some(recording)) = setting {
+                let is_known =
+                    |known: &&Recording| (known.name == recording.name) & (known.sha256 == recording.sha256);
+                if !all.iter().any(is_known) {
+                    all.push(recording);
+                }
+            }
+        }
+        all
+    }
+
     /// Returns the axes that are not columns anyway, each with its index: what is swept is to be seen in every row.
     pub fn axes_beside_columns(&self) -> impl Iterator<Item = (usize, &'static str)> + '_ {
         let is_column = |name| self.experiment.columns.iter().any(|column| column.name == name);
@@ -90,6 +150,21 @@ impl Sweep {
     /// Returns the parameters that hold for all points, where they are not swept.
     pub fn base(&self) -> &Parameters {
         &self.base
+    }
+
+    /// Returns the key of a parameter in JSON and CSV: its name, with the unit of a time or a rate.
+    ///
+    /// # Panics
+    /// If there is no such parameter.
+    pub fn key(&self, name: &str) -> String {
+        let parameter = self.experiment.parameters.iter().find(|parameter| parameter.name == name);
+        match parameter.map(|parameter| parameter.kind) {
+            Some(Kind::Time { .. }) => format!("{name}_ns"),
+            Some(Kind::PerSecond { .. }) => format!("{name}_pps"),
+            Some(_) => name.to_owned(),
+            None if name == SEED => name.to_owned(),
+            None => panic!("no parameter {name}"),
+        }
     }
 
     /// Returns the number of points, at least one.
@@ -105,6 +180,8 @@ impl Sweep {
 
     /// Checks that each point can be run, and that each parameter that was `given` by name has an effect at some point.
     ///
+    /// Where points that are not possible are skipped, one that is possible is enough.
+    ///
     /// # Errors
     /// The first point that cannot be run, and how many more; or the first parameter that would change nothing.
     ///
@@ -115,16 +192,19 @@ impl Sweep {
         let mut unused: Vec<_> = self.experiment.parameters.iter().filter_map(needs).collect();
         unused.retain(|(name, _)| given.contains(name));
         let mut first = None;
-        let mut others = 0u64;
+        let (mut others, mut possible) = (0u64, false);
         for point in 0..self.points() {
-            let (parameters, at) = self.parameters(point);
+            let (parameters, _) = self.parameters(point);
             match ((self.experiment.check)(&parameters), &first) {
-                (Ok(()), _) => unused.retain(|(_, need)| !(need.met)(&parameters)),
-                (Err(error), None) => first = Some(self.error(&at, error)),
+                (Ok(()), _) => {
+                    possible = true;
+                    unused.retain(|(_, need)| !(need.met)(&parameters));
+                }
+                (Err(error), None) => first = Some(self.error(point, error)),
                 (Err(_), Some(_)) => others += 1,
             }
         }
-        if let Some(first) = first {
+        if let Some(first) = first.filter(|_| !(self.runs.skips && possible)) {
             return Err(PointError { others, ..first });
         }
         match unused.first() {
@@ -139,7 +219,8 @@ impl Sweep {
     /// Runs the points of a part on `threads` threads and hands their rows to `each`, in order. [`Watch::stop`] gives up the
     /// points that are under way, and that is no error.
     ///
-    /// The rows of a point have been handed over before an error of a later one is returned.
+    /// The rows are the same for any number of threads and parts. Those of a point have been handed over before an error of a
+    /// later one is returned.
     ///
     /// # Errors
     /// The error of the first point, in order, that cannot be run; or the error of `each`, at which the sweep ends.
@@ -151,23 +232,18 @@ impl Sweep {
         mut each: impl FnMut(PointRows) -> Result<(), E>,
     ) -> Result<(), E> {
         let points: Vec<usize> = part.of(self.points()).collect();
-        let next = AtomicUsize::new(0);
+        let jobs = Jobs {
+            sweep: self,
+            watch,
+            points: &points,
+            next: AtomicUsize::new(0),
+            settled: settled(&points),
+        };
         thread::scope(|scope| {
             let (sender, results) = mpsc::channel();
-            for count in 0..threads.get().min(points.len()) {
-                let (sender, points, next) = (sender.clone(), &points, &next);
-                let work = move || {
-                    while let Some(&point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if watch.is_stopped() {
-                            return;
-                        }
-                        let steps = watch.steps();
-                        let found = self.point(point, &steps);
-                        if !steps.end() || sender.send((point, found)).is_err() {
-                            return;
-                        }
-                    }
-                };
+            for count in 0..threads.get().min(jobs.count()) {
+                let (sender, jobs) = (sender.clone(), &jobs);
+                let work = move || jobs.work(&sender);
                 // With fewer threads than wanted it takes longer; with none, this one does it all before any row is handed over.
                 if thread::Builder::new().spawn_scoped(scope, work.clone()).is_err() {
                     if count == 0 {
@@ -177,54 +253,107 @@ impl Sweep {
                 }
             }
             drop(sender);
-            let mut early = BTreeMap::new();
-            let mut expected = points.iter();
-            let mut awaited = expected.next();
-            for (point, found) in results {
-                early.insert(point, found);
-                while let Some(found) = awaited.and_then(|point| early.remove(point)) {
-                    let handed = found.map_err(E::from).and_then(&mut each);
+            let mut waiting: BTreeMap<usize, Gathered> = BTreeMap::new();
+            let mut awaited = 0;
+            for (place, seed, found) in results {
+                if waiting.entry(place).or_default().add(self, seed, found) {
+                    jobs.settled[place].store(true, Ordering::Relaxed);
+                }
+                while jobs.settled.get(awaited).is_some_and(|settled| settled.load(Ordering::Relaxed)) {
+                    // What comes of it after that belongs to nobody.
+                    let point = points[awaited];
+                    let rows =
+                        waiting.get_mut(&awaited).map(std::mem::take).and_then(|all| all.rows(self, point));
+                    awaited += 1;
+                    let Some(rows) = rows else { continue };
+                    let handed = rows.map_err(|error| E::from(self.error(point, error))).and_then(&mut each);
                     if handed.is_err() {
                         watch.stop();
                         return handed;
                     }
-                    awaited = expected.next();
                 }
+                waiting.retain(|place, _| *place >= awaited);
             }
             Ok(())
         })
     }
 
-    /// The parameters of a point, and the values of the axes there.
-    fn parameters(&self, point: usize) -> (Parameters, Vec<String>) {
-        let mut rest = point;
-        let mut at = vec![];
-        let mut parameters = self.base.clone();
-        for axis in self.axes.iter().rev() {
-            let (text, setting) = &axis.values[rest % axis.values.len()];
-            rest /= axis.values.len();
-            at.push(text.clone());
-            parameters = parameters.with(axis.name, setting.clone());
+    /// The parameters of a point, and its first seed.
+    fn parameters(&self, point: usize) -> (Parameters, u64) {
+        let (mut parameters, mut seed) = (self.base.clone(), self.runs.seed);
+        for (axis, (_, setting)) in self.axes.iter().zip(self.at(point)) {
+            match setting {
+                Setting::Count(count) if axis.name == SEED => seed = *count,
+                _ => parameters = parameters.with(axis.name, setting.clone()),
+            }
         }
-        at.reverse();
-        (parameters, at)
+        (parameters, seed)
     }
 
-    fn error(&self, at: &[String], error: RunError) -> PointError {
-        let axes = self.axes.iter().zip(at).map(|(axis, text)| format!("{}={text}", axis.name));
-        PointError { at: axes.collect(), error, others: 0 }
+    fn error(&self, point: usize, error: RunError) -> PointError {
+        let at = self.axes.iter().zip(self.at(point));
+        PointError {
+            at: at.map(|(axis, (text, _))| format!("{}={text}", axis.name)).collect(),
+            error,
+            others: 0,
+        }
     }
 
-    fn point(&self, point: usize, steps: &Steps) -> Result<PointRows, PointError> {
-        let (parameters, at) = self.parameters(point);
-        let found = (self.experiment.run)(&parameters, Streams::new(self.seed), steps);
-        let rows = found.map_err(|error| self.error(&at, error))?;
-        let (name, columns) = (self.experiment.name, self.experiment.columns.len());
-        assert!(
-            !rows.is_empty() && rows.iter().all(|row| row.len() == columns),
-            "{name}: a row of {columns}"
-        );
-        Ok(PointRows { point, at, rows })
+    fn found(&self, point: usize, seed: usize, steps: &Steps) -> Found {
+        let (parameters, first) = self.parameters(point);
+        let streams = Streams::new(first.wrapping_add(seed as u64));
+        let Experiment { name, columns, check, run, .. } = self.experiment;
+        if self.runs.skips {
+            check(&parameters)?;
+        }
+        let rows = run(&parameters, streams, steps)?;
+        let is_row = |row: &Row| {
+            row.len() == columns.len() && columns.iter().zip(row).all(|(column, value)| column.holds(value))
+        };
+        assert!(!rows.is_empty() && rows.iter().all(is_row), "{name}: rows of its columns: {rows:?}");
+        Ok(rows)
+    }
+}
+
+/// What there is to run, for the threads that run it: every seed of every point of a part.
+struct Jobs<'a> {
+    sweep: &'a Sweep,
+    watch: &'a Watch,
+    points: &'a [usize],
+    next: AtomicUsize,
+    /// By place: no more seeds are needed.
+    settled: Vec<AtomicBool>,
+}
+
+fn settled(points: &[usize]) -> Vec<AtomicBool> {
+    points.iter().map(|_| AtomicBool::new(false)).collect()
+}
+
+impl Jobs<'_> {
+    fn count(&self) -> usize {
+        self.points.len().saturating_mul(self.sweep.runs.seeds.get() as usize)
+    }
+
+    /// Runs what is left and sends what is found, with the place of the point in its part, and the place of the seed.
+    fn work(&self, sender: &mpsc::Sender<(usize, usize, Found)>) {
+        let seeds = self.sweep.runs.seeds.get() as usize;
+        loop {
+            let job = self.next.fetch_add(1, Ordering::Relaxed);
+            let (place, seed) = (job / seeds, job % seeds);
+            let Some(&point) = self.points.get(place) else { return };
+            if self.watch.is_stopped() {
+                return;
+            }
+            let steps = self.watch.steps();
+            if self.settled[place].load(Ordering::Relaxed) {
+                steps.end();
+                continue;
+            }
+            let found = self.sweep.found(point, seed, &steps);
+            if !steps.end() || sender.send((place, seed, found)).is_err() {
+                return;
+            }
+        }
     }
 }
 
@@ -253,50 +382,8 @@ impl fmt::Display for PointError {
 
 impl std::error::Error for PointError {}
 
-/// One of `n` parts of a sweep: every n-th point, so that each part has cheap and expensive ones.
-///
-/// ```
-/// use softtimers_sim::Part;
-///
-/// let part: Part = "2/3".parse()?;
-/// assert!(part.of(7).eq([1, 4]));
-/// assert!(Part::default().of(3).eq([0, 1, 2]));
-/// assert!("4/3".parse::<Part>().is_err());
-/// # Ok::<(), String>(())
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Part {
-    /// The number of the part, from one.
-    number: usize,
-    of: usize,
-}
-
-impl Part {
-    /// Iterates over the indices of this part's points, of `points` in all.
-    pub fn of(self, points: usize) -> impl Iterator<Item = usize> {
-        (self.number - 1..points).step_by(self.of)
-    }
-}
-
-/// The whole sweep is one part.
-impl Default for Part {
-    fn default() -> Self {
-        Part { number: 1, of: 1 }
-    }
-}
-
-impl FromStr for Part {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let numbers =
-            text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
-        match numbers {
-            Some((number, of)) if (1..=of).contains(&number) => Ok(Part { number, of }),
-            _ => Err("a part is I/N with 1 ≤ I ≤ N, such as 3/16".to_owned()),
-        }
-    }
-}
+/// The axis that is no parameter.
+const SEED: &str = "seed";
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,54 +1,144 @@
 //! The findings of a run: [`Row`]s of [`Value`]s under [`Column`]s, the papers' own.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
+
+use crate::setting::Setting;
 
 /// One column of an experiment's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Column {
-    /// The key in JSON and CSV, with the unit: `delay_us`, `output_pps`.
+    /// The name that people read, with the unit: `delay_us`, `output_pps`. See [`key`](Self::key).
     pub name: &'static str,
     /// A few words of help, with the paper's name for the column.
     pub about: &'static str,
-    /// The digits after the point, in data.
+    /// The digits after the point, for people.
     pub digits: u8,
-    /// Whether values are shares: fractions in data, where one is all of it, and percent for people.
-    pub share: bool,
+    /// The kind of its cells.
+    pub cells: Cells,
+    /// Whether every seed has the same: it repeats a parameter, or says what the paper has.
+    pub given: bool,
+    /// Whether several seeds give the greatest value, and none if one of them has none, rather than a mean.
+    pub greatest: bool,
+}
+
+/// The kind of a column's cells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cells {
+    /// Numbers.
+    Numbers,
+    /// Shares: fractions in data, where one is all of it, and percent for people.
+    Shares,
+    /// Times: nanoseconds in data, and for people as they are typed.
+    Times,
+    /// Words.
+    Words,
 }
 
 impl Column {
-    /// Declares a column of whole numbers or words.
+    /// Declares a column of numbers.
     pub const fn new(name: &'static str, about: &'static str) -> Self {
-        Column { name, about, digits: 0, share: false }
+        Column { name, about, digits: 0, cells: Cells::Numbers, given: false, greatest: false }
     }
 
-    /// Declares a column of shares, to a thousandth.
+    /// Declares a column of words.
+    pub const fn words(name: &'static str, about: &'static str) -> Self {
+        Column { cells: Cells::Words, ..Column::new(name, about) }
+    }
+
+    /// Declares a column that repeats a time that was set.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use softtimers_sim::{Column, Value};
+    ///
+    /// let column = Column::time("target", "the gap that is wanted");
+    /// let cell = Value::Time(Duration::from_micros(40));
+    /// assert_eq!((column.key().as_ref(), column.data(&cell).to_string().as_str()), ("target_ns", "40000"));
+    /// assert_eq!(column.text(&cell).to_string(), "40us");
+    /// ```
+    pub const fn time(name: &'static str, about: &'static str) -> Self {
+        Column { cells: Cells::Times, given: true, ..Column::new(name, about) }
+    }
+
+    /// Declares a column of shares, to a tenth of a percent.
     ///
     /// ```
     /// use softtimers_sim::{Column, Value};
     ///
     /// let column = Column::share("lost", "of what came");
     /// let cell = Value::Real(0.0625);
-    /// assert_eq!(column.data(&cell).to_string(), "0.062");
+    /// assert_eq!(column.data(&cell).to_string(), "0.0625");
     /// assert_eq!(column.text(&cell).to_string(), "6.2%");
     /// ```
     pub const fn share(name: &'static str, about: &'static str) -> Self {
-        Column { name, about, digits: 3, share: true }
+        Column { digits: 3, cells: Cells::Shares, ..Column::new(name, about) }
     }
 
-    /// Sets the digits after the point.
+    /// Sets the digits after the point that people read.
     #[must_use]
     pub const fn digits(self, digits: u8) -> Self {
         Column { digits, ..self }
     }
 
-    /// Formats a cell for JSON and CSV; a missing value is empty.
-    pub fn data<'a>(&self, value: &'a Value) -> impl fmt::Display + use<'a> {
-        Shown { value, digits: self.digits, percent: false }
+    /// Declares that every seed has the same in it: a parameter, or what the paper says.
+    #[must_use]
+    pub const fn given(self) -> Self {
+        Column { given: true, ..self }
     }
 
-    /// Formats a cell for people: a share in percent, to the same digit.
+    /// Declares that several seeds give the greatest value, and none if one of them has none, rather than a mean.
+    #[must_use]
+    pub const fn greatest(self) -> Self {
+        Column { greatest: true, ..self }
+    }
+
+    /// Returns the key in JSON and CSV: the name, with the unit of a time.
+    pub fn key(&self) -> Cow<'static, str> {
+        match self.cells {
+            Cells::Times => Cow::Owned(format!("{}_ns", self.name)),
+            _ => Cow::Borrowed(self.name),
+        }
+    }
+
+    /// Formats a cell for CSV, as [`Value::data`].
+    pub fn data<'a>(&self, value: &'a Value) -> impl fmt::Display + use<'a> {
+        value.data()
+    }
+
+    /// Formats a cell with the digits that people read, a share as a fraction.
+    pub fn rounded<'a>(&self, value: &'a Value) -> impl fmt::Display + use<'a> {
+        Shown { value, digits: self.digits, percent: false, is_kept: true }
+    }
+
+    /// Formats a cell for people: a share in percent, to the same digit; a mean with half the length of its interval.
+    ///
+    /// ```
+    /// use softtimers_sim::{Column, Value};
+    ///
+    /// // What is not zero is not shown as zero.
+    /// assert_eq!(Column::new("per_poll", "").digits(2).text(&Value::Real(0.000_196)).to_string(), "0.0002");
+    /// ```
     pub fn text<'a>(&self, value: &'a Value) -> impl fmt::Display + use<'a> {
-        Shown { value, digits: self.digits, percent: self.share }
+        Shown { value, digits: self.digits, percent: self.cells == Cells::Shares, is_kept: false }
+    }
+
+    /// Whether seeds may differ in it, and their mean says something.
+    pub(crate) fn is_measured(&self) -> bool {
+        !self.given && !self.greatest && matches!(self.cells, Cells::Numbers | Cells::Shares)
+    }
+
+    /// Whether a cell is of the column's kind.
+    pub(crate) fn holds(&self, value: &Value) -> bool {
+        match value {
+            Value::Text(_) => self.cells == Cells::Words,
+            Value::Time(_) => self.cells == Cells::Times,
+            Value::Count(_) | Value::Mean(_) | Value::Real(_) | Value::Without(_) => {
+                matches!(self.cells, Cells::Numbers | Cells::Shares)
+            }
+            Value::Missing => true,
+        }
     }
 }
 
@@ -64,27 +154,108 @@ pub enum Value {
     Count(u64),
     /// A number, shown with the digits of its column.
     Real(f64),
+    /// A time that was set.
+    Time(Duration),
+    /// The mean of several seeds.
+    Mean(Mean),
+    /// No number, such as a quota of none: a word for people, and no value in data.
+    Without(&'static str),
     /// No value: the paper has no such figure, or nothing was measured.
     Missing,
+}
+
+/// The mean of what several seeds gave, and how certain it is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Mean {
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The standard deviation of a single seed; none if there was one only.
+    pub deviation: Option<f64>,
+    /// Half the length of the 95% confidence interval of the mean, by Student's t; none if there was one seed only.
+    pub interval: Option<f64>,
+    /// The seeds that had a value.
+    pub seeds: u32,
+}
+
+impl Value {
+    /// Formats the value with every digit that it has; what is no value is empty.
+    pub fn data(&self) -> impl fmt::Display + '_ {
+        Exact(self)
+    }
+
+    /// The number, if it is one.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self {
+            Value::Count(count) => Some(*count as f64),
+            Value::Real(number) => Some(*number).filter(|number| number.is_finite()),
+            Value::Mean(mean) => Some(mean.mean),
+            Value::Time(time) => Some(time.as_nanos() as f64),
+            Value::Text(_) | Value::Without(_) | Value::Missing => None,
+        }
+    }
+}
+
+struct Exact<'a>(&'a Value);
+
+impl fmt::Display for Exact<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Value::Text(text) => f.write_str(text),
+            Value::Count(count) => write!(f, "{count}"),
+            Value::Real(number) if number.is_finite() => write!(f, "{number}"),
+            Value::Time(time) => write!(f, "{}", time.as_nanos()),
+            Value::Mean(mean) => write!(f, "{}", mean.mean),
+            Value::Real(_) | Value::Without(_) | Value::Missing => Ok(()),
+        }
+    }
 }
 
 struct Shown<'a> {
     value: &'a Value,
     digits: u8,
     percent: bool,
+    /// In a table that is kept, every number of a column has the same digits.
+    is_kept: bool,
+}
+
+impl Shown<'_> {
+    /// So many digits that a number that is not zero is not shown as zero.
+    fn number(&self, f: &mut fmt::Formatter<'_>, number: f64, digits: u8) -> fmt::Result {
+        let (number, digits) =
+            if self.percent { (100.0 * number, digits.saturating_sub(2)) } else { (number, digits) };
+        let lost = |digits: &u8| {
+            !self.is_kept && number != 0.0 && (number * 10f64.powi((*digits).into())).abs() < 0.5
+        };
+        let digits = (digits..MOST_DIGITS).find(|digits| !lost(digits)).unwrap_or(digits);
+        write!(f, "{number:.*}", usize::from(digits))
+    }
 }
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value {
-            Value::Text(text) => f.write_str(text),
-            Value::Count(count) => write!(f, "{count}"),
-            Value::Real(share) if share.is_finite() && self.percent => {
-                write!(f, "{:.*}%", usize::from(self.digits.saturating_sub(2)), 100.0 * share)
+            Value::Text(text) => f.write_str(text)?,
+            Value::Count(count) => write!(f, "{count}")?,
+            Value::Real(number) if number.is_finite() => self.number(f, *number, self.digits)?,
+            Value::Time(time) => Setting::Time(*time).fmt(f)?,
+            Value::Mean(mean) => {
+                let unit = if self.percent { 0.01 } else { 1.0 };
+                let whole = mean.interval.is_none_or(|interval| interval >= 10.0 * unit);
+                let tenth = self.digits + u8::from(self.digits == 0 && !whole && mean.mean.fract() != 0.0);
+                self.number(f, mean.mean, tenth)?;
+                if let Some(interval) = mean.interval.filter(|interval| *interval > 0.0) {
+                    f.write_str(" ± ")?;
+                    self.number(f, interval, tenth)?;
+                }
             }
-            Value::Real(number) if number.is_finite() => write!(f, "{number:.*}", usize::from(self.digits)),
-            Value::Real(_) | Value::Missing => Ok(()),
+            Value::Without(word) => f.write_str(word)?,
+            Value::Real(_) | Value::Missing => return Ok(()),
         }
+        let is_number = !matches!(self.value, Value::Text(_) | Value::Time(_) | Value::Without(_));
+        if self.percent && is_number && !matches!(self.value, Value::Count(_)) {
+            f.write_str("%")?;
+        }
+        Ok(())
     }
 }
 
@@ -118,8 +289,17 @@ impl From<f64> for Value {
     }
 }
 
+impl From<Duration> for Value {
+    fn from(time: Duration) -> Self {
+        Value::Time(time)
+    }
+}
+
 impl<V: Into<Value>> From<Option<V>> for Value {
     fn from(value: Option<V>) -> Self {
         value.map_or(Value::Missing, Into::into)
     }
 }
+
+/// More digits than this tell nobody more.
+const MOST_DIGITS: u8 = 12;

@@ -22,7 +22,7 @@ fn compare(name: &str, experiment: &str, runs: &[&[(&str, Setting)]]) {
             .expect("a possible run");
         for row in rows {
             let cells = row.iter().zip(experiment.columns);
-            let cells: Vec<_> = cells.map(|(value, column)| column.data(value).to_string()).collect();
+            let cells: Vec<_> = cells.map(|(value, column)| column.rounded(value).to_string()).collect();
             let _ = writeln!(table, "{}", cells.join(","));
         }
     }

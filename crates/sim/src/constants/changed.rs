@@ -5,26 +5,17 @@ use std::time::Duration;
 use softtimers_poll::Factor;
 
 use crate::engine::arrivals::Bursts;
-use crate::setting::Setting;
 
 /// A type of constants that can be made larger, and set as a flag.
 pub(super) trait Changed: Copy {
     /// Returns a value that is `percent` larger.
     #[must_use]
     fn changed(self, percent: u32) -> Self;
-
-    fn setting(self) -> Option<Setting> {
-        None
-    }
 }
 
 impl Changed for u64 {
     fn changed(self, percent: u32) -> Self {
         self + (self * u64::from(percent) / 100).max(1)
-    }
-
-    fn setting(self) -> Option<Setting> {
-        Some(Setting::Count(self))
     }
 }
 
@@ -32,29 +23,17 @@ impl Changed for u32 {
     fn changed(self, percent: u32) -> Self {
         self + (self * percent / 100).max(1)
     }
-
-    fn setting(self) -> Option<Setting> {
-        Some(Setting::Count(self.into()))
-    }
 }
 
 impl Changed for f64 {
     fn changed(self, percent: u32) -> Self {
         self * (1.0 + f64::from(percent) / 100.0)
     }
-
-    fn setting(self) -> Option<Setting> {
-        Some(Setting::Real(self))
-    }
 }
 
 impl Changed for Duration {
     fn changed(self, percent: u32) -> Self {
         self + (self * percent / 100).max(Duration::from_nanos(1))
-    }
-
-    fn setting(self) -> Option<Setting> {
-        Some(Setting::Time(self))
     }
 }
 

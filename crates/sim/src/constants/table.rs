@@ -41,7 +41,6 @@ macro_rules! constants {
                 origin: $origin,
                 moves: $moves,
                 value: |machine| machine.$section.$name.shown(),
-                #[cfg(test)]
                 flags: &[$(($of, $flag),)*],
                 #[cfg(test)]
                 changed: |machine, percent| {
@@ -49,7 +48,6 @@ macro_rules! constants {
                     changed.$section.$name = machine.$section.$name.changed(percent);
                     changed
                 },
-                #[cfg(test)]
                 setting: |machine| machine.$section.$name.setting(),
             },
         )*)*];

@@ -48,10 +48,13 @@ impl Merge {
             }
             let (sweep, point, points) =
                 parsed(line).ok_or_else(|| wrong(number, &"not of the form SWEEP,POINT/POINTS,…"))?;
+            if fields(line) != fields(header) {
+                return Err(wrong(number, &"not as many fields as there are columns"));
+            }
             if self.sweep.get_or_insert_with(|| (sweep.to_owned(), points)) != &(sweep.to_owned(), points) {
                 return Err(wrong(
                     number,
-                    &"of another sweep: experiment, parameters, seed or version differ",
+                    &"of another sweep: experiment, parameters, seeds, version or build differ",
                 ));
             }
             let (from, lines) = self.points.entry(point).or_insert((self.files, String::new()));
@@ -82,8 +85,13 @@ impl Merge {
     }
 }
 
+/// How many fields a line has; commas between quotes are part of one.
+pub(super) fn fields(line: &str) -> usize {
+    line.split('"').step_by(2).map(|outside| outside.matches(',').count()).sum::<usize>() + 1
+}
+
 /// The sweep of a line, its point, and of how many.
-fn parsed(line: &str) -> Option<(&str, usize, usize)> {
+pub(super) fn parsed(line: &str) -> Option<(&str, usize, usize)> {
     let mut fields = line.splitn(3, ',');
     let (sweep, point) = (fields.next()?, fields.next()?);
     fields.next()?;
@@ -94,7 +102,7 @@ fn parsed(line: &str) -> Option<(&str, usize, usize)> {
 
 /// Files that are not the parts of one sweep: says which file and line, or which points are missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct MergeError(String);
+pub struct MergeError(pub(super) String);
 
 impl fmt::Display for MergeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -145,6 +153,7 @@ mod tests {
             (vec!["sweep,point,x\nab,1/1,5"], "line 2: the line is cut off"),
             (vec!["sweep,point,x\nab,2/1,5\n"], "line 2: not of the form"),
             (vec!["sweep,point,x\nab\n"], "line 2: not of the form"),
+            (vec!["sweep,point,x,y\nab,1/1,\"5,6\"\n"], "line 2: not as many fields"),
         ] {
             let refused = merged(&files).unwrap_err();
             assert!(refused.contains(message), "{refused}: {message}");

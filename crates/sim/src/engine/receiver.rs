@@ -57,6 +57,10 @@ pub(crate) struct Receiver<P, I: Iterator<Item = Arrival>> {
     bytes: u64,
     now: Timestamp,
     armed: bool,
+    /// Whether a look takes a packet that arrives as it ends.
+    takes_at_end: bool,
+    /// Packets that have room at a time, if not any number.
+    room: Option<usize>,
     account: ReceiveStats,
 }
 
@@ -79,8 +83,21 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
             bytes: 0,
             now: Timestamp::ZERO,
             armed,
+            takes_at_end: false,
+            room: None,
             account: ReceiveStats::default(),
         }
+    }
+
+    /// Sets whether a look takes a packet that arrives at the very end of it, on which the paper is silent.
+    pub(crate) fn takes_at_end(self, takes_at_end: bool) -> Self {
+        Receiver { takes_at_end, ..self }
+    }
+
+    /// Sets how many packets have room at a time. A packet keeps its place until the end of the look that takes it; one that comes when
+    /// all places are taken is lost, and nobody learns that it came.
+    pub(crate) fn with_room(self, room: Option<usize>) -> Self {
+        Receiver { room, ..self }
     }
 
     /// Until the last packet has been taken; `watch` sees every event in order.
@@ -121,7 +138,7 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
     fn planned(&mut self, arrival: Option<Timestamp>) -> Option<(Timestamp, By)> {
         match self.policy.next() {
             Next::Armed => self.ring.first().map(|_| (self.now, By::Interrupt)),
-            Next::At(time) => Some((self.timing.poll(self.now, time), By::Poll)),
+            Next::At(time) => Some((self.timing.poll(self.now, time, arrival), By::Poll)),
             Next::Now => {
                 self.skip_empty(arrival);
                 Some((self.now, By::Poll))
@@ -158,6 +175,10 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
                 .empty_polls(if self.ring.is_empty() { passed } else { 0 }, self.costs.poll_period(0));
         }
         self.now = self.now.max(time);
+        if self.room.is_some_and(|room| self.ring.len() >= room) {
+            self.account.lost += 1;
+            return;
+        }
         self.ring.push(time);
         self.bytes += u64::from(bytes);
         watch(time, ReceiverEvent::Arrival);
@@ -172,7 +193,8 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
             if by == By::Interrupt { ReceiverEvent::InterruptBegin } else { ReceiverEvent::PollBegin },
         );
         let mut end = begin + self.period(by);
-        while self.arrivals.peek().is_some_and(|arrival| arrival.at < end) {
+        let takes_at_end = self.takes_at_end;
+        while self.arrivals.peek().is_some_and(|next| next.at < end || (takes_at_end && next.at == end)) {
             self.arrive(watch);
             end = begin + self.period(by);
         }

@@ -67,7 +67,7 @@ pub(crate) static ACKS: Experiment = Experiment {
         ),
     ],
     columns: &[
-        Column::new("answer", "what the sender does with a big ACK"),
+        Column::words("answer", "what the sender does with a big ACK"),
         Column::share("of_link", "share of the link that was acknowledged"),
         Column::new("longest_queue", "packets that waited for the link at most"),
         Column::new("acks", "ACKs that came"),

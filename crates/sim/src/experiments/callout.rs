@@ -35,10 +35,10 @@ pub(crate) static CALLOUT: Experiment = Experiment {
               counted, and have the prices of Table II. Interrupts are held off while a structure is changed.",
     parameters: PARAMETERS,
     columns: &[
-        Column::new("kernel", "the old list, or the wheel by hash or by handle"),
-        Column::new("outstanding", "timers that are there all the time, without the kernel's own"),
+        Column::words("kernel", "the old list, or the wheel by hash or by handle"),
+        Column::new("outstanding", "timers that are there all the time, without the kernel's own").given(),
         Column::new("set_cancel_us", "a set and a cancel, with its share of the clock's work").digits(1),
-        Column::new("paper_us", "the paper's").digits(1),
+        Column::new("paper_us", "the paper's").digits(1).given(),
         Column::share("off", "how much more than that"),
         Column::new("passed", "timers passed by in searches, a set and cancel").digits(2),
         Column::new("tick_us", "hardclock and softclock, a tick").digits(2),

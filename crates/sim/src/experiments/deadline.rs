@@ -17,7 +17,7 @@ use softtimers_core::{Alarm, Config, Histogram, Slack, SoftTimers, Timestamp, Tr
 
 use super::trigger_states;
 use crate::engine::host::{Hardware, Host, States};
-use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Setting, Steps, Streams};
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
 
 /// The share of events that the hardware fires, and what it costs, by the deadline.
 pub(crate) static DEADLINE: Experiment = Experiment {
@@ -76,13 +76,13 @@ pub(crate) static DEADLINE: Experiment = Experiment {
         ),
     ],
     columns: &[
-        Column::new("hardware", "what is behind the trigger states"),
-        Column::new("deadline", "how late an event may be"),
+        Column::words("hardware", "what is behind the trigger states"),
+        Column::time("deadline", "how late an event may be"),
         Column::new("events_per_s", "events fired, a second"),
         Column::share("expired", "share of them that the hardware fired").digits(4),
-        Column::share("paper_expired", "the paper's"),
+        Column::share("paper_expired", "the paper's").given(),
         Column::share("overhead", "of the processor for setting the timer and for its interrupts").digits(4),
-        Column::share("paper_overhead", "the paper's, over soft timers without deadlines"),
+        Column::share("paper_overhead", "the paper's, over soft timers without deadlines").given(),
         Column::new("settings", "times that the timer was set, for each event").digits(2),
         Column::new("interrupts", "of it, for each event").digits(4),
         Column::new("delay_us", "mean time from due to fired").digits(1),
@@ -152,7 +152,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     let paper = paper.filter(|_| hardware == "each" && from_state);
     Ok(vec![vec![
         hardware.into(),
-        Setting::Time(deadline).to_string().into(),
+        deadline.into(),
         (fired_events as f64 / seconds).into(),
         (expired as f64 / events).into(),
         paper.and_then(|&(_, expired, _)| expired).into(),

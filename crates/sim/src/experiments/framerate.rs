@@ -19,7 +19,7 @@ use softtimers_core::{Alarm, Config, Histogram, Rate, Slack, SoftTimers, Timesta
 
 use crate::engine::host::{Hardware, Host, States};
 use crate::experiment::ALWAYS;
-use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
 /// Frames that are shown, by the rate that is wanted and the clock.
 pub(crate) static FRAMERATE: Experiment = Experiment {
@@ -53,8 +53,8 @@ pub(crate) static FRAMERATE: Experiment = Experiment {
         ),
     ],
     columns: &[
-        Column::new("hz", "ticks a second, or smart timers"),
-        Column::new("fps", "frames a second that are wanted"),
+        Column::new("hz", "ticks a second, or smart timers").given(),
+        Column::new("fps", "frames a second that are wanted").given(),
         Column::new("achieved_fps", "that are shown").digits(1),
         Column::share("discarded", "share of frames that are not"),
         Column::new("late_ms", "mean time from due to shown").digits(2),
@@ -97,7 +97,7 @@ fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, R
     let seconds = end.as_nanos() as f64 / 1e9;
     let shown = player.lateness.count().min(frames) as f64;
     Ok(vec![vec![
-        hz.map_or("smart".to_owned(), |hz| hz.to_string()).into(),
+        hz.map_or(Value::Without("smart"), Value::from),
         fps.into(),
         (shown / seconds).into(),
         (1.0 - shown / frames as f64).into(),
@@ -172,7 +172,7 @@ impl Sleep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Setting, Value};
+    use crate::Setting;
 
     /// Frames a second that are shown, the share discarded, mean and longest lateness in milliseconds; interrupts a second.
     fn find(set: &[(&str, Setting)]) -> [f64; 5] {

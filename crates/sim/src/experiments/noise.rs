@@ -51,7 +51,7 @@ pub(crate) static NOISE: Experiment = Experiment {
         Parameter::real("threshold", "a phase counts as held up beyond so many medians", TIMES, 1.3),
     ],
     columns: &[
-        Column::new("nodes", "n"),
+        Column::new("nodes", "n").given(),
         Column::new("p_delayed", "p: share of phases held up on one node").digits(5),
         Column::new("undelayed", "(1 - p)^n: share of phases held up on none").digits(4),
         Column::new("undelayed_drawn", "the same, as drawn").digits(4),

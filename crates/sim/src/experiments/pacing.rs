@@ -20,7 +20,7 @@ use softtimers_core::{
 
 use super::trigger_states;
 use crate::engine::host::{Hardware, Host, States};
-use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Setting, Steps, Streams};
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
 
 /// Mean and spread of the gaps between packets.
 pub(crate) static PACING: Experiment = Experiment {
@@ -96,11 +96,11 @@ const PAPERS: crate::constants::Pacing = crate::constants::Machine::PAPERS.pacin
 const GAP: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(1);
 
 const COLUMNS: &[Column] = &[
-    Column::new("strategy", "how packets are placed"),
-    Column::new("target", "the gap that is wanted"),
-    Column::new("burst", "the shortest that is allowed"),
+    Column::words("strategy", "how packets are placed"),
+    Column::time("target", "the gap that is wanted"),
+    Column::time("burst", "the shortest that is allowed"),
     Column::new("mean_us", "mean gap: the paper's average transmission interval").digits(1),
-    Column::new("paper_us", "the paper's, where the text has it").digits(1),
+    Column::new("paper_us", "the paper's, where the text has it").digits(1).given(),
     Column::new("stddev_us", "their standard deviation").digits(1),
     Column::new("shortest_us", "the shortest").digits(1),
     Column::new("packets_per_s", "packets of all flows, a second"),
@@ -189,8 +189,8 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     let gaps = Gaps::of(&found.flows);
     Ok(vec![vec![
         strategy.into(),
-        Setting::Time(target).to_string().into(),
-        (!interrupts).then(|| Setting::Time(burst).to_string()).into(),
+        target.into(),
+        (!interrupts).then_some(burst).into(),
         gaps.mean.into(),
         paper.map(|&(.., mean)| mean).into(),
         gaps.deviation.into(),

@@ -19,14 +19,14 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use softtimers_core::pace::Pattern;
-use softtimers_core::{Rate, RateError};
+use softtimers_core::{Rate, RateError, Timestamp, Trace};
 use softtimers_poll::hip::Costs;
 use softtimers_poll::{Aggregation, AggregationConfig, AnyPolicy, Interrupts, Preset};
 
 use crate::engine::arrivals;
+use crate::engine::arrivals::Arrival;
 use crate::engine::receiver::{ReceiveStats, Receiver, Timing};
-use crate::experiment::ALWAYS;
-use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
 /// The gain of polls over interrupts, by the packets wanted in each.
 pub(crate) static POLLING: Experiment = Experiment {
@@ -63,12 +63,17 @@ pub(crate) static POLLING: Experiment = Experiment {
             PAPERS.shift,
         ),
         Parameter::time("longest", "the longest poll interval", TIME, Duration::from_millis(1)),
-        Parameter::count("packets", "packets in each run", 100..=100_000_000, 20_000),
+        Parameter::count("packets", "packets in each run", 100..=100_000_000, 20_000)
+            .needs(Need { with: "no trace", met: |parameters| parameters.trace("trace").is_none() }),
+        Parameter::trace(
+            "trace",
+            "the gaps of a recording, all longer or shorter by the same so that packets come at the rate of the answers",
+        ),
     ],
     columns: &[
-        Column::new("server", "the server's design"),
-        Column::new("protocol", "connections"),
-        Column::new("quota", "packets wanted in each poll; 0: interrupts"),
+        Column::words("server", "the server's design"),
+        Column::words("protocol", "connections"),
+        Column::new("quota", "packets wanted in each poll; 0: interrupts").given(),
         Column::new("requests_pps", "requests answered in a second").digits(0),
         Column::new("gain", "more than with interrupts, as a share").digits(3),
         Column::new("per_look", "packets found by each interrupt or poll").digits(2),
@@ -78,7 +83,7 @@ pub(crate) static POLLING: Experiment = Experiment {
         Column::new("longest_delay_us", "the longest delay of any packet").digits(1),
     ],
     sweep: &[("server", "apache,flash"), ("protocol", "http,p-http"), ("quota", "1,2,5,10,15")],
-    check: ALWAYS,
+    check,
     run,
 };
 
@@ -117,7 +122,17 @@ impl Server {
     }
 }
 
+fn check(parameters: &Parameters) -> Result<(), RunError> {
+    match parameters.trace("trace") {
+        Some(recording) if recording.span().is_zero() => {
+            Err(RunError::new("trace: all its packets come at one time; gaps need two times"))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    check(parameters)?;
     let server = Server::of(parameters);
     let (interrupts, base) = settle(&server, 0, parameters, streams, steps).map_err(RunError::new)?;
     let quota = parameters.count_u32("quota");
@@ -170,11 +185,16 @@ fn receive(
     streams: Streams,
     steps: &Steps,
 ) -> Result<ReceiveStats, RateError> {
-    let pattern = Pattern::Poisson { seed: streams.of("arrivals").next_u64() };
-    let count = usize::try_from(parameters.count("packets")).unwrap_or(usize::MAX);
+    let packets: Box<dyn Iterator<Item = Arrival>> = match parameters.trace("trace") {
+        Some(recording) => Box::new(stretched(recording, gap)),
+        None => {
+            let pattern = Pattern::Poisson { seed: streams.of("arrivals").next_u64() };
+            let count = usize::try_from(parameters.count("packets")).unwrap_or(usize::MAX);
+            Box::new(arrivals::of_pattern(Rate::every(gap)?, pattern, 0).take(count))
+        }
+    };
+    let packets = packets.take_while(|_| steps.is_wanted());
     // What is transferred is free; a shift of locality is paid for by every look that finds a packet.
-    let packets =
-        arrivals::of_pattern(Rate::every(gap)?, pattern, 0).take(count).take_while(|_| steps.is_wanted());
     let shift = parameters.time("shift");
     let costs = Costs {
         interrupt: parameters.time("interrupt") + server.pollution + shift,
@@ -191,6 +211,16 @@ fn receive(
         }
     };
     Ok(Receiver::new(policy, costs, Timing::soft(streams.seed()), packets).run(|_, _| ()).0)
+}
+
+/// The packets of a recording, with this mean gap.
+fn stretched(recording: &Trace, gap: Duration) -> impl Iterator<Item = Arrival> + '_ {
+    let gaps = recording.packets().saturating_sub(1) as u128;
+    let (wanted, span) = (gap.as_nanos() * gaps, recording.span().as_nanos().max(1));
+    recording.iter().map(move |(since, _)| {
+        let at = since.as_nanos().saturating_mul(wanted) / span;
+        Arrival { at: Timestamp::from_nanos(u64::try_from(at).unwrap_or(u64::MAX)), bytes: 0 }
+    })
 }
 
 /// The overhead of a packet hardly depends on the rate; after this many the rate has settled to a thousandth.

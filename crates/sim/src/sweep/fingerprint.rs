@@ -5,16 +5,23 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::Axis;
+use super::{Axis, Runs};
+use crate::machine::Hardware;
 use crate::parameter::Parameters;
 use crate::setting::Setting;
 
-/// The first eight bytes of the SHA-256 of version, experiment, seed, parameters and axes.
-pub(super) fn fingerprint(experiment: &str, base: &Parameters, axes: &[Axis], seed: u64) -> u64 {
+/// The first eight bytes of the SHA-256 of version, build, experiment, seeds, parameters and axes.
+pub(super) fn fingerprint(experiment: &str, base: &Parameters, axes: &[Axis], runs: &Runs) -> u64 {
     let mut hash = Sha256::new();
     text(&mut hash, env!("CARGO_PKG_VERSION"));
     text(&mut hash, experiment);
+    let Runs { seed, seeds, precision, skips, build } = runs;
     hash.update(seed.to_le_bytes());
+    hash.update(seeds.get().to_le_bytes());
+    text(&mut hash, &format!("{precision:?} {skips} {build:?}"));
+    if *base.hardware() != Hardware::PAPERS {
+        text(&mut hash, &format!("{:?}", base.hardware()));
+    }
     for (name, setting) in base.iter() {
         text(&mut hash, name);
         content(&mut hash, setting);
@@ -40,9 +47,9 @@ fn text(hash: &mut Sha256, text: &str) {
 fn content(hash: &mut Sha256, setting: &Setting) {
     match setting {
         Setting::Real(number) => hash.update(number.to_bits().to_le_bytes()),
-        Setting::Trace(Some(trace)) => {
-            hash.update((trace.packets() as u64).to_le_bytes());
-            for (time, length) in trace.iter() {
+        Setting::Trace(Some(recording)) => {
+            hash.update((recording.trace.packets() as u64).to_le_bytes());
+            for (time, length) in recording.trace.iter() {
                 hash.update(time.as_nanos().to_le_bytes());
                 hash.update(length.to_le_bytes());
             }

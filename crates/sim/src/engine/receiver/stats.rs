@@ -21,6 +21,8 @@ pub(crate) struct ReceiveStats {
     /// Bytes of all packets.
     pub(crate) bytes: u64,
     pub(crate) longest_delay: Duration,
+    /// Packets that found no room.
+    pub(crate) lost: u64,
     /// All looks and changes.
     busy: u128,
     /// The sum over all packets, in nanoseconds.

@@ -19,6 +19,23 @@ pub(super) const LONGEST: Need = Need {
             || is_other(parameters)
     },
 };
+pub(super) const POLLING: Need = Need {
+    with: "scheme table-3, all or polling",
+    met: |parameters| is_scheme(parameters, &["table-3", "polling"]),
+};
+pub(super) const LATE: Need = Need {
+    with: "HIP's periods in the event reading",
+    met: |parameters| {
+        let moved = |name: &str, schemes: &[&str]| {
+            parameters.choice(name) == "event" && is_scheme(parameters, schemes)
+        };
+        moved("reading", &["table-3", "polling", "hip"]) || moved("soft-reading", &["hip-soft"])
+    },
+};
+pub(super) const UNROUNDED: Need = Need {
+    with: "rounding none",
+    met: |parameters| (ON_TICKS.met)(parameters) && parameters.choice("rounding") == "none",
+};
 pub(super) const HYBRID: Need = Need {
     with: "scheme table-3, all, hip or hip-soft",
     met: |parameters| is_scheme(parameters, &["table-3", "hip", "hip-soft"]),

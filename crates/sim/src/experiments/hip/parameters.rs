@@ -4,7 +4,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use softtimers_poll::hip::{Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding};
+use softtimers_poll::hip::{
+    Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding, Unsaid,
+};
 use softtimers_poll::{Factor, Preset};
 
 use super::needs;
@@ -91,6 +93,47 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     .needs(needs::BY_PERIODS),
     Parameter::choice("idle-gap", "whether the gap that a reset ends up in counts", &["counts", "skipped"])
         .needs(needs::HYBRID),
+    Parameter::choice(
+        "first-poll",
+        "unsaid: when polling alone polls first, at once or after a period",
+        &["at-once", "period"],
+    )
+    .needs(needs::POLLING),
+    Parameter::choice(
+        "counted-from",
+        "unsaid: what a period counts from, the beginning or the end of a look",
+        &["begin", "end"],
+    )
+    .needs(needs::BY_PERIODS),
+    Parameter::choice(
+        "late-period",
+        "unsaid: when an arrival makes a period shorter than what has passed of it, the poll",
+        &["next-tick", "at-once"],
+    )
+    .needs(needs::LATE),
+    Parameter::choice(
+        "unrounded",
+        "unsaid: what a period that is not rounded counts from, the look or the tick before it",
+        &["look", "tick"],
+    )
+    .needs(needs::UNROUNDED),
+    Parameter::choice(
+        "estimate",
+        "unsaid: the mean and the deviation in whole nanoseconds, or in 1/4096 of them",
+        &["nanoseconds", "finer"],
+    )
+    .needs(needs::BY_PERIODS),
+    Parameter::choice(
+        "look-end",
+        "unsaid: who takes a packet that arrives as a look ends, the next look or this one",
+        &["next", "this"],
+    ),
+    Parameter::limit(
+        "ring",
+        "packets that the device holds until the end of the look that takes them; more are lost",
+        1..=65_536,
+        None,
+    ),
     Parameter::choice(
         "costs",
         "those below, or of the CM-5, of EARTH-MANNA (section 5), of a UDP socket on Linux",
@@ -222,10 +265,19 @@ pub(super) fn settings(parameters: &Parameters) -> Result<Settings, RunError> {
             _ => FirstMean::Longest,
         },
         idle_gap_counts: pick(parameters, "idle-gap", "skipped", false, true),
+        unsaid: Unsaid {
+            first_poll_waits: parameters.choice("first-poll") == "period",
+            counts_from_end: parameters.choice("counted-from") == "end",
+            late_polls_at_once: parameters.choice("late-period") == "at-once",
+            unrounded_from_tick: parameters.choice("unrounded") == "tick",
+            finer_estimate: parameters.choice("estimate") == "finer",
+        },
         ..base
     };
     Ok(Settings {
         hip,
+        takes_at_end: parameters.choice("look-end") == "this",
+        room: parameters.limit("ring").and_then(|room| usize::try_from(room).ok()),
         soft_shortest: parameters.time("soft-t-min"),
         soft_reading: reading(parameters, "soft-reading"),
         costs: costs(parameters),

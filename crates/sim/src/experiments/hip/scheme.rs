@@ -145,6 +145,10 @@ const fn is_word(name: &str) -> bool {
 pub(crate) struct Settings {
     /// The parameters of HIP.
     pub(crate) hip: HipConfig,
+    /// Whether a look takes a packet that arrives as it ends.
+    pub(crate) takes_at_end: bool,
+    /// The packets that the device holds; any number if none.
+    pub(crate) room: Option<usize>,
     /// The shortest period of HIP on soft timers.
     pub(crate) soft_shortest: Duration,
     /// When a period takes effect there: a soft event can be moved at any time, where the clock's counter runs out first.
@@ -167,6 +171,8 @@ impl Settings {
     /// The paper's: Table 2, and what §5 says of others.
     pub(crate) const PAPER: Settings = Settings {
         hip: HipConfig::preset(Preset::Paper),
+        takes_at_end: false,
+        room: None,
         soft_shortest: Duration::from_micros(100),
         soft_reading: Reading::Event,
         costs: Costs::HIP,
@@ -184,7 +190,8 @@ impl Settings {
             let HipConfig { shortest, longest, alpha, beta, gamma, phi, unsuccessful, .. } = hip;
             ([shortest, longest], [alpha, beta, gamma, phi], unsuccessful)
         };
-        (table_2(self.hip), self.costs) == (table_2(Settings::PAPER.hip), Settings::PAPER.costs)
+        (table_2(self.hip), self.costs, self.room)
+            == (table_2(Settings::PAPER.hip), Settings::PAPER.costs, Settings::PAPER.room)
     }
 
     /// Checks that a scheme has what it needs: one that polls without a pause must take some time for a poll.
@@ -228,7 +235,8 @@ impl Settings {
             Scheme::Watchdog => Timing::passing(self.passing, seed),
             _ => Timing::Clock,
         };
-        Receiver::new(policy, costs, timing, arrivals).run(watch).0
+        let receiver = Receiver::new(policy, costs, timing, arrivals);
+        receiver.takes_at_end(self.takes_at_end).with_room(self.room).run(watch).0
     }
 
     fn policy(&self, scheme: Scheme) -> AnyPolicy {

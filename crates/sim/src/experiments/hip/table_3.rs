@@ -23,26 +23,27 @@ pub(crate) static HIP: Experiment = Experiment {
 };
 
 const COLUMNS: &[Column] = &[
-    Column::new("source", "whose packets"),
-    Column::new("scheme", "how they are noticed"),
+    Column::words("source", "whose packets"),
+    Column::words("scheme", "how they are noticed"),
     Column::new("packets", "packets received"),
     Column::new("overhead_us", "Avg-Overhead: processor time for a packet").digits(2),
-    Column::new("paper_overhead_us", "what Table 3 says").digits(1),
+    Column::new("paper_overhead_us", "what Table 3 says").digits(1).given(),
     Column::new("delay_us", "Avg-Delay: from arrival to the end of the look").digits(1),
-    Column::new("paper_delay_us", "what Table 3 says").digits(1),
+    Column::new("paper_delay_us", "what Table 3 says").digits(1).given(),
     Column::new("longest_delay_us", "the longest delay of any packet").digits(1),
     Column::new("interrupts", "Total # of Interrupts"),
-    Column::new("paper_interrupts", "what Table 3 says"),
+    Column::new("paper_interrupts", "what Table 3 says").given(),
     Column::new("per_interrupt", "Avg. Packets per Interrupt").digits(2),
     Column::new("polls", "Total # of Polls"),
-    Column::new("paper_polls", "what Table 3 says"),
+    Column::new("paper_polls", "what Table 3 says").given(),
     Column::new("unsuccessful", "Total # of Unsucc. Polls"),
-    Column::new("paper_unsuccessful", "what Table 3 says"),
+    Column::new("paper_unsuccessful", "what Table 3 says").given(),
     Column::new("per_poll", "Avg. Packets per Poll, over all polls").digits(2),
-    Column::new("paper_per_poll", "what Table 3 says").digits(1),
+    Column::new("paper_per_poll", "what Table 3 says").digits(1).given(),
     Column::new("switches", "changes between interrupts and polls"),
     Column::new("most_pps", "packets a second at which the overhead is a whole processor: section 2's R")
         .digits(0),
+    Column::share("lost", "share of the packets that the device had no room for (--ring)"),
 ];
 
 fn check(parameters: &Parameters) -> Result<(), RunError> {
@@ -99,5 +100,6 @@ fn row(trace: &str, scheme: Scheme, account: &ReceiveStats, paper: Option<&Paper
         hip.map(|f| f.packets_per_poll).into(),
         account.switches.into(),
         (1e6 / account.overhead_us().max(1e-6)).into(),
+        (account.lost as f64 / (account.lost + account.packets()).max(1) as f64).into(),
     ]
 }

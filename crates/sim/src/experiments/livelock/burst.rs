@@ -40,10 +40,10 @@ pub(crate) static BURST: Experiment = Experiment {
         .needs(SEVERAL),
     ],
     columns: &[
-        Column::new("kernel", "ULTRIX by interrupts, or the Alpha's"),
-        Column::new("burst", "packets in the burst"),
+        Column::words("kernel", "ULTRIX by interrupts, or the Alpha's"),
+        Column::new("burst", "packets in the burst").given(),
         Column::new("first_us", "until the first packet is delivered"),
-        Column::new("paper_first_us", "the paper's figure of that, of ULTRIX"),
+        Column::new("paper_first_us", "the paper's figure of that, of ULTRIX").given(),
         Column::new("second_us", "until the second is, from the arrival of the first"),
         Column::new("third_us", "likewise"),
         Column::new("last_us", "likewise"),
@@ -63,7 +63,7 @@ fn run(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>,
     let polls = matches!(kernel, "polled" | "eager");
     let base = Config::new(if polls { Kernel::Polled } else { Kernel::NoPolling }, 0);
     let machine = parameters.machine().livelock;
-    let config = Config { eager: kernel == "eager", ..base.on(machine) };
+    let config = Config { eager: kernel == "eager", ..base.on(parameters.hardware()) };
     let router = if by_ultrix {
         Router::with_costs(
             Config { consumer: Consumer::Monitor, ..config },

@@ -6,7 +6,9 @@ use softtimers_poll::{CpuLimitConfig, FeedbackConfig, Quota};
 
 use super::costs::Costs;
 use super::generator::Spacing;
-use crate::constants::{Livelock, Machine};
+use crate::RunError;
+use crate::constants::Livelock;
+use crate::machine::{Hardware, Priorities};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kernel {
@@ -84,6 +86,8 @@ impl TransmitPriority {
 pub(crate) struct Config {
     /// The constants of the machine.
     pub(crate) machine: Livelock,
+    /// Who interrupts whom on it.
+    pub(crate) priorities: Priorities,
     pub(crate) kernel: Kernel,
     /// The destination of packets.
     pub(crate) consumer: Consumer,
@@ -119,16 +123,20 @@ pub(crate) struct Config {
     pub(crate) ring: u32,
     /// Room in the queue to the process.
     pub(crate) queue: u32,
-    /// The time that is measured, after the warm-up.
+    /// The time before what is measured: queues fill, and the quota of a climb settles elsewhere.
+    pub(crate) warm_up: Duration,
+    /// The time that is measured.
     pub(crate) duration: Duration,
 }
 
 impl Config {
     /// A kernel at a rate, and the paper's values for the rest.
     pub(crate) fn new(kernel: Kernel, rate: u64) -> Self {
-        let machine = Machine::PAPERS.livelock;
+        let Hardware { constants, priorities, .. } = Hardware::PAPERS;
+        let machine = constants.livelock;
         Config {
             machine,
+            priorities,
             kernel,
             consumer: Consumer::Kernel,
             quota: Quota::new(5, 5),
@@ -147,14 +155,32 @@ impl Config {
             spacing: Spacing::Varied,
             ring: machine.ring,
             queue: machine.process_queue,
+            warm_up: WARM_UP,
             duration: Duration::from_secs(2),
         }
     }
 
     /// The same on another machine, with the room that has.
     #[must_use]
-    pub(crate) fn on(self, machine: Livelock) -> Self {
-        Config { machine, ring: machine.ring, queue: machine.process_queue, ..self }
+    pub(crate) fn on(self, hardware: &Hardware) -> Self {
+        let (machine, priorities) = (hardware.constants.livelock, hardware.priorities);
+        Config { machine, priorities, ring: machine.ring, queue: machine.process_queue, ..self }
+    }
+
+    /// The packets that fit on its wire in a second.
+    pub(crate) fn most(&self) -> u64 {
+        (1_000_000_000 / self.machine.wire.as_nanos().max(1)) as u64
+    }
+
+    /// Refuses more than that.
+    pub(crate) fn checked(self) -> Result<Self, RunError> {
+        let (rate, most) = (self.rate, self.most());
+        if rate > most {
+            return Err(RunError::new(format_args!(
+                "rate {rate}: from 0 to {most} packets a second fit on the wire"
+            )));
+        }
+        Ok(self)
     }
 
     /// The costs of its steps.
@@ -168,3 +194,6 @@ impl Config {
         Costs { queue, process, ..costs }.times(self.percent)
     }
 }
+
+/// The warm-up of every run but those of recordings, which are measured from their first packet on.
+pub(crate) const WARM_UP: Duration = Duration::from_millis(200);

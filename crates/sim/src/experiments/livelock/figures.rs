@@ -26,12 +26,12 @@ pub(crate) static FIGURES: Experiment = Experiment {
         ),
     ],
     columns: &[
-        Column::new("figure", "number in the conference version"),
-        Column::new("series", "which kernel, as the figure names it"),
-        Column::new("input_pps", "packets a second that arrive"),
-        Column::new("paper_pps", "packets a second that come out; but for 7-1").digits(1),
+        Column::words("figure", "number in the conference version"),
+        Column::words("series", "which kernel, as the figure names it"),
+        Column::new("input_pps", "packets a second that arrive").given(),
+        Column::new("paper_pps", "packets a second that come out; but for 7-1").digits(1).given(),
         Column::new("output_pps", "what the model has").digits(1),
-        Column::share("paper_user_share", "of the processor that a computing process has; 7-1 alone"),
+        Column::share("paper_user_share", "of the processor that a computing process has; 7-1 alone").given(),
         Column::share("user_share", "what the model has"),
     ],
     sweep: &[("figure", "6-1,6-3,6-4,6-5,6-6,7-1")],
@@ -47,7 +47,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
         let config = Config {
             duration,
             rate: point.input.round() as u64,
-            ..series(point.series).on(parameters.machine().livelock)
+            ..series(point.series).on(parameters.hardware())
         };
         let found = Router::new(config, streams).run_in(steps, number, all);
         let (rates, shares) = if config.user {

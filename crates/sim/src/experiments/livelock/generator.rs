@@ -4,7 +4,9 @@
 //! is not said, but figure 10 (7-1) has it: up to 2,500 packets/s the user loses the full price of a packet alone for
 //! each, so two packets hardly ever came within its 330 µs. At random they often would.
 
-use softtimers_core::{Random, Timestamp};
+use std::time::Duration;
+
+use softtimers_core::{Random, Timestamp, Trace};
 
 use crate::constants::Livelock;
 
@@ -47,6 +49,8 @@ pub(crate) struct Generator {
     mean: u128,
     /// The part of the last gap that was below a nanosecond.
     rest: u128,
+    /// The times of a recording, in their place.
+    recorded: Option<std::vec::IntoIter<u64>>,
 }
 
 impl Generator {
@@ -54,9 +58,29 @@ impl Generator {
     pub(crate) fn new(rate: u64, spacing: Spacing, machine: &Livelock, random: Random) -> Self {
         let wire = u64::try_from(machine.wire.as_nanos()).unwrap_or(u64::MAX);
         let spread = machine.spread.max(1).into();
-        let mut generator = Generator { spacing, random, at: 0, wire, spread, mean: 0, rest: 0 };
+        let mut generator =
+            Generator { spacing, random, at: 0, wire, spread, mean: 0, rest: 0, recorded: None };
         generator.set_rate(rate);
         generator
+    }
+
+    /// The packets of a recording at their times, but none before the wire has carried the one before it.
+    pub(crate) fn of_recording(recording: &Trace, machine: &Livelock) -> Self {
+        let generator = Generator::new(0, Spacing::Even, machine, Random::stream(0, 0));
+        let mut free = 0;
+        let time = |(since, _): (Duration, u16)| {
+            let at = free.max(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+            free = at.saturating_add(generator.wire);
+            at
+        };
+        let times: Vec<u64> = recording.iter().map(time).collect();
+        Generator { recorded: Some(times.into_iter()), ..generator }
+    }
+
+    /// When the last packet of a recording comes.
+    pub(crate) fn recorded(&self) -> Duration {
+        let last = self.recorded.as_ref().and_then(|times| times.as_slice().last());
+        Duration::from_nanos(last.copied().unwrap_or(0))
     }
 
     /// From the next gap on.
@@ -70,6 +94,9 @@ impl Iterator for Generator {
     type Item = Timestamp;
 
     fn next(&mut self) -> Option<Timestamp> {
+        if let Some(recorded) = &mut self.recorded {
+            return recorded.next().map(Timestamp::from_nanos);
+        }
         if self.mean == u128::MAX {
             return None;
         }
@@ -120,6 +147,18 @@ mod tests {
                 assert!(error.abs() < allowed, "{rate} {spacing:?}: {error}");
             }
         }
+    }
+
+    #[test]
+    fn a_recording_is_as_it_was_and_no_closer_than_the_wire_carries_it() {
+        let mut packets = softtimers_core::TraceBuilder::default();
+        for micros in [5, 10, 105, 305] {
+            packets.push(Timestamp::from_micros(micros), 1_500);
+        }
+        let generator = Generator::of_recording(&packets.finish().unwrap(), &Machine::PAPERS.livelock);
+        assert_eq!(generator.recorded(), Duration::from_micros(300));
+        let times: Vec<u64> = generator.map(Timestamp::as_nanos).collect();
+        assert_eq!(times, [0, 67_200, 134_400, 300_000]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `livelock`: one kernel at one rate.
 
 use super::closed::Closed;
-use super::parameters::{config, parameters};
+use super::parameters::{SYNTHETIC, config, parameters};
 use super::router::Router;
 use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
@@ -17,28 +17,66 @@ pub(crate) static LIVELOCK: Experiment = Experiment {
         ("kernel", "unmodified,no-polling,polled,high-ipl"),
         ("rate", "1000,2000,3000,4000,5000,6000,7000,8000,9000,10000,11000,12000"),
     ],
-    check: |parameters| config(parameters).map(drop),
+    check,
     run,
 };
 
+fn check(parameters: &Parameters) -> Result<(), RunError> {
+    let config = config(parameters)?;
+    let Some(recording) = parameters.trace("trace") else { return config.checked().map(drop) };
+    if recording.span().is_zero() {
+        return Err(RunError::new("trace: all its packets come at one time; a rate needs two times"));
+    }
+    // Two at least fit into any time: one at its beginning and one at its end.
+    let between = recording.packets().saturating_sub(2) as u128;
+    if between * config.machine.wire.as_nanos() > recording.span().as_nanos() {
+        let rate = (recording.packets() - 1) as f64 / recording.span().as_secs_f64();
+        return Err(RunError::new(format_args!(
+            "trace: {rate:.0} packets a second come in it; at most {} fit on the wire",
+            config.most()
+        )));
+    }
+    Ok(())
+}
+
 /// Packets a second that arrive.
 pub(super) const RATE: Parameter =
-    Parameter::per_second("rate", "Packets a second that arrive", 0..=14_880, 8_000);
+    Parameter::per_second("rate", "Packets a second that arrive", 0..=MOST_PPS, 8_000);
 
-const PARAMETERS: [Parameter; 21] = parameters(RATE);
+/// More than any wire of these machines carries; each carries less.
+pub(super) const MOST_PPS: u64 = 100_000_000;
+
+const PARAMETERS: [Parameter; 22] = parameters(
+    RATE.needs(SYNTHETIC),
+    Parameter::trace(
+        "trace",
+        "Packets of a recording, at its times, instead: of minimum size, and no closer than the wire carries them",
+    ),
+);
 
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    check(parameters)?;
     let config = config(parameters)?;
-    // It knows of no limit by processor time.
-    let closed = config.limit.is_none().then(|| Closed::of(&config).output(config.rate as f64));
-    let found = Router::new(config, streams).run_in(steps, 0, 1);
+    let recording = parameters.trace("trace");
+    // It knows of no limit by processor time, and of no bursts.
+    let closed = (config.limit.is_none() && recording.is_none())
+        .then(|| Closed::of(&config).output(config.rate as f64));
+    let router = match recording {
+        Some(recording) => Router::of_recording(config, recording),
+        None => Router::new(config, streams),
+    };
+    let found = router.run_in(steps, 0, 1);
     let of_arrived = |count: u64| Value::Real(count as f64 / found.arrived.max(1) as f64);
     let micros = |q| found.latency.quantile(q).map(|nanos| nanos as f64 / 1e3);
     let quota = found.quota.map_or(parameters.limit("quota"), |quota| Some(quota.into()));
     let delivered = found.delivered.max(1) as f64;
     Ok(vec![vec![
         parameters.choice("kernel").into(),
-        if config.kernel.polls() { quota.map_or("none".into(), Value::from) } else { Value::Missing },
+        if config.kernel.polls() {
+            quota.map_or(Value::Without("none"), Value::from)
+        } else {
+            Value::Missing
+        },
         found.rate(found.arrived).into(),
         found.rate(found.delivered).into(),
         closed.into(),
@@ -54,11 +92,12 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
         config.kernel.polls().then(|| found.rate(found.polling.empty_looks)).into(),
         found.share(found.starved).into(),
         found.livelocked.into(),
+        found.settled.map(|settled| settled.as_secs_f64() * 1e3).into(),
     ]])
 }
 
 const COLUMNS: &[Column] = &[
-    Column::new("kernel", "which kernel"),
+    Column::words("kernel", "which kernel"),
     Column::new("quota", "packets a turn; with --auto-quota the one that was found"),
     Column::new("offered_pps", "packets that arrived, a second"),
     Column::new("output_pps", "packets that came through, a second"),
@@ -78,4 +117,6 @@ const COLUMNS: &[Column] = &[
         "share of time in which packets waited for a transmitter that idled for 5 ms and more",
     ),
     Column::share("livelocked", "share of time in which input had come to nothing for 10 ms"),
+    Column::new("settled_ms", "when output became steady, by MSER-5: beyond 200 the warm-up was too short")
+        .greatest(),
 ];

@@ -17,13 +17,13 @@ pub(crate) static MLFRR: Experiment = Experiment {
               carries; --rate is for livelock alone.",
     parameters: &PARAMETERS,
     columns: &[
-        Column::new("kernel", "which kernel"),
+        Column::words("kernel", "which kernel"),
         Column::new("mlfrr_pps", "the highest rate at which nothing is lost"),
         Column::new("closed_mlfrr_pps", "what a closed form says of that"),
         Column::new("peak_pps", "the most that came through at any rate"),
         Column::new("asymptote_pps", "what comes through at the highest rates"),
         Column::new("ratio", "of the two").digits(3),
-        Column::new("behaviour", "ideal, realisable or livelock"),
+        Column::words("behaviour", "ideal, realisable or livelock"),
         Column::new("livelock_pps", "from which rate on nothing comes through, by the closed form"),
     ],
     sweep: &[("kernel", "unmodified,no-polling,polled,high-ipl,clocked")],
@@ -31,7 +31,8 @@ pub(crate) static MLFRR: Experiment = Experiment {
     run,
 };
 
-const PARAMETERS: [Parameter; 21] = parameters(RATE.needs(SEARCHED));
+const PARAMETERS: [Parameter; 22] =
+    parameters(RATE.needs(SEARCHED), Parameter::trace("trace", "Of livelock alone").needs(SEARCHED));
 
 const SEARCHED: Need =
     Need { with: "livelock, not with livelock-mlfrr, which searches for it,", met: |_| false };
@@ -39,7 +40,7 @@ const SEARCHED: Need =
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let config = config(parameters)?;
     let at = |rate, run| Router::new(Config { rate, ..config }, streams).run_in(steps, run, SEARCH + RATES);
-    let wire = (1_000_000_000 / config.machine.wire.as_nanos().max(1)) as u64;
+    let wire = config.most();
     let mut search = LossFree::new(100, wire);
     let mut runs = 0;
     while let Some(rate) = search.rate() {

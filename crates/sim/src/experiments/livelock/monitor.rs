@@ -8,6 +8,7 @@ use std::time::Duration;
 use softtimers_poll::{FeedbackConfig, Quota};
 
 use super::config::{Config, Consumer, Kernel};
+use super::kernels::MOST_PPS;
 use super::router::Router;
 use crate::constants::Monitor;
 use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
@@ -19,7 +20,7 @@ pub(crate) static MONITOR: Experiment = Experiment {
     details: "What writing a packet to disk costs is chosen so that 7,700 of 9,000 packets/s are captured, which is where \
               the paper's run with feedback saturates. It has no other figures in its text.",
     parameters: &[
-        Parameter::per_second("rate", "Packets a second on the network", 0..=14_880, 9_000),
+        Parameter::per_second("rate", "Packets a second on the network", 0..=MOST_PPS, 9_000),
         Parameter::choice_or("file", "What tcpdump writes to", &["null", "disk"], "disk"),
         Parameter::choice_or(
             "feedback",
@@ -44,8 +45,8 @@ pub(crate) static MONITOR: Experiment = Experiment {
         ),
     ],
     columns: &[
-        Column::new("file", "what is written to"),
-        Column::new("feedback", "whether there is any"),
+        Column::words("file", "what is written to"),
+        Column::words("feedback", "whether there is any"),
         Column::new("sent_pps", "packets on the network, a second"),
         Column::new("captured_pps", "packets that tcpdump got, a second"),
         Column::share("interface_drops", "share dropped by the interface"),
@@ -56,7 +57,7 @@ pub(crate) static MONITOR: Experiment = Experiment {
         ("feedback", "no,yes"),
         ("rate", "2000,4000,5000,6000,7000,8000,9000,10000,11000,12000"),
     ],
-    check: |parameters| feedback(parameters).map(drop),
+    check: |parameters| config(parameters).map(drop),
     run,
 };
 
@@ -69,7 +70,7 @@ fn feedback(parameters: &Parameters) -> Result<Option<FeedbackConfig>, RunError>
     wanted.then(|| FeedbackConfig::monitor(queue, room)).transpose().map_err(refused)
 }
 
-fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+fn config(parameters: &Parameters) -> Result<Config, RunError> {
     let quota = parameters.limit("quota").and_then(|quota| u32::try_from(quota).ok()).unwrap_or(u32::MAX);
     let Monitor { filter, disk, null } = parameters.machine().monitor;
     let config = Config {
@@ -79,8 +80,13 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
         queue: parameters.count_u32("queue"),
         process: Some((filter, if parameters.choice("file") == "disk" { disk } else { null })),
         duration: parameters.time("duration"),
-        ..Config::new(Kernel::Polled, parameters.count("rate")).on(parameters.machine().livelock)
+        ..Config::new(Kernel::Polled, parameters.count("rate")).on(parameters.hardware())
     };
+    config.checked()
+}
+
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    let config = config(parameters)?;
     let found = Router::new(config, streams).run_in(steps, 0, 1);
     let share = |count: u64| count as f64 / found.arrived.max(1) as f64;
     Ok(vec![vec![

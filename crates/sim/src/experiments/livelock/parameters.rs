@@ -11,12 +11,12 @@ use super::generator::Spacing;
 use crate::constants::{Livelock, Machine};
 use crate::{Need, Parameter, Parameters, RunError};
 
-/// A kernel, its load, and `rate`, which is not for every experiment to be set.
-pub(super) const fn parameters(rate: Parameter) -> [Parameter; 21] {
+/// A kernel and its load; `rate` and `trace` are not for every experiment to be set.
+pub(super) const fn parameters(rate: Parameter, trace: Parameter) -> [Parameter; 22] {
     [
         Parameter::choice_or("kernel", "The kernel", Kernel::NAMES, "polled"),
         rate,
-        Parameter::choice("spacing", "How: each gap up to a quarter off, all the same, at random", Spacing::NAMES),
+        Parameter::choice("spacing", "How: each gap up to a quarter off, all the same, at random", Spacing::NAMES).needs(SYNTHETIC),
         Parameter::limit("quota", "Packets in a turn, of the kernels that poll (6.6.2)", 1..=10_000, Some(5)).needs(POLLS),
         Parameter::switch("auto-quota", "Let it find its quota"),
         Parameter::choice("consumer", "Who takes packets", &["kernel", "screend", "monitor"]),
@@ -34,7 +34,8 @@ pub(super) const fn parameters(rate: Parameter) -> [Parameter; 21] {
         Parameter::count("cost", "% of the paper's machine that each step costs (5.4)", 0..=10_000, 100),
         Parameter::time("period", "Of the clocked kernel (10)", Duration::from_micros(50)..=Duration::from_secs(1), Duration::from_millis(1)).needs(CLOCKED),
         Parameter::count("ring", "Packets that the interface holds", QUEUE, PAPERS.ring as u64),
-        Parameter::time("duration", "Simulated time that is measured, after 0.2 s", Duration::from_millis(10)..=Duration::from_secs(1_000), Duration::from_secs(2)),
+        Parameter::time("duration", "Simulated time that is measured, after 0.2 s", Duration::from_millis(10)..=Duration::from_secs(1_000), Duration::from_secs(2)).needs(SYNTHETIC),
+        trace,
     ]
 }
 
@@ -42,6 +43,8 @@ const PAPERS: Livelock = Machine::PAPERS.livelock;
 const QUEUE: RangeInclusive<u64> = 1..=65_536;
 const PERCENT: RangeInclusive<u64> = 0..=100;
 
+pub(super) const SYNTHETIC: Need =
+    Need { with: "no trace", met: |parameters| parameters.trace("trace").is_none() };
 const POLLS: Need = Need { with: "a kernel that polls: polled, high-ipl, clocked", met: polls };
 const BY_INTERRUPTS: Need =
     Need { with: "kernel unmodified or no-polling", met: |parameters| !polls(parameters) };
@@ -62,7 +65,7 @@ fn polls(parameters: &Parameters) -> bool {
     Kernel::named(parameters.choice("kernel")).polls()
 }
 
-/// The configuration that parameters ask for.
+/// The configuration that parameters ask for. Whoever uses its rate asks for [`Config::checked`].
 pub(super) fn config(parameters: &Parameters) -> Result<Config, RunError> {
     let yes = |name| parameters.is_on(name);
     let kernel = Kernel::named(parameters.choice("kernel"));
@@ -92,7 +95,7 @@ pub(super) fn config(parameters: &Parameters) -> Result<Config, RunError> {
             "ip interrupt: kernel {kernel} polls; unmodified and no-polling do not"
         )));
     }
-    let config = Config {
+    Ok(Config {
         consumer,
         quota,
         auto_quota: yes("auto-quota"),
@@ -109,9 +112,8 @@ pub(super) fn config(parameters: &Parameters) -> Result<Config, RunError> {
         ring: parameters.count_u32("ring"),
         queue: parameters.count_u32("queue"),
         duration: parameters.time("duration"),
-        ..Config::new(kernel, parameters.count("rate")).on(parameters.machine().livelock)
-    };
-    Ok(config)
+        ..Config::new(kernel, parameters.count("rate")).on(parameters.hardware())
+    })
 }
 
 fn feedback(parameters: &Parameters, consumer: Consumer) -> Result<FeedbackConfig, RunError> {

@@ -15,7 +15,7 @@ mod polled;
 
 use std::time::Duration;
 
-use softtimers_core::Timestamp;
+use softtimers_core::{Timestamp, Trace};
 
 use super::config::{Config, Consumer, Kernel, TransmitPriority};
 use super::costs::Costs;
@@ -27,7 +27,8 @@ use counters::Counters;
 use interrupts::Interrupts;
 use polled::Polled;
 
-use crate::{Steps, Streams};
+use crate::machine::Priorities;
+use crate::{Steps, Streams, mser_5};
 pub(super) use counters::RouterStats;
 
 /// A packet: when it arrived.
@@ -73,6 +74,15 @@ pub(crate) struct Router {
     generator: Generator,
 }
 
+/// What is delivered over time.
+#[derive(Debug, Default)]
+struct Watched {
+    /// In each [`OBSERVATION`].
+    delivered: Vec<f64>,
+    /// The count at the end of the last one.
+    before: u64,
+}
+
 /// The tasks that compete for the processor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tasks {
@@ -101,6 +111,18 @@ impl Router {
 
     /// On a machine with other costs.
     pub(crate) fn with_costs(config: Config, costs: Costs, streams: Streams) -> Self {
+        let generator = Generator::new(config.rate, config.spacing, &config.machine, streams.of("arrivals"));
+        Router::fed_by(generator, config, costs)
+    }
+
+    /// With the packets of a recording, from its first to its last, which the wire may have delayed.
+    pub(crate) fn of_recording(config: Config, recording: &Trace) -> Self {
+        let generator = Generator::of_recording(recording, &config.machine);
+        let config = Config { warm_up: Duration::ZERO, duration: generator.recorded(), ..config };
+        Router::fed_by(generator, config, config.costs())
+    }
+
+    fn fed_by(generator: Generator, config: Config, costs: Costs) -> Self {
         let mut cpu = Processor::new();
         let tasks = Tasks::add(&mut cpu, &config, &costs);
         let machine = &config.machine;
@@ -115,7 +137,7 @@ impl Router {
             interrupts: Interrupts::new(machine.ifq),
             polled: Polled::new(&config),
             counters: Counters::new(),
-            generator: Generator::new(config.rate, config.spacing, machine, streams.of("arrivals")),
+            generator,
             config,
             costs,
         };
@@ -131,17 +153,35 @@ impl Router {
 
     /// The same as one of a point's runs: after `before` of `runs`.
     pub(super) fn run_in(mut self, steps: &Steps, before: u64, runs: u64) -> RouterStats {
-        self.run_until(Timestamp::ZERO + WARM_UP);
+        let begin = Timestamp::ZERO + self.config.warm_up;
+        let mut watched = Watched::default();
+        // What comes at the beginning of a recording is counted.
+        if begin > Timestamp::ZERO {
+            self.run_watched(begin, &mut watched);
+        }
         self.counting_begins();
+        watched.before = 0;
         let slices = (self.config.duration.as_nanos() / SLICE.as_nanos()) as u64 + 1;
         for slice in 1..=slices {
             if !steps.go_on(before * slices + slice - 1, runs * slices) {
                 break;
             }
             let end = SLICE.saturating_mul(slice as u32).min(self.config.duration);
-            self.run_until(Timestamp::ZERO + WARM_UP + end);
+            self.run_watched(begin + end, &mut watched);
         }
-        self.into_stats()
+        let settled = mser_5(&watched.delivered).map(|observations| OBSERVATION * observations as u32);
+        RouterStats { settled: settled.filter(|_| begin > Timestamp::ZERO), ..self.into_stats() }
+    }
+
+    /// Until `end`, and notes what is delivered in each short time of the first second or so.
+    fn run_watched(&mut self, end: Timestamp, watched: &mut Watched) {
+        while watched.delivered.len() < OBSERVATIONS && self.engine.now() + OBSERVATION <= end {
+            self.run_until(Timestamp::ZERO + OBSERVATION * (watched.delivered.len() as u32 + 1));
+            let delivered = self.counters.delivered();
+            watched.delivered.push((delivered - watched.before) as f64);
+            watched.before = delivered;
+        }
+        self.run_until(end);
     }
 
     pub(crate) fn run_until(&mut self, end: Timestamp) {
@@ -320,45 +360,40 @@ impl Router {
 
 impl Tasks {
     fn add(cpu: &mut Processor, config: &Config, costs: &Costs) -> Self {
-        let thread = |level, switch| TaskConfig::thread(level, switch, costs.pollution);
+        let Priorities { clock, device, network, process, background, user } = config.priorities;
+        // With a level between any two: what a handler does before it goes on, and a transmit interrupt that waits.
+        let level = |priority: u8| Level(2 * priority);
+        let (in_handler, lower) = (Level(2 * device + 1), Level(2 * device - 1));
+        let device = level(device);
+        let thread = |priority, switch| TaskConfig::thread(level(priority), switch, costs.pollution);
         let network = match config.kernel {
             // It is the interrupt handler, and polls before it returns.
-            Kernel::HighIpl => TaskConfig::interrupt(DEVICE),
+            Kernel::HighIpl => TaskConfig::interrupt(device),
             // A function that the handler calls: it is done before the handler goes on.
-            _ if config.to_completion => TaskConfig::interrupt(IN_HANDLER),
-            _ => thread(NETWORK, costs.switch_network),
+            _ if config.to_completion => TaskConfig::interrupt(in_handler),
+            _ => thread(network, costs.switch_network),
         };
         let transmit = match config.transmit {
-            TransmitPriority::Equal => DEVICE,
-            TransmitPriority::Lower => TRANSMIT_LOWER,
-            TransmitPriority::Higher => IN_HANDLER,
+            TransmitPriority::Equal => device,
+            TransmitPriority::Lower => lower,
+            TransmitPriority::Higher => in_handler,
         };
         Tasks {
-            clock: cpu.add(TaskConfig::interrupt(CLOCK)),
-            receive: cpu.add(TaskConfig::interrupt(DEVICE)),
+            clock: cpu.add(TaskConfig::interrupt(level(clock))),
+            receive: cpu.add(TaskConfig::interrupt(device)),
             transmit: cpu.add(TaskConfig::interrupt(transmit)),
             network: cpu.add(network),
-            process: cpu.add(thread(PROCESS, costs.switch)),
-            background: cpu.add(thread(BACKGROUND, Duration::ZERO)),
+            process: cpu.add(thread(process, costs.switch)),
+            background: cpu.add(thread(background, Duration::ZERO)),
             // What switching back to it costs is in the costs of switching away.
-            user: cpu.add(thread(USER, costs.pollution)),
+            user: cpu.add(thread(user, costs.pollution)),
         }
     }
 }
 
-/// The level of both devices in the paper (SPLIMP).
-const DEVICE: Level = Level(8);
-/// Before the receive handler goes on: IP, where that does it, and a transmit interrupt of a higher priority.
-const IN_HANDLER: Level = Level(9);
-const CLOCK: Level = Level(10);
-const TRANSMIT_LOWER: Level = Level(7);
-/// Above all consumers of packets (§8.2.1).
-const NETWORK: Level = Level(4);
-const PROCESS: Level = Level(3);
-const BACKGROUND: Level = Level(2);
-const USER: Level = Level(1);
-
 /// Between two looks at whether somebody still wants to know: milliseconds of a processor.
 const SLICE: Duration = Duration::from_secs(1);
-/// Not measured: queues fill, and the quota of a climb settles elsewhere.
-pub(crate) const WARM_UP: Duration = Duration::from_millis(200);
+/// Packets are counted for so long to see when a run is steady: some tens of them under overload.
+const OBSERVATION: Duration = Duration::from_millis(4);
+/// The warm-up and a second.
+const OBSERVATIONS: usize = 300;

@@ -51,6 +51,6 @@ fn number(value: &Value) -> f64 {
     match value {
         Value::Count(count) => *count as f64,
         Value::Real(number) => *number,
-        Value::Text(_) | Value::Missing => f64::NAN,
+        _ => f64::NAN,
     }
 }

@@ -60,7 +60,7 @@ fn phases_of_a_histogram_and_of_stamps_are_those_that_were_seen() {
     let stamps = stamps.finish().unwrap();
     let phases = Phases::of_stamps(&stamps).unwrap();
     assert_eq!((phases.median(), phases.share_above(1_000), phases.share_above(3_000)), (1_000, 0.2, 0.0));
-    let [_, p, ..] = find(1, &[("stamps", Setting::Trace(Some(stamps)))]);
+    let [_, p, ..] = find(1, &[("stamps", Setting::Trace(Some(stamps.into())))]);
     assert!((p - 0.2).abs() < 1e-9);
 }
 
@@ -68,7 +68,8 @@ fn phases_of_a_histogram_and_of_stamps_are_those_that_were_seen() {
 fn what_cannot_be_is_refused() {
     let mut one = TraceBuilder::default();
     one.push(Timestamp::from_micros(5), 0);
-    let parameters = Parameters::new(NOISE.parameters).with("stamps", Setting::Trace(one.finish()));
+    let parameters =
+        Parameters::new(NOISE.parameters).with("stamps", Setting::Trace(one.finish().map(Into::into)));
     let error = run(&parameters, Streams::new(1), &Steps::unwatched()).unwrap_err().to_string();
     assert_eq!(error, "stamps: one time alone is no phase");
     let many = Parameters::new(NOISE.parameters)

@@ -72,6 +72,8 @@ pub(crate) struct RouterStats {
     pub(crate) livelocked: f64,
     /// The counts of polling.
     pub(crate) polling: SourceStats,
+    /// When output became steady, if that can be told and the run had a warm-up.
+    pub(crate) settled: Option<Duration>,
     /// The quota that was found, if it was looked for.
     pub(crate) quota: Option<u32>,
     /// Packets that are in queues or in hand at the end.
@@ -95,6 +97,10 @@ impl RouterStats {
 }
 
 impl Counters {
+    pub(super) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
     pub(super) fn new() -> Self {
         Counters {
             arrived: 0,
@@ -195,6 +201,7 @@ impl Router {
                 shut: polling.shut - before.polling.shut,
                 shut_time: polling.shut_time - before.polling.shut_time,
             },
+            settled: None,
             quota: self.polled.auto_quota(),
             #[cfg(test)]
             underway,

@@ -107,7 +107,7 @@ fn bursts_and_captures_are_the_tables_that_are_kept() {
                 let cells = row
                     .iter()
                     .zip(columns)
-                    .map(|(value, column)| format!("{:>12}", column.data(value).to_string()));
+                    .map(|(value, column)| format!("{:>12}", column.rounded(value).to_string()));
                 let _ = writeln!(table, "{}", cells.collect::<String>().trim_end());
             }
         }

@@ -1,0 +1,111 @@
+//! How much of a part is in a file already: [`finished`].
+
+use super::{HEAD, MergeError, header};
+use crate::sweep::{Part, Sweep};
+
+/// Returns how many points of a part `text` has, and the lines of those, for a run that goes on after them.
+///
+/// The last point of the file is run again, since nobody can tell whether all its lines are there; it gives the same lines.
+///
+/// # Errors
+/// Names the line that is of another sweep or part: experiment, parameters, seeds, version or build differ.
+pub fn finished<'a>(
+    sweep: &Sweep,
+    part: Part,
+    file: &str,
+    text: &'a str,
+) -> Result<(usize, &'a str), MergeError> {
+    let wrong = |line: usize, what: &str| Err(MergeError(format!("file '{file}', line {line}: {what}")));
+    let first = header(sweep);
+    // One that was cut off within its first line has nothing.
+    let Some(rest) = text.strip_prefix(first.as_str()) else {
+        let begun = first.starts_with(text);
+        return if begun {
+            Ok((0, ""))
+        } else {
+            wrong(1, &format!("no rows of this sweep, which begin with {HEAD}… and its columns"))
+        };
+    };
+    let ours = format!("{:016x}", sweep.fingerprint());
+    let mut points = part.of(sweep.points());
+    let (mut last, mut count, mut kept, mut at) = (None, 0, first.len(), first.len());
+    for (line, number) in rest.split_inclusive('\n').zip(2..) {
+        if !line.ends_with('\n') {
+            break;
+        }
+        let Some((of, point, all)) = super::merge::parsed(line) else {
+            return wrong(number, "not of the form SWEEP,POINT/POINTS,…");
+        };
+        if super::merge::fields(line) != super::merge::fields(&first) {
+            return wrong(number, "not as many fields as there are columns");
+        }
+        if of != ours || all != sweep.points() {
+            return wrong(number, "of another sweep: experiment, parameters, seeds, version or build differ");
+        }
+        if last != Some(point) {
+            if points.next() != Some(point - 1) {
+                return wrong(number, &format!("point {point} is not the next one of this part"));
+            }
+            (last, kept) = (Some(point), at);
+            count += 1;
+        }
+        at += line.len();
+    }
+    Ok(((count as usize).saturating_sub(1), &text[..kept]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::csv::lines;
+    use crate::sweep::{PointError, tests as sweeps};
+    use crate::{Steps, Watch};
+    use std::num::NonZeroUsize;
+
+    fn printed(sweep: &Sweep, part: Part) -> String {
+        let mut text = header(sweep);
+        let each = |found| {
+            text.push_str(&lines(sweep, &found));
+            Ok::<_, PointError>(())
+        };
+        sweep.run(part, NonZeroUsize::new(2).unwrap(), &Watch::new(), each).unwrap();
+        let _ = Steps::unwatched();
+        text
+    }
+
+    /// Wherever a file was cut off, what is kept and what is run after it are the whole.
+    #[test]
+    fn whatever_is_there_the_rest_makes_it_whole() {
+        let sweep = sweeps::sweep(&[1, 2, 3], &[10, 20]);
+        for part in [Part::default(), "2/2".parse().unwrap()] {
+            let whole = printed(&sweep, part);
+            for end in 0..=whole.len() {
+                let (done, kept) = finished(&sweep, part, "f", &whole[..end]).unwrap();
+                let rest = printed(&sweep, part.after(done));
+                let rest = if kept.is_empty() { &rest } else { rest.split_once('\n').unwrap().1 };
+                assert_eq!(format!("{kept}{rest}"), whole, "cut at {end}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_of_another_sweep_is_refused() {
+        let sweep = sweeps::sweep(&[1, 2, 3], &[10, 20]);
+        let refused = |sweep: &Sweep, text: &str| {
+            finished(sweep, Part::default(), "f.csv", text).unwrap_err().to_string()
+        };
+        let whole = printed(&sweep, Part::default());
+        let other = sweeps::sweep(&[1, 2, 4], &[10, 20]);
+        assert!(refused(&other, &whole).starts_with("file 'f.csv', line 2: of another sweep"));
+        let second = printed(&sweep, "2/2".parse().unwrap());
+        assert_eq!(
+            refused(&sweep, &second),
+            "file 'f.csv', line 2: point 2 is not the next one of this part"
+        );
+        let short = whole.replacen(",10", "", 1);
+        assert_eq!(refused(&sweep, &short), "file 'f.csv', line 2: not as many fields as there are columns");
+        assert!(refused(&sweep, "a,b\n").starts_with("file 'f.csv', line 1: no rows of this sweep"));
+        let twice = format!("{whole}{}", whole.split_once('\n').unwrap().1);
+        assert!(refused(&sweep, &twice).contains("line 8: point 1 is not the next one"));
+    }
+}

@@ -1,0 +1,92 @@
+//! Recordings that nothing was fitted to, and a server that never idles.
+
+use std::fmt::Write as _;
+
+use softtimers_core::{Timestamp, TraceBuilder};
+use softtimers_sim::{Row, Setting, Value};
+
+use super::{SEEDS, mean, number, of, rows, thousands, value, word};
+
+pub(super) fn recordings() -> String {
+    let files = [
+        ("a page and a download, 5.6 ms", include_str!("../../traces/pcappp_browse_rx.csv")),
+        ("browsing over TLS, 36.6 ms", include_str!("../../traces/pcappp_tls_rx.csv")),
+    ];
+    let mut table =
+        "| | interrupts | polling | HIP | polling: delay | HIP: delay | interrupts, % of packets |\n\
+                     |---|---|---|---|---|---|---|"
+            .to_owned();
+    for (name, file) in files {
+        let mut trace = TraceBuilder::default();
+        for line in file.lines() {
+            let number = |field: Option<&str>| field.and_then(|field| field.parse().ok());
+            let mut fields = line.split(',');
+            // The first line has names.
+            if let (Some(micros), Some(length)) = (number(fields.next()), number(fields.next())) {
+                trace.push(Timestamp::from_micros(micros), u16::try_from(length).expect("a packet's length"));
+            }
+        }
+        let trace = trace.finish().expect("a recording");
+        let found = rows("hip", &[("trace", Setting::Trace(Some(trace.into())))], 1, 1);
+        let [interrupts, polling, hip] = &found[..] else { panic!("three schemes: {found:?}") };
+        let overhead = |row: &Row| format!("{:.2}", number(row, "overhead_us"));
+        let delay = |row: &Row| thousands(number(row, "delay_us"), 0);
+        let cells = [
+            overhead(interrupts),
+            overhead(polling),
+            overhead(hip),
+            delay(polling),
+            delay(hip),
+            format!("{:.0}", 100.0 * number(hip, "interrupts") / number(hip, "packets")),
+        ];
+        let _ = write!(table, "\n| {name} | {} |", cells.join(" | "));
+    }
+    table
+}
+
+/// What polls at trigger states gain on a saturated server, and what they cost in time.
+pub(super) fn server() -> String {
+    let mut table =
+        "| requests a second | interrupts | quota 1 | 2 | 5 | 10 | 15 |\n|---|---|---|---|---|---|---|"
+            .to_owned();
+    let mut delays = vec![];
+    for (shown, server, protocol) in [
+        ("Apache, HTTP", "apache", "http"),
+        ("Apache, P-HTTP", "apache", "p-http"),
+        ("Flash, HTTP", "flash", "http"),
+        ("Flash, P-HTTP", "flash", "p-http"),
+    ] {
+        let _ = write!(table, "\n| {shown}");
+        for quota in [1, 2, 5, 10, 15] {
+            let flags = [
+                word("server", server),
+                word("protocol", protocol),
+                ("quota", Setting::Count(quota)),
+                ("packets", Setting::Count(2_000)),
+            ];
+            let found = rows("polling", &flags, 1, SEEDS);
+            // Interrupts stand beside the smallest quota.
+            if let [interrupts, _] = &found[..] {
+                let _ = write!(table, " | {}", mean(polling(interrupts, "requests_pps"), 1.0, 0));
+            }
+            let row = found.last().expect("a row");
+            let _ = write!(table, " | +{}%", mean(polling(row, "gain"), 0.01, 1));
+            if quota == 1 || quota == 15 {
+                delays.push(thousands(value(polling(row, "delay_us")), 0));
+            }
+        }
+        table += " |";
+    }
+    let _ = write!(
+        table,
+        "\n\nMost of the gain is that of no interrupts; aggregation adds the rest, and delay: {} µs on average with a quota of one, {} with \
+         fifteen\n(Apache, HTTP).",
+        delays[0], delays[1]
+    );
+    table
+}
+
+/// The cell of a row of `softtimers sim polling`.
+fn polling<'a>(row: &'a Row, name: &str) -> &'a Value {
+    of("polling", row, name)
+}
