@@ -45,7 +45,6 @@ use softtimers_measure::failure::Failure;
 use softtimers_net::relay::RelayConfig;
 use softtimers_net::udp::UdpSocket;
 
-use engine::Engine;
 use interfaces::Pollers;
 
 pub use asks::{Asker, Asks, asks};
@@ -62,18 +61,18 @@ pub use volume::Volume;
 pub struct Forward(Box<dyn Pollers>);
 
 impl Forward {
-    /// Relays datagrams between clients, which send to `socket`, and the upstream of `config`.
+    /// Relays datagrams between clients, which send to `sockets`, and the upstream of `config`: one poller for each socket, on a
+    /// thread of its own. Several are [bound together](UdpSocket::bind_group).
     ///
     /// # Errors
     /// The system's error.
     pub fn relay(
         plan: &Plan,
         controls: Controls,
-        socket: UdpSocket,
+        sockets: Vec<UdpSocket>,
         config: RelayConfig,
     ) -> io::Result<Self> {
-        let engine = relay::engine(plan, controls, socket, config)?;
-        Ok(Forward(Box::new(engine)))
+        relay::open(plan, controls, sockets, config).map(Forward)
     }
 
     /// Forwards frames between two interfaces.
@@ -104,11 +103,5 @@ impl Forward {
 impl fmt::Debug for Forward {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Forward(…)")
-    }
-}
-
-impl Pollers for Engine<relay::Screen> {
-    fn run(mut self: Box<Self>, stats: &SharedStats) -> Result<(), Failure> {
-        Engine::run(&mut self, &mut stats.account())
     }
 }

@@ -1,5 +1,12 @@
 //! The relay of datagrams: what an [`Engine`] needs to be one. Two [sides](side), of the clients and of the upstream, and a
 //! [`Screen`] between.
+//!
+//! ```text
+//!   clients ─▶ the kernel's hash ─┬─▶ socket ─▶ engine ─▶ a socket for each of its clients ─▶ upstream
+//!                                 └─▶ socket ─▶ engine ─▶ …                        each on a thread of its own
+//! ```
+//!
+//! Several pollers share no client: a client's datagrams always come by the same socket, and its answers by its own.
 
 mod screen;
 mod side;
@@ -9,32 +16,91 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-use softtimers_net::relay::{RelayConfig, prepare};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_net::poller::UdpDevice;
+use softtimers_net::relay::{RelayConfig, Sessions, prepare};
 use softtimers_net::udp::UdpSocket;
 
 use crate::engine::{Basis, Engine};
+use crate::interfaces::Pollers;
 use crate::plan::{Controls, Plan};
-pub(crate) use screen::Screen;
+use crate::stats::SharedStats;
+use crate::workers::Workers;
+use screen::Screen;
 use side::Side;
 use table::Table;
 
-/// Ready to relay what clients send to this socket.
+/// All pollers: the first one's engine, and what the others need for theirs.
+struct Shares {
+    first: Engine<Screen>,
+    others: Vec<Share>,
+    plan: Plan,
+    config: RelayConfig,
+    interrupt: Interrupt,
+}
+
+/// One poller's device, and its clients.
+struct Share {
+    /// Made before the thread: what is dropped until that begins is counted.
+    device: UdpDevice,
+    sessions: Sessions,
+}
+
+/// Ready to relay what clients send to these sockets, at least one, which are [bound together](UdpSocket::bind_group).
 ///
 /// # Errors
 /// The system's error.
-pub(crate) fn engine(
+pub(crate) fn open(
     plan: &Plan,
     controls: Controls,
-    socket: UdpSocket,
+    sockets: Vec<UdpSocket>,
     config: RelayConfig,
-) -> io::Result<Engine<Screen>> {
-    let mut basis = Basis::first(plan, controls)?;
-    let (local, upstream) = (socket.local_addr()?, config.upstream);
-    prepare(&socket, &config)?;
-    let table = Rc::new(RefCell::new(Table::new(config)?));
-    let clients = Side::clients(socket, basis.until.clone())?;
-    // Answers are not counted.
-    let sides = [clients, Side::upstream(&table, basis.until.uncounted())?];
-    let screen = Screen::new(table, basis.filter.take(), local, upstream);
-    Engine::new(plan, basis, screen, sides)
+) -> io::Result<Box<dyn Pollers>> {
+    sockets.iter().try_for_each(|socket| prepare(socket, &config))?;
+    let sessions = Sessions::several(&config, sockets.len());
+    let shares = sockets
+        .into_iter()
+        .zip(sessions)
+        .map(|(socket, sessions)| Side::device(socket).map(|device| Share { device, sessions }));
+    let mut others = shares.collect::<io::Result<Vec<_>>>()?;
+    if others.is_empty() {
+        return Err(io::Error::other("no sockets to relay between"));
+    }
+    let interrupt = controls.interrupt.share()?;
+    let first = others.remove(0).engine(plan, Basis::first(plan, controls)?, &config)?;
+    Ok(Box::new(Shares { first, others, plan: plan.clone(), config, interrupt }))
+}
+
+impl Share {
+    fn engine(self, plan: &Plan, mut basis: Basis, config: &RelayConfig) -> io::Result<Engine<Screen>> {
+        let (local, upstream) = (self.device.socket().local_addr()?, config.upstream);
+        let table = Rc::new(RefCell::new(Table::new(self.sessions)?));
+        let clients = Side::clients(self.device, basis.until.clone());
+        // Answers are not counted.
+        let sides = [clients, Side::upstream(&table, basis.until.uncounted())?];
+        let screen = Screen::new(table, basis.filter.take(), local, upstream);
+        Engine::new(plan, basis, screen, sides)
+    }
+}
+
+/// One thread for each socket; this one has the first.
+impl Pollers for Shares {
+    fn run(mut self: Box<Self>, stats: &SharedStats) -> Result<(), Failure> {
+        let clash = |error| Failure::broke_off("listening for signals", &error);
+        let mut workers = Workers::ended_by(self.interrupt.stop_handle().map_err(clash)?);
+        for share in self.others.drain(..) {
+            let interrupt = self.interrupt.share().map_err(clash)?;
+            let stop = interrupt.stop_handle().map_err(clash)?;
+            let (plan, config, mut account) = (self.plan.clone(), self.config.clone(), stats.account());
+            workers.start(stop, move || {
+                let engine = Basis::another(&plan, interrupt)
+                    .and_then(|basis| share.engine(&plan, basis, &config))
+                    .map_err(|error| Failure::broke_off("setting up the relay", &error));
+                engine?.run(&mut account)
+            })?;
+        }
+        let carried = self.first.run(&mut stats.account());
+        carried.and(workers.end())
+    }
 }

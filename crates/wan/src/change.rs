@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Aqm, Bottleneck, Jitter, Limit, Loss, PathConfig, Probability, Reorder};
+use crate::{Aqm, Bottleneck, Incidence, Jitter, Limit, Loss, PathConfig, Reorder, Slots};
 
 /// A new value of a parameter of a [`PathConfig`].
 ///
@@ -34,9 +34,11 @@ pub enum Change {
     /// [`PathConfig::loss`]
     Loss(Loss),
     /// [`PathConfig::duplicate`]
-    Duplicate(Probability),
+    Duplicate(Incidence),
     /// [`PathConfig::corrupt`]
-    Corrupt(Probability),
+    Corrupt(Incidence),
+    /// [`PathConfig::slots`]
+    Slots(Option<Slots>),
     /// [`PathConfig::delay`]
     Delay(Duration),
     /// [`PathConfig::jitter`]
@@ -59,6 +61,7 @@ impl Change {
             Change::Loss(loss) => path.loss = loss,
             Change::Duplicate(share) => path.duplicate = share,
             Change::Corrupt(share) => path.corrupt = share,
+            Change::Slots(slots) => path.slots = slots,
             Change::Delay(delay) => path.delay = delay,
             Change::Jitter(jitter) => path.jitter = jitter,
             Change::Reorder(reorder) => path.reorder = reorder,

@@ -1,9 +1,9 @@
 //! One direction of a path, as a state machine: [`Direction`].
 //!
 //! ```text
-//!   offer ──▶ queue ─────▶ link ──────▶ loss ──▶ copy ──▶ delay ──▶ pop_due
-//!             drop-tail,   rate or               × 1|2    jitter,
-//!             marks        trace                          late, flip
+//!   offer ──▶ queue ─────▶ link ──────▶ loss ──▶ copy ──▶ slot ──▶ delay ──▶ pop_due
+//!             drop-tail,   rate or               × 1|2             jitter,
+//!             marks        trace                                   late, flip
 //! ```
 //!
 //! Three things follow from the order. A lost packet has taken its time on the link, as on a radio link; a
@@ -30,8 +30,10 @@ use crate::account::Taken;
 use crate::aqm::{Accounts, Codel, FqCodel, Pie, Store, Verdict};
 use crate::bottleneck::Link;
 use crate::delay::Propagation;
+use crate::incidence::IncidenceProcess;
 use crate::loss::LossProcess;
 use crate::scenario::Timeline;
+use crate::slots::SlotProcess;
 use crate::{Aqm, Backlog, Counters, Measured, PathConfig, PathError, Scenario, Way};
 
 /// One direction of a path. Packets are values of yours; the model only knows how long they are.
@@ -88,8 +90,9 @@ pub struct Direction<T> {
     early: Random,
     loss: LossProcess,
     propagation: Propagation,
-    duplicate: Random,
-    corrupt: Random,
+    duplicate: IncidenceProcess,
+    corrupt: IncidenceProcess,
+    slots: SlotProcess,
     /// Popped at its head only, so a plain heap serves: nothing is cancelled, nothing has slack.
     under_way: BinaryHeap<Reverse<UnderWay<T>>>,
     /// Packets accepted and copies made so far: the order among arrivals at the same time.
@@ -182,8 +185,8 @@ impl<T: Clone> Direction<T> {
     /// [`PathError`], as [`PathConfig::check`].
     pub fn new(path: PathConfig, seed: u64) -> Result<Self, PathError> {
         path.check()?;
-        let [loss, jitter, late, duplicate, corrupt, early, mut salt] =
-            [0, 1, 2, 3, 4, 5, 6].map(|stream| Random::stream(seed, stream));
+        let [loss, jitter, late, duplicate, corrupt, early, mut salt, slots] =
+            [0, 1, 2, 3, 4, 5, 6, 7].map(|stream| Random::stream(seed, stream));
         let salt = salt.next_u64();
         let fair = match path.aqm {
             Aqm::FqCodel(config) => Some(Box::new(FqCodel::new(salt, &config))),
@@ -203,8 +206,9 @@ impl<T: Clone> Direction<T> {
             early,
             loss: LossProcess::new(loss),
             propagation: Propagation::new(jitter, late),
-            duplicate,
-            corrupt,
+            duplicate: IncidenceProcess::new(duplicate),
+            corrupt: IncidenceProcess::new(corrupt),
+            slots: SlotProcess::new(slots),
             under_way: BinaryHeap::new(),
             sequence: 0,
             held_bytes: 0,
@@ -597,7 +601,7 @@ impl<T: Clone> Direction<T> {
             self.counters.lost += 1;
             return self.keep(done, packet.packet);
         }
-        let copy = self.path.duplicate.happens(&mut self.duplicate).then(|| packet.clone());
+        let copy = self.duplicate.next(&self.path.duplicate).then(|| packet.clone());
         self.send(done, packet, false);
         let Some(copy) = copy else { return };
         self.counters.duplicated += 1;
@@ -611,10 +615,12 @@ impl<T: Clone> Direction<T> {
     }
 
     fn send(&mut self, done: Timestamp, packet: Packet<T>, copy: bool) {
-        let PathConfig { delay, ref jitter, reorder, corrupt, .. } = self.path;
-        let due = self.propagation.arrival(done, delay, jitter, reorder);
-        let hit = packet.bytes > 0 && corrupt.happens(&mut self.corrupt);
-        let flipped = hit.then(|| self.corrupt.below(u64::from(packet.bytes) * 8));
+        let on_link = self.on_link(packet.bytes);
+        let PathConfig { delay, ref jitter, reorder, corrupt, slots, .. } = self.path;
+        let sent = slots.map_or(done, |slots| self.slots.leaves(done, on_link, &slots));
+        let due = self.propagation.arrival(sent, delay, jitter, reorder);
+        let hit = packet.bytes > 0 && self.corrupt.next(&corrupt);
+        let flipped = hit.then(|| self.corrupt.random.below(u64::from(packet.bytes) * 8));
         self.counters.corrupted += u64::from(hit);
         self.under_way.push(Reverse(UnderWay { due, sequence: self.sequence, copy, flipped, packet }));
         self.sequence += 1;

@@ -58,6 +58,7 @@ pub mod distribution;
 mod endpoints;
 #[cfg(any(target_os = "linux", feature = "tokio"))]
 mod flow;
+pub mod incidence;
 #[cfg(target_os = "linux")]
 pub mod inside;
 #[cfg(target_os = "linux")]
@@ -71,6 +72,7 @@ pub mod probability;
 pub mod properties;
 pub mod queue;
 pub mod scenario;
+pub mod slots;
 #[cfg(target_os = "linux")]
 pub mod tcp;
 #[cfg(feature = "tokio")]
@@ -96,6 +98,8 @@ pub use direction::{Admission, Delivery, Direction, Traits};
 #[doc(inline)]
 pub use distribution::{DelayTable, DelayTableError};
 #[doc(inline)]
+pub use incidence::Incidence;
+#[doc(inline)]
 pub use loss::{GilbertElliott, Loss};
 #[doc(inline)]
 pub use path::{PathConfig, PathError};
@@ -105,6 +109,8 @@ pub use probability::{Probability, ProbabilityError};
 pub use queue::{Backlog, Limit, Queue};
 #[doc(inline)]
 pub use scenario::Scenario;
+#[doc(inline)]
+pub use slots::Slots;
 #[doc(inline)]
 pub use trace::{DeliveryTrace, TraceError};
 #[doc(inline)]

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{Ahead, Aqm, Bottleneck, Jitter, Late, Loss, Probability, Queue, Reorder, Scenario, Spread};
+use crate::{
+    Ahead, Aqm, Bottleneck, Incidence, Jitter, Late, Loss, Probability, Queue, Reorder, Scenario, Slots,
+    Spread,
+};
 
 /// The parameters of one direction. By default it is a perfect wire: no delay, no bottleneck, no loss.
 ///
@@ -39,10 +42,13 @@ pub struct PathConfig {
     pub outage: bool,
     /// The losses behind the bottleneck, of packets that have taken their time there.
     pub loss: Loss,
-    /// The chance that a packet comes twice. The second has a delay of its own, and no time on the link.
-    pub duplicate: Probability,
-    /// The chance that a packet has one bit flipped.
-    pub corrupt: Probability,
+    /// The packets that come twice. The second has a delay of its own, and no time on the link.
+    pub duplicate: Incidence,
+    /// The packets that have one bit flipped.
+    pub corrupt: Incidence,
+    /// The slots in which packets leave for the other side; `None` for each by itself, at once. What waits for a slot is not in the
+    /// queue.
+    pub slots: Option<Slots>,
     /// The time that a packet is under way once it is through the bottleneck.
     pub delay: Duration,
     /// The variation of the delay from packet to packet.
@@ -66,8 +72,9 @@ impl Default for PathConfig {
             overhead: 0,
             outage: false,
             loss: Loss::None,
-            duplicate: Probability::NEVER,
-            corrupt: Probability::NEVER,
+            duplicate: Incidence::NEVER,
+            corrupt: Incidence::NEVER,
+            slots: None,
             delay: Duration::ZERO,
             jitter: Jitter::default(),
             reorder: None,
@@ -129,15 +136,22 @@ impl PathConfig {
 
     /// With so many packets that come twice.
     #[must_use]
-    pub fn duplicate(mut self, share: Probability) -> Self {
-        self.duplicate = share;
+    pub fn duplicate(mut self, share: impl Into<Incidence>) -> Self {
+        self.duplicate = share.into();
         self
     }
 
     /// With so many packets damaged.
     #[must_use]
-    pub fn corrupt(mut self, share: Probability) -> Self {
-        self.corrupt = share;
+    pub fn corrupt(mut self, share: impl Into<Incidence>) -> Self {
+        self.corrupt = share.into();
+        self
+    }
+
+    /// With packets that leave in these slots.
+    #[must_use]
+    pub fn slots(mut self, slots: Slots) -> Self {
+        self.slots = Some(slots);
         self
     }
 
@@ -204,6 +218,9 @@ impl PathConfig {
         if self.overhead > MOST_OVERHEAD {
             return Err(PathError::Overhead { bytes: self.overhead });
         }
+        if let Some(Slots { least, most, .. }) = self.slots.filter(|slots| slots.most < slots.least) {
+            return Err(PathError::Slots { least, most });
+        }
         Ok(())
     }
 
@@ -218,8 +235,8 @@ impl PathConfig {
             (self.loss != Loss::None, "loss"),
             (self.jitter.reorders, "jitter that reorders"),
             (self.reorder.is_some(), "reordering"),
-            (self.duplicate != Probability::NEVER, "duplicates"),
-            (self.corrupt != Probability::NEVER, "corruption"),
+            (self.duplicate.share != Probability::NEVER, "duplicates"),
+            (self.corrupt.share != Probability::NEVER, "corruption"),
             (self.queue.mark.is_some(), "marks"),
             (self.aqm != Aqm::DropTail, "a managed queue"),
         ];
@@ -266,6 +283,13 @@ pub enum PathError {
         /// The time of the last change.
         last: Duration,
     },
+    /// A time until a slot that is never short enough.
+    Slots {
+        /// The shortest time that was asked for.
+        least: Duration,
+        /// The longest, which may not be below.
+        most: Duration,
+    },
     /// More than any header.
     Overhead {
         /// The number that was asked for.
@@ -282,7 +306,7 @@ impl fmt::Display for PathError {
             PathError::Stream { what } => {
                 write!(
                     f,
-                    "a TCP stream cannot have {what}: delay, jitter in order, rate and queue are what it can have"
+                    "a TCP stream cannot have {what}: delay, jitter in order, slots, rate and queue are what it can have"
                 )
             }
             PathError::Round { period, last } => {
@@ -290,6 +314,12 @@ impl fmt::Display for PathError {
                 write!(
                     f,
                     "a round of {period:?}, in which something changes at {last:?}; a round is longer than that, and at least {shortest:?}"
+                )
+            }
+            PathError::Slots { least, most } => {
+                write!(
+                    f,
+                    "slots from {least:?} to {most:?} apart; the longest time is not below the shortest"
                 )
             }
             PathError::Overhead { bytes } => {

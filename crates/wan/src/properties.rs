@@ -6,8 +6,8 @@ use softtimers_core::Timestamp;
 
 use crate::{
     Aqm, Bottleneck, Change, CodelConfig, DelayTable, Delivery, DeliveryTrace, Direction, FqCodelConfig,
-    GilbertElliott, Jitter, Limit, Loss, PathConfig, PieConfig, Probability, Queue, Scenario, Spread, Traits,
-    Way,
+    GilbertElliott, Incidence, Jitter, Limit, Loss, PathConfig, PieConfig, Probability, Queue, Scenario,
+    Slots, Spread, Traits, Way,
 };
 
 /// Any bytes are a trace or are refused at a line of theirs; and a link that follows it lets everything
@@ -143,22 +143,6 @@ fn path_of(bytes: &[u8]) -> PathConfig {
         ),
         _ => Bottleneck::bits_per_second(u64::from(bytes[1]) * 12_345_678 + 1).unwrap_or_default(),
     };
-    let codel = CodelConfig { target: micros(bytes[3]), interval: micros(bytes[4]), ecn: bytes[5] % 2 == 0 };
-    let aqm = match bytes[1] / 4 % 4 {
-        0 => Aqm::DropTail,
-        1 => Aqm::Codel(codel),
-        2 => Aqm::FqCodel(FqCodelConfig {
-            codel,
-            flows: u32::from(bytes[2] % 5),
-            quantum: u32::from(bytes[1]) * 8,
-        }),
-        _ => Aqm::Pie(PieConfig {
-            target: micros(bytes[3]),
-            update: micros(bytes[4] % 8),
-            burst: micros(bytes[5]),
-            ecn: bytes[5] % 2 == 0,
-        }),
-    };
     let limit = |byte: u8| match byte % 3 {
         0 => Limit::Packets(u32::from(byte) / 16),
         1 => Limit::Bytes(u64::from(byte) * 40),
@@ -183,14 +167,46 @@ fn path_of(bytes: &[u8]) -> PathConfig {
         0 => path.ahead(share(bytes[2]), u32::from(bytes[1] % 7)),
         _ => path.late(share(bytes[2] / 8), micros(bytes[1])),
     };
-    PathConfig { duplicate: share(bytes[5] / 4), corrupt: share(bytes[5]), ..path }
+    let often = |byte: u8| Incidence::from(share(byte)).correlated(correlation);
+    PathConfig { duplicate: often(bytes[5] / 4), corrupt: often(bytes[5]), slots: slots_of(bytes), ..path }
         .bottleneck(bottleneck)
         .queue(Queue { limit: limit(bytes[3]), mark: Some(limit(bytes[4])) })
-        .aqm(aqm)
+        .aqm(aqm_of(bytes))
         .burst(u32::from(bytes[5] % 4) * 1_000)
         .overhead(u32::from(bytes[1] % 32))
         .loss(loss)
         // Less than some uniform jitters: that is refused.
         .delay(micros(bytes[0]))
         .jitter(jitter)
+}
+
+fn aqm_of(bytes: &[u8]) -> Aqm {
+    let micros = |byte: u8| Duration::from_micros(u64::from(byte));
+    let codel = CodelConfig { target: micros(bytes[3]), interval: micros(bytes[4]), ecn: bytes[5] % 2 == 0 };
+    match bytes[1] / 4 % 4 {
+        0 => Aqm::DropTail,
+        1 => Aqm::Codel(codel),
+        2 => Aqm::FqCodel(FqCodelConfig {
+            codel,
+            flows: u32::from(bytes[2] % 5),
+            quantum: u32::from(bytes[1]) * 8,
+        }),
+        _ => Aqm::Pie(PieConfig {
+            target: micros(bytes[3]),
+            update: micros(bytes[4] % 8),
+            burst: micros(bytes[5]),
+            ecn: bytes[5] % 2 == 0,
+        }),
+    }
+}
+
+fn slots_of(bytes: &[u8]) -> Option<Slots> {
+    let micros = |byte: u8| Duration::from_micros(u64::from(byte));
+    let (least, more) = (micros(bytes[4]), micros(bytes[2]));
+    let slots = Slots {
+        packets: u32::from(bytes[1] % 4),
+        bytes: u64::from(bytes[2] % 3) * 700,
+        ..Slots::every(least, least + more)
+    };
+    (bytes[3] % 4 == 0).then_some(slots)
 }

@@ -7,7 +7,8 @@
 //!
 //! Receiving from clients is [`UdpDevice`]'s. The sockets of the other side are read in turn, some datagrams each, so
 //! that an answer in a thousand does not keep the others waiting. What leaves does so in the order it came, as many at
-//! once as have the same socket.
+//! once as have the same socket; and those of one length, to one address, by one send that the kernel cuts (`UDP_SEGMENT`).
+//! The clock is read once for a send.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -103,13 +104,17 @@ impl Side {
         Side { inlet, output: Output::new(), until, came: 0, received, ring: 0, counted }
     }
 
-    /// The side of the clients.
+    /// The device of the clients' side, which counts what its socket drops from now on.
     ///
     /// # Errors
     /// The system's error.
-    pub(crate) fn clients(socket: UdpSocket, until: Until) -> io::Result<Self> {
-        let inlet = Inlet::Clients(UdpDevice::with_room(socket, BATCH, LONGEST)?);
-        Ok(Side::new(inlet, until))
+    pub(crate) fn device(socket: UdpSocket) -> io::Result<UdpDevice> {
+        UdpDevice::with_room(socket, BATCH, LONGEST)
+    }
+
+    /// The side of the clients.
+    pub(crate) fn clients(device: UdpDevice, until: Until) -> Self {
+        Side::new(Inlet::Clients(device), until)
     }
 
     /// The side of the upstream.
@@ -313,8 +318,11 @@ impl Answers {
 
 impl Output {
     fn new() -> Self {
+        let mut batch = SendBatch::new(WAITING, LONGEST);
+        // Neighbours that are alike go through the kernel as one, and leave by themselves; where it does not, one by one.
+        batch.set_segmentation(true);
         Output {
-            batch: SendBatch::new(WAITING, LONGEST),
+            batch,
             hops: VecDeque::with_capacity(WAITING),
             latencies: Vec::with_capacity(WAITING),
             sent: Volume::default(),

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{Timespec, epoll};
 use softtimers::Timestamp;
-use softtimers_net::relay::{ClientId, RelayConfig, Sessions};
+use softtimers_net::relay::{ClientId, Sessions};
 use softtimers_net::udp::UdpSocket;
 
 /// The clients there are.
@@ -22,12 +22,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Creates a table without clients.
+    /// For these clients, of which there are none yet.
     ///
     /// # Errors
     /// If the system has no descriptors left.
-    pub(crate) fn new(config: RelayConfig) -> io::Result<Self> {
-        Ok(Table { sessions: Sessions::new(config), epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+    pub(crate) fn new(sessions: Sessions) -> io::Result<Self> {
+        Ok(Table { sessions, epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
     /// The client that `source` is, from now on if it was none; `None` if there is no socket for it.

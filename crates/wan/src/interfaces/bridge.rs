@@ -241,7 +241,7 @@ impl Bridge {
                 continue;
             }
             let received = frame.received.unwrap_or(now).min(now);
-            if !looks_at_packets && frame.is_sendable() {
+            if !looks_at_packets && frame.is_sendable(&to.interface) {
                 stats.whole += u64::from(frame.offload.segments.is_some());
                 let carry = Carry { bytes: frame.bytes.into(), offload: frame.offload };
                 let _ = live.wan.offer(received, way, frame.bytes.len() as u32, carry);

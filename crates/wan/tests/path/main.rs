@@ -45,8 +45,8 @@ fn drain<T: Clone>(direction: &mut Direction<T>) -> Vec<Delivery<T>> {
 fn rough() -> PathConfig {
     let burst = GilbertElliott::bursts(Probability::once_in(50), Probability::once_in(3));
     PathConfig {
-        duplicate: Probability::once_in(20),
-        corrupt: Probability::once_in(10),
+        duplicate: Probability::once_in(20).into(),
+        corrupt: Probability::once_in(10).into(),
         ..PathConfig::default()
     }
     .bottleneck(mbit(10))

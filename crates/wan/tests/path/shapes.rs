@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 use softtimers_wan::{
-    Aqm, Bottleneck, DelayTable, Direction, FqCodelConfig, Jitter, Loss, PathConfig, Probability, Queue,
-    Spread, Traits,
+    Aqm, Bottleneck, DelayTable, Direction, FqCodelConfig, Incidence, Jitter, Loss, PathConfig, Probability,
+    Queue, Slots, Spread, Traits,
 };
 
 use super::{at, drain, micros};
@@ -183,4 +183,72 @@ fn a_queue_may_change_while_packets_wait() {
     for flow in 0..3 {
         assert!(came.iter().filter(|&packet| packet % 3 == flow).is_sorted());
     }
+}
+
+/// Of 50,000 packets at 5% and a correlation of a half, copies and damage each.
+#[test]
+fn correlated_copies_and_damage_keep_their_share() {
+    let often = Incidence::from(Probability::once_in(20)).correlated(Probability::once_in(2));
+    let path = PathConfig { most_packets: 2 * PACKETS, ..PathConfig::default() };
+    let mut direction = Direction::new(path.duplicate(often).corrupt(often), 5).unwrap();
+    let [mut copied, mut damaged] = [(); 2].map(|()| vec![0.0; PACKETS as usize]);
+    for packet in 0..PACKETS {
+        direction.offer(at(u64::from(packet)), 100, packet);
+    }
+    let mut arrivals = vec![];
+    for delivery in drain(&mut direction) {
+        arrivals.push(f64::from(delivery.flipped.is_some()));
+        copied[delivery.packet as usize] += f64::from(delivery.copy);
+        damaged[delivery.packet as usize] += f64::from(delivery.flipped.is_some());
+    }
+    // Copies are damaged by themselves, so damage is in a row of arrivals.
+    for (name, found) in [("copied", &copied), ("damaged", &arrivals)] {
+        let (share, like) = (mean(found.iter().copied()), correlation(found));
+        assert!((share - 0.05).abs() < 0.006 && (like - 0.5).abs() < 0.04, "{name}: {share} {like}");
+    }
+    let counters = direction.counters();
+    assert_eq!(counters.duplicated as f64, copied.iter().sum::<f64>());
+    assert_eq!(counters.corrupted as f64, damaged.iter().sum::<f64>());
+}
+
+/// Where nothing happens, and where everything does, a correlation changes nothing.
+#[test]
+fn a_correlation_leaves_never_and_always_alone() {
+    let half = Probability::once_in(2);
+    for (share, copies) in [(Probability::NEVER, 0), (Probability::ALWAYS, 100)] {
+        let often = Incidence::from(share).correlated(half);
+        let mut direction = Direction::new(PathConfig::default().duplicate(often), 5).unwrap();
+        (0..100).for_each(|packet| _ = direction.offer(at(packet), 100, packet));
+        assert_eq!(direction.counters().duplicated, copies);
+    }
+}
+
+/// Packets a millisecond apart, 1,000 bytes each, and slots 2.5 ms after they are wanted: when each leaves, in microseconds.
+fn in_slots(slots: Slots, packets: u64) -> Vec<u64> {
+    let mut direction = Direction::new(PathConfig::default().slots(slots), 5).unwrap();
+    (0..packets).for_each(|packet| _ = direction.offer(at(packet * 1_000), 1_000, packet));
+    let deliveries = drain(&mut direction);
+    assert!(deliveries.is_sorted_by_key(|delivery| delivery.packet) && deliveries.len() as u64 == packets);
+    deliveries.iter().map(|delivery| delivery.due.as_nanos() / 1_000).collect()
+}
+
+#[test]
+fn packets_leave_in_slots_as_in_netem() {
+    let slots = Slots::every(micros(2_500), micros(2_500));
+    // Whoever comes until the slot is there leaves in it; the next one wants another.
+    assert_eq!(in_slots(slots, 7), [2_500, 2_500, 2_500, 5_500, 5_500, 5_500, 8_500]);
+    // A full slot is followed by another, counted from its beginning.
+    let two = Slots { packets: 2, ..slots };
+    assert_eq!(in_slots(two, 6), [2_500, 2_500, 5_000, 5_000, 7_500, 7_500]);
+    let bytes = Slots { bytes: 1_001, ..slots };
+    assert_eq!(in_slots(bytes, 6), in_slots(two, 6));
+    // More come than slots take: each waits longer than the one before.
+    assert_eq!(in_slots(Slots { packets: 1, ..slots }, 4), [2_500, 5_000, 7_500, 10_000]);
+    // Gaps of any length in between are as likely.
+    let varied = in_slots(Slots { packets: 1, ..Slots::every(micros(2_000), micros(6_000)) }, 5_000);
+    let gaps: Vec<f64> = varied.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+    assert!(gaps.iter().all(|gap| (1_999.0..=6_001.0).contains(gap)));
+    assert!((mean(gaps.iter().copied()) - 4_000.0).abs() < 100.0);
+    let path = PathConfig::default().slots(Slots::every(micros(2), micros(1)));
+    assert!(path.check().unwrap_err().to_string().starts_with("slots from 2µs to 1µs apart"));
 }
