@@ -221,16 +221,16 @@ struct Relation(&'static str, f64, &'static str);
 /// grows with their number, and to cancel one that is not there costs no more than one that is. (That the list before
 /// it grows is a test of its own: `callout::delta_list::tests::set_and_cancel_are_linear`.)
 const RELATIONS: &[Relation] = &[
-    // Up to 1,024 timers are a heap beside a queue, of five levels at the most.
+    // Up to 1,024 timers have no slots: one that does not come next is an entry in an array.
     Relation("handles w1/0", 1.25, "handles w1/1000"),
     Relation("handles w1/1000", 1.25, "handles w1/0"),
     Relation("handles w1/100000", 1.05, "handles w1/1000"),
-    Relation("handles hit/100000", 1.05, "handles hit/1000"),
+    Relation("handles hit/100000", 1.5, "handles hit/1000"),
     // The first 1,024 records are found without a list of segments.
     Relation("handles miss/100000", 1.25, "handles miss/1000"),
     Relation("handles miss/1000", 1.0, "handles hit/1000"),
     Relation("handles miss/100000", 1.0, "handles hit/100000"),
-    Relation("handles w1r/100000", 1.05, "handles w1r/1000"),
+    Relation("handles w1r/100000", 1.25, "handles w1r/1000"),
     // One of very many that are due together costs no more than one that is due alone.
     Relation("handles slot/20000", 1.0, "handles w2 expire/20000"),
     Relation("keyed slot/20000", 1.0, "keyed w2 expire/20000"),

@@ -163,11 +163,14 @@ pub(crate) fn run(line: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match cli.with_parent.map_or(Ok(()), child::end_with).and_then(|()| dispatch(&cli.command)) {
         Ok(code) => code,
-        Err(failure) => {
-            say(format_args!("softtimers: {failure}"));
-            failure.exit().into()
-        }
+        Err(failure) => failed(&failure),
     }
+}
+
+/// Tells a failure in its line.
+pub(crate) fn failed(failure: &Failure) -> ExitCode {
+    say(format_args!("softtimers: {failure}"));
+    failure.exit().into()
 }
 
 /// A command of somebody else has an exit code of its own.

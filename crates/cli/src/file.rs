@@ -5,11 +5,11 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::event::{Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -24,6 +24,22 @@ use crate::run::privileges::user::{as_caller, exceeds_caller};
 /// Those of the system, for the caller.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     as_caller(|| File::open(path))
+}
+
+/// Reads a regular file of text: one that is none, such as a FIFO, is refused rather than waited for.
+///
+/// # Errors
+/// Those of the system, for the caller; `InvalidInput` if it is no regular file.
+pub(crate) fn read_regular(path: &Path) -> io::Result<String> {
+    let nonblocking =
+        || OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
+    let mut file = as_caller(nonblocking)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Part of a file's content, for a message; `…` in a process that [may do more](exceeds_caller) than the caller.
@@ -63,7 +79,7 @@ impl OutputFile {
     /// # Errors
     /// A usage failure if it exists and `force` is not given, or cannot be written.
     pub(crate) fn create(path: &Path, flag: &str, force: bool) -> Result<Self, Failure> {
-        OutputFile::create_while(path, flag, force, pause)
+        Ok(OutputFile::create_while(path, flag, force, pause)?)
     }
 
     /// As [`create`](Self::create), for a command that handles signals itself. `goes_on` waits for the given time at most, and
@@ -76,7 +92,7 @@ impl OutputFile {
         flag: &str,
         force: bool,
         mut goes_on: impl FnMut(Duration) -> io::Result<bool>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Unopened> {
         let opened = loop {
             if let Some(opened) = as_caller(|| open_to_write(path, force)).transpose() {
                 break opened;
@@ -86,12 +102,13 @@ impl OutputFile {
                 let doing = doing();
                 return Err(Failure::check(format_args!(
                     "{doing}: the run ended before the file could be opened; a FIFO needs a reader"
-                )));
+                ))
+                .into());
             }
         };
         let (file, fresh) = opened.map_err(|error| {
             let shown = path.display();
-            match error.kind() {
+            let failure = match error.kind() {
                 _ if looked_at(path, |path| fs::metadata(path)).is_some_and(|found| found.is_dir()) => {
                     Failure::usage(format_args!("{flag} '{shown}': a directory, not a file"))
                 }
@@ -106,9 +123,21 @@ impl OutputFile {
                     Failure::usage(format_args!("{flag} '{shown}': exists; --force overwrites it"))
                 }
                 _ => Failure::usage(format_args!("{flag} '{shown}': {error}")),
-            }
+            };
+            Unopened { failure, is_full: is_full(&error) }
         })?;
         Ok(OutputFile { file, path: path.to_owned(), fresh, written: 0 })
+    }
+
+    /// Keeps the first `bytes` of what was there, and adds after them.
+    ///
+    /// # Errors
+    /// A check failure if that is not possible.
+    pub(crate) fn after(mut self, bytes: u64) -> Result<Self, Failure> {
+        let kept = self.cut(bytes).and_then(|()| self.file.seek(SeekFrom::Start(bytes)));
+        kept.map_err(|error| self.failed(&error))?;
+        (self.fresh, self.written) = (false, bytes);
+        Ok(self)
     }
 
     /// Writes the file's whole content.
@@ -135,22 +164,22 @@ impl OutputFile {
     /// Adds `bytes`. Of what did not fit, the file keeps as much as `whole` says of so many bytes that did.
     ///
     /// # Errors
-    /// As for [`write`](Self::write), and how much was kept.
+    /// The system's, which [`failed`](Self::failed) puts into words, and how much was kept.
     pub(crate) fn append_some(
         &mut self,
         bytes: &[u8],
         whole: impl FnOnce(usize) -> usize,
-    ) -> Result<(), (usize, Failure)> {
+    ) -> Result<(), (usize, io::Error)> {
         if self.written == 0 {
-            self.empty().map_err(|error| (0, self.failed(&error)))?;
+            self.empty().map_err(|error| (0, error))?;
         }
         let mut done = 0;
         while done < bytes.len() {
             match self.file.write(&bytes[done..]) {
-                Ok(0) => return Err(self.keep(whole(done), &io::ErrorKind::WriteZero.into())),
+                Ok(0) => return Err((self.keep(whole(done)), io::ErrorKind::WriteZero.into())),
                 Ok(some) => done += some,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.keep(whole(done), &error)),
+                Err(error) => return Err((self.keep(whole(done)), error)),
             }
         }
         self.wrote(bytes.len());
@@ -169,11 +198,11 @@ impl OutputFile {
     }
 
     /// Ends the file after so many bytes of those that were being added.
-    fn keep(&mut self, kept: usize, error: &io::Error) -> (usize, Failure) {
+    fn keep(&mut self, kept: usize) -> usize {
         self.wrote(kept);
         // If that fails, the file ends in what is cut off, and who reads it sees that.
         let _ = self.cut(self.written).and_then(|()| self.file.seek(SeekFrom::Start(self.written)).map(drop));
-        (kept, self.failed(error))
+        kept
     }
 
     fn put(&mut self, text: &str) -> io::Result<()> {
@@ -197,8 +226,77 @@ impl OutputFile {
         if self.is_regular() { self.file.set_len(length) } else { Ok(()) }
     }
 
-    fn failed(&self, error: &io::Error) -> Failure {
+    /// The failure to write it, in words.
+    pub(crate) fn failed(&self, error: &io::Error) -> Failure {
         Failure::broke_off(format_args!("writing '{}'", self.path.display()), error)
+    }
+
+    /// Closes this file and names it, to be removed when it is not wanted any more.
+    pub(crate) fn close(self) -> NamedFile {
+        let identity = self.file.metadata().ok().as_ref().map(Identity::of);
+        NamedFile { path: self.path.clone(), identity }
+    }
+}
+
+/// Why a file could not be opened to be written.
+#[derive(Debug)]
+pub(crate) struct Unopened {
+    pub(crate) failure: Failure,
+    /// The disk has no room for one more.
+    pub(crate) is_full: bool,
+}
+
+impl From<Failure> for Unopened {
+    fn from(failure: Failure) -> Self {
+        Unopened { failure, is_full: false }
+    }
+}
+
+impl From<Unopened> for Failure {
+    fn from(unopened: Unopened) -> Self {
+        unopened.failure
+    }
+}
+
+/// Says whether the disk, or the user's share of it, has no room left.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
+}
+
+/// A file that was written here and closed. It may be somebody else's by now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct NamedFile {
+    path: PathBuf,
+    identity: Option<Identity>,
+}
+
+impl NamedFile {
+    /// Removes it, unless its name has another file, or one of another length; says whether it is gone.
+    pub(crate) fn remove(self) -> bool {
+        let there = as_caller(|| fs::symlink_metadata(&self.path)).ok().as_ref().map(Identity::of);
+        there.is_some() && there == self.identity && as_caller(|| fs::remove_file(&self.path)).is_ok()
+    }
+}
+
+/// By what a file is known again. A number alone is not enough: file systems give that of a removed file to the next one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Identity {
+    device: u64,
+    number: u64,
+    length: u64,
+    /// When it was made. Only where the file system does not know that, when it was last written: some servers of files
+    /// set that later than the write.
+    time: Option<SystemTime>,
+}
+
+impl Identity {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Identity {
+            device: metadata.dev(),
+            number: metadata.ino(),
+            length: metadata.len(),
+            time: metadata.created().or_else(|_| metadata.modified()).ok(),
+        }
     }
 }
 
@@ -340,7 +438,7 @@ mod tests {
     fn a_fifo_waits_for_its_reader_while_the_run_goes_on() {
         let path = path("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, PRIVATE.into(), 0).unwrap();
-        let ended = OutputFile::create_while(&path, "-w", true, |_| Ok(false)).unwrap_err();
+        let ended = OutputFile::create_while(&path, "-w", true, |_| Ok(false)).unwrap_err().failure;
         assert_eq!(ended.exit(), Exit::Check);
         assert!(ended.to_string().ends_with("a FIFO needs a reader"), "{ended}");
         let (mut reader, mut tries) = (None, 0);
@@ -356,6 +454,41 @@ mod tests {
         assert_eq!(tries, 3);
         assert!(!fcntl_getfl(file.stream()).unwrap().contains(OFlags::NONBLOCK), "writes block as ever");
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn only_what_was_written_here_is_removed() {
+        let path = path("named");
+        let closed = || {
+            let mut file = OutputFile::create(&path, "-w", true).unwrap();
+            file.append("as it was written").unwrap();
+            file.close()
+        };
+        assert!(closed().remove() && !path.exists());
+        let changes: [&dyn Fn(); 3] = [
+            // It keeps its number, and here when it was made, too.
+            &|| fs::write(&path, "as it was not written").unwrap(),
+            // Some file systems give the number to the next one. The time is another when their clock has gone on.
+            &|| {
+                let time = || Identity::of(&fs::metadata(&path).unwrap()).time;
+                let before = time();
+                while time() == before {
+                    fs::remove_file(&path).unwrap();
+                    fs::write(&path, "as it was written").unwrap();
+                }
+            },
+            &|| {
+                fs::rename(&path, path.with_extension("away")).unwrap();
+                fs::write(&path, "as it was written").unwrap();
+            },
+        ];
+        for change in changes {
+            let named = closed();
+            change();
+            assert!(!named.remove() && path.exists(), "{:?}", fs::read_to_string(&path));
+            fs::remove_file(&path).unwrap();
+        }
+        fs::remove_file(path.with_extension("away")).unwrap();
     }
 
     #[test]

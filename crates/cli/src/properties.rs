@@ -9,14 +9,16 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
-use softtimers_sim::csv::{Merge, MergeError};
-use softtimers_sim::{Kind, Part, experiments};
+use softtimers_net::poller::FrameKind;
+use softtimers_sim::csv::{self, Merge, MergeError};
+use softtimers_sim::{Axis, Kind, Parameters, Part, Precision, Setting, Sweep, experiments};
 use softtimers_wan::{PathConfig, Wan, Way};
 
 use crate::commands::capture::{filter, pcapng};
 use crate::commands::forward::metrics::{Metrics, Text};
-use crate::commands::sim::setting;
+use crate::commands::sim::{self, setting};
 use crate::commands::wan::control::{self, Request};
+use crate::commands::wan::delays;
 use crate::commands::wan::scenario::ScenarioFile;
 
 /// Runs the body of this name with any input.
@@ -40,10 +42,11 @@ fn text(input: &[u8], body: fn(&str)) {
 type Body = fn(&[u8]);
 
 /// By the corpora that they read.
-const BODIES: [(&str, Body); 8] = [
+const BODIES: [(&str, Body); 9] = [
     ("captured", captured),
     ("control", |input| text(input, control)),
     ("filter_code", |input| text(input, filter_code)),
+    ("machine", |input| text(input, machine)),
     ("metrics", metrics),
     ("saved_run", saved_run),
     ("scenario", |input| text(input, scenario)),
@@ -51,12 +54,15 @@ const BODIES: [(&str, Body); 8] = [
     ("units", |input| text(input, typed)),
 ];
 
-/// Every other value that people type is accepted or refused in one line: quanta, parts of a sweep, hardware addresses,
-/// speeds and the parameters of experiments. Those that name a file are left out: a file may be anything, a terminal too.
+/// Every other value that people type is accepted or refused in one line: quanta, parts of a sweep, precisions, hardware
+/// addresses, speeds and the parameters of experiments. Those that name a file are left out: a file may be anything, a terminal too.
 pub fn typed(text: &str) {
     softtimers_load::properties::quantum(text);
     if let Ok(part) = text.parse::<Part>() {
         assert!(part.of(100).all(|point| point < 100));
+    }
+    if let Ok(precision) = text.parse::<Precision>() {
+        assert!(precision.share > 0.0 && precision.share <= 1.0 && !precision.column.is_empty());
     }
     let _ = text.parse::<softtimers_load::generate::MacAddress>();
     let _ = units::speed(text);
@@ -91,13 +97,16 @@ pub fn control(line: &str) {
 }
 
 /// Any text is a scenario or is refused in one line that names one of its lines, and a path goes through whatever is
-/// accepted. One that names a file is left out.
+/// accepted. One that names a file is left out. The same of a file of delays.
 pub fn scenario(text: &str) {
+    let lines = text.lines().count().max(1);
+    if let Err((line, problem)) = delays::parse(text.as_bytes()) {
+        assert!((1..=lines).contains(&line) && !problem.contains('\n'), "{line}: {problem}");
+    }
     // Escaped letters included.
-    if ["trace", "dist=", "\\"].iter().any(|word| text.contains(word)) {
+    if ["trace", "dist=", "delays", "\\"].iter().any(|word| text.contains(word)) {
         return;
     }
-    let lines = text.lines().count().max(1);
     match ScenarioFile::parse(text, Path::new("/proc/self/nowhere")) {
         Ok(file) => {
             let mut wan = Wan::builder().build::<()>().expect("a perfect wire");
@@ -112,6 +121,24 @@ pub fn scenario(text: &str) {
             let named = problem.strip_prefix("line ").and_then(|rest| rest.split(':').next()?.parse().ok());
             assert!(named.is_some_and(|line| (1..=lines).contains(&line)), "{problem}");
         }
+    }
+}
+
+/// Any text is a machine or is refused in one line; one that is a machine is read as the same from what it is printed as, and says of
+/// each experiment whether it can be run on it.
+pub fn machine(text: &str) {
+    match sim::machine::parse(text) {
+        Ok(spec) => {
+            let printed = spec.to_string();
+            assert_eq!(sim::machine::parse(&printed).map(|again| again.to_string()), Ok(printed));
+            for experiment in experiments::ALL {
+                match spec.parameters(experiment) {
+                    Ok(parameters) => _ = (experiment.check)(&parameters),
+                    Err(problem) => assert!(!problem.to_string().contains('\n'), "{problem}"),
+                }
+            }
+        }
+        Err(problem) => assert!(!problem.contains('\n'), "{problem}"),
     }
 }
 
@@ -139,8 +166,10 @@ pub fn metrics(request: &[u8]) {
     }
 }
 
-/// Any texts, cut apart at zeros, are parts of a sweep or are refused, and what they make together is a part that is whole.
+/// Any texts, cut apart at zeros, are parts of a sweep or are refused, and what they make together is a part that is whole. Any
+/// text is the beginning of a run that goes on after it or is refused, and no more of it is kept than is there.
 pub fn sim_parts(texts: &str) {
+    resumed(texts);
     let texts: Vec<&str> = texts.split('\0').collect();
     let merged = |texts: &[&str]| {
         let mut merge = Merge::default();
@@ -149,6 +178,26 @@ pub fn sim_parts(texts: &str) {
     };
     if let Ok(whole) = merged(&texts) {
         assert_eq!(merged(&[&whole]), Ok::<_, MergeError>(whole));
+    }
+}
+
+/// As a file that is resumed: with its own first words, and with those of a sweep before them.
+fn resumed(text: &str) {
+    let Some(experiment) = experiments::find("slowstart") else { return };
+    let values = (1..=9).map(|packets: u64| (packets.to_string(), Setting::Count(packets))).collect();
+    let axes = vec![Axis { name: "packets", values }];
+    let sweep = Sweep::new(experiment, Parameters::new(experiment.parameters), axes, 1);
+    let id = format!("{:016x}", sweep.fingerprint());
+    let ours = format!("{}{}", csv::header(&sweep), text.replace("SWEEP", &id));
+    for text in [text, &ours] {
+        match csv::finished(&sweep, Part::default(), "out.csv", text) {
+            Ok((done, kept)) => {
+                assert!(text.starts_with(kept) && done <= 9 && (kept.is_empty() || kept.ends_with('\n')));
+                // What is kept is the beginning of such a run itself.
+                assert!(csv::finished(&sweep, Part::default(), "out.csv", kept).is_ok());
+            }
+            Err(refused) => assert!(!refused.to_string().contains('\n')),
+        }
     }
 }
 
@@ -192,7 +241,8 @@ pub type Frame<'a> = (u64, u32, &'a [u8]);
 /// The file of a capture of frames that `script` makes up, and what these are.
 pub fn capture_of(script: &[u8]) -> (Vec<u8>, Vec<Frame<'_>>) {
     let mut file = Vec::new();
-    pcapng::begin(&mut file, &pcapng::Interface { name: "eth0", snap_length: 262_144, filter: Some("udp") });
+    let interface = |name| pcapng::Interface { name, snap_length: 262_144, filter: Some("udp") };
+    pcapng::begin(&mut file, ["eth0", "eth1"].map(interface));
     let mut expected = Vec::new();
     let mut rest = script;
     while let [kept, more, a, b, c, d, e, after @ ..] = rest {
@@ -200,15 +250,15 @@ pub fn capture_of(script: &[u8]) -> (Vec<u8>, Vec<Frame<'_>>) {
         let time = u64::from_be_bytes([0, 0, 0, *a, *b, *c, *d, *e]) * 15_625;
         let length = bytes.len() as u32 + u32::from(*more);
         let before = file.len();
-        pcapng::packet(&mut file, &pcapng::Stamp { time: Duration::from_nanos(time), length }, bytes);
+        let kind = if kept % 2 == 0 { FrameKind::Host } else { FrameKind::Outgoing };
+        let (stamp, interface) = (Duration::from_nanos(time), u32::from(more % 2));
+        pcapng::packet(&mut file, &pcapng::Stamp { time: stamp, length, interface, kind }, bytes);
         assert_eq!(file.len() - before, pcapng::packet_size(bytes.len()));
         expected.push((time, length, bytes));
         rest = after;
     }
-    pcapng::statistics(
-        &mut file,
-        &pcapng::Statistics { delivered: expected.len() as u64, ..Default::default() },
-    );
+    let statistics = pcapng::Statistics { delivered: expected.len() as u64, ..Default::default() };
+    pcapng::statistics(&mut file, 1, &statistics);
     (file, expected)
 }
 

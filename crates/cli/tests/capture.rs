@@ -1,9 +1,13 @@
 //! `capture` on virtual cables: what passes is in the file, to the last frame, however the run ends; and what is not in
 //! it is told. Files are read by another reader than ours wherever one is installed.
 
+#[path = "capture/blocks.rs"]
+mod blocks;
 mod common;
 #[path = "capture/ends.rs"]
 mod ends;
+#[path = "capture/keep.rs"]
+mod keep;
 #[path = "capture/readers.rs"]
 mod readers;
 
@@ -61,11 +65,16 @@ impl Capture {
 
     /// Likewise, as sudo starts it for this user, or as root.
     fn start_by(hosts: &Hosts, file: &Path, flags: &str, user: Option<&str>) -> Self {
+        Capture::start_on(hosts, "wa", file, flags, user)
+    }
+
+    /// Likewise, of these interfaces.
+    fn start_on(hosts: &Hosts, on: &str, file: &Path, flags: &str, user: Option<&str>) -> Self {
         let udp = file.with_file_name("udp.code");
         let _ = fs::write(&udp, UDP);
         let flags = flags.replace("--filter udp", &format!("--filter-code {}", udp.display()));
         let file = file.display();
-        let mut command = hosts.command(&format!("capture wa -w {file} --duration 60s {flags}"));
+        let mut command = hosts.command(&format!("capture {on} -w {file} --duration 60s {flags}"));
         for variable in ["SUDO_UID", "SUDO_GID"] {
             match user {
                 Some(user) => command.env(variable, user),
@@ -76,7 +85,7 @@ impl Capture {
         let mut words = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         words.read_line(&mut line).unwrap();
-        assert!(line.starts_with("capturing on wa to "), "{line}");
+        assert!(line.starts_with("capturing on wa"), "{line}");
         Capture { child, words }
     }
 
@@ -172,7 +181,7 @@ fn frames_are_in_the_file_while_it_runs_and_privileges_are_gone() {
         let file = place.file("t.pcapng");
         let capture = Capture::start_by(hosts, &file, "--json --filter udp --max-delay 5ms", Some("12345"));
         send(hosts, [100; 3]);
-        wait_for(&file, 3 * (32 + 144));
+        wait_for(&file, 3 * (44 + 144));
         for task in fs::read_dir(format!("/proc/{}/task", capture.id())).unwrap() {
             let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
             let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
@@ -305,7 +314,7 @@ fn frames_go_to_a_pipe_and_its_reader_may_leave() {
         assert_eq!(line, "capturing on wa to stdout\n");
         let mut stdout = child.stdout.take().unwrap();
         send(hosts, [100; 10]);
-        let mut bytes = vec![0; 10 * 176];
+        let mut bytes = vec![0; 10 * (44 + 144)];
         stdout.read_exact(&mut bytes).unwrap();
         assert_eq!(bytes[..4], [10, 13, 13, 10]);
         drop(stdout);

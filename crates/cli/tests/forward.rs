@@ -6,6 +6,8 @@ mod common;
 mod interfaces;
 #[path = "forward/metrics.rs"]
 mod metrics;
+#[path = "forward/pollers.rs"]
+mod pollers;
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -452,7 +454,6 @@ fn what_makes_no_sense_is_refused() {
             "--driver udp: it goes with --udp LISTEN --to ADDR, and given is a b",
         ),
         ("forward --driver udp".to_owned(), "and given is nothing"),
-        (format!("{base} --pollers 2"), "cannot be used with"),
         ("forward a b --pollers 0".to_owned(), "--pollers"),
         ("forward a b --pollers 2 --count 9".to_owned(), "--pollers 2: --count is of one poller only"),
         ("forward --udp 127.0.0.1:0".to_owned(), "--to"),

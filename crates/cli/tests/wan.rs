@@ -2,6 +2,8 @@
 //! socket changes a path while packets flow.
 
 mod common;
+#[path = "wan/delays.rs"]
+mod delays;
 #[path = "wan/inside.rs"]
 mod inside;
 #[path = "wan/interfaces.rs"]
@@ -10,6 +12,8 @@ mod interfaces;
 mod peer;
 #[path = "wan/proxies.rs"]
 mod proxies;
+#[path = "wan/ssh.rs"]
+mod ssh;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -35,4 +35,5 @@ pub mod server;
 mod slack;
 pub mod start;
 mod strip;
+pub mod traffic;
 pub mod turns;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use softtimers_lab::receivers::Question;
+use softtimers_lab::traffic::{self, Traffic};
 use softtimers_lab::{bench, measure, receivers, render, rig};
 
 /// Measures softtimers and its peers.
@@ -37,6 +38,12 @@ enum Task {
         #[command(subcommand)]
         question: Question,
     },
+    /// Send through an emulator, and tell what came
+    #[command(hide = true)]
+    Traffic {
+        #[command(subcommand)]
+        traffic: Traffic,
+    },
 }
 
 /// The command line, whose sections are those that there are.
@@ -58,6 +65,7 @@ fn main() -> ExitCode {
         Task::Rig(arguments) => rig::run(&arguments),
         Task::Publish { file, name } => render::publish(&file, &name).map_err(Into::into),
         Task::Render { check } => render::run(check).map_err(Into::into),
+        Task::Traffic { traffic } => traffic::run(&traffic).map_err(Into::into),
         Task::Receive { question } => receivers::run(&question).map_err(Into::into),
     };
     bench::exit("cargo lab", done)

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   batch-N, disturbed, idle, wan    the command, as a user starts it: doctor, send, recv, wan
+//!   emulators                        wan beside Toxiproxy, netem and mahimahi
 //!   c                                C programs beside libuv and libevent
 //!   turns, events, flows, …          the benches, each by `cargo bench`
 //! ```
@@ -14,6 +15,7 @@
 mod c;
 mod disturbed;
 mod doctor;
+mod emulators;
 mod wan;
 
 use anyhow::Context as _;
@@ -50,7 +52,7 @@ impl Effort {
 }
 
 /// The sections that can be measured alone.
-pub const SECTIONS: [Section<Effort>; 17] = [
+pub const SECTIONS: [Section<Effort>; 18] = [
     ("batch-4", |effort| doctor::beside_work(effort, 4)),
     ("batch-1", |effort| doctor::beside_work(effort, 1)),
     ("batch-16", |effort| doctor::beside_work(effort, 16)),
@@ -67,6 +69,7 @@ pub const SECTIONS: [Section<Effort>; 17] = [
     ("c", c::c),
     ("server", |effort| bench(effort, "server")),
     ("wan", wan::wan),
+    ("emulators", emulators::emulators),
     ("quinn", |effort| bench(effort, "quinn")),
 ];
 

@@ -25,7 +25,9 @@ mod core;
 mod curve;
 pub mod hosts;
 mod kept;
+mod monitors;
 mod plain;
+mod relay;
 mod routed;
 mod shares;
 mod trial;
@@ -50,7 +52,7 @@ pub struct Arguments {
 }
 
 /// The sections that can be asked for alone.
-pub const SECTIONS: [Section<Rig>; 11] = [
+pub const SECTIONS: [Section<Rig>; 13] = [
     ("stages", curve::stages),
     ("forward", plain::forward),
     ("compute", shares::compute),
@@ -58,10 +60,12 @@ pub const SECTIONS: [Section<Rig>; 11] = [
     ("limit", shares::limit),
     ("bursts", shares::bursts),
     ("capture", capture::capture),
+    ("monitors", monitors::monitors),
     ("routed", routed::routed),
     ("routed-streams", routed::streams),
     ("routed-delays", routed::delays),
     ("kept", kept::kept),
+    ("relay", relay::relay),
 ];
 
 /// Makes the sections that are asked for.

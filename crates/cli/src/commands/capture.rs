@@ -10,7 +10,7 @@
 //!      └ dropped    (the kernel's)       └ dropped            [ queue └ dropped ]    └ dropped
 //! ```
 //!
-//! - [`run`]: setting up; [`engine`]: the loop; [`batching`]: when it looks; [`stage`]: who writes; [`batch`] and [`sink`]: batches and files;
+//! - [`run`]: setting up; [`tap`]: the ring; [`engine`]: the loop; [`batching`]: when it looks; [`stage`]: who writes; [`batch`] and [`sink`]: batches and files;
 //! - [`pipe`]: who may stop reading; [`pcapng`]: what is in them; [`filter`]: what is kept; [`stats`]: what is counted.
 
 pub(crate) mod args;
@@ -25,3 +25,4 @@ mod show;
 mod sink;
 mod stage;
 mod stats;
+mod tap;

@@ -5,7 +5,10 @@
 //! off, for a full disk or a point that cannot be, has left everything that it found until then.
 
 pub(crate) mod args;
+mod build;
+pub(crate) mod machine;
 mod merge;
+pub(crate) mod registry;
 mod run;
 pub(crate) mod setting;
 mod show;

@@ -12,6 +12,7 @@
 pub(crate) mod args;
 pub(crate) mod carrier;
 pub(crate) mod control;
+pub(crate) mod delays;
 pub(crate) mod inside;
 mod lines;
 mod picture;

@@ -1,7 +1,7 @@
 //! The output of each command, kept in `tests/snapshots` where a reader can review it: a full report of each, for terminals of 80
 //! and 120 columns and for a pipe. Figures are made up, so the files change only when the output does.
 //!
-//! `UPDATE_SNAPSHOTS=1 cargo test -p softtimers-cli --bin softtimers snapshot` writes them anew. Colours stand as `{bad …}` and
+//! `UPDATE_SNAPSHOTS=1 cargo test -p softtimers-cli --lib snapshot` writes them anew. Colours stand as `{bad …}` and
 //! `{good …}`.
 
 use std::fs;

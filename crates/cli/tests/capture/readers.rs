@@ -24,6 +24,31 @@ pub(super) fn packets(path: &Path) -> u64 {
     packets
 }
 
+/// The interface and the flags of each packet, of the blocks that are whole; and the bytes behind them.
+pub(super) fn flagged(path: &Path) -> (Vec<(u32, u32)>, usize) {
+    let bytes = fs::read(path).unwrap();
+    let (mut rest, mut packets) = (&bytes[..], Vec::new());
+    while let Ok((after, block)) = pcap_parser::pcapng::parse_block_le(rest) {
+        if let pcap_parser::Block::EnhancedPacket(packet) = block {
+            let flags = packet.options.iter().find(|option| option.code.0 == 2).expect("flags");
+            packets.push((packet.if_id, u32::from_le_bytes(flags.value[..4].try_into().unwrap())));
+        }
+        rest = after;
+    }
+    (packets, rest.len())
+}
+
+/// The number of blocks of statistics in a file.
+pub(super) fn endings(path: &Path) -> usize {
+    let bytes = fs::read(path).unwrap();
+    let (mut rest, mut endings) = (&bytes[..], 0);
+    while let Ok((after, block)) = pcap_parser::pcapng::parse_block_le(rest) {
+        endings += usize::from(matches!(block, pcap_parser::Block::InterfaceStatistics(_)));
+        rest = after;
+    }
+    endings
+}
+
 /// The statistics at a file's end: received, dropped by the interface, dropped behind, delivered.
 pub(super) fn statistics(path: &Path) -> [u64; 4] {
     let bytes = fs::read(path).unwrap();

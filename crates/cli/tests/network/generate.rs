@@ -150,6 +150,12 @@ fn the_program_is_kept_to_cables() {
         let (unknown, _) = without_station(flags);
         let nobody = unknown.replace("10.98.0.2", "10.98.0.77");
         refused(&format!("{nobody} --rate 1kpps"), 1, "10.98.0.77 has not answered at eth for 3s");
+        // Nobody is asked for a run that may not be.
+        refused(
+            &format!("{} --rate 1kpps", nobody.replace("--size 32", "--size 1473")),
+            2,
+            "at most 1472 bytes",
+        );
         refused(
             &format!("{} --rate 1kpps", unknown.replace("10.98.0.2", "127.0.0.1")),
             2,

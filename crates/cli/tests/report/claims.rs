@@ -40,15 +40,15 @@ fn the_sentences_above_the_figures_are_true_of_the_saved_runs() {
         );
     }
     // A longer burst interval is more even at one target and not at the other.
-    let deviations = |target: &str| -> Vec<f64> {
-        let rows = rows_of("sim-pacing").into_iter().filter(|row| row["target"] == target);
+    let deviations = |target: u64| -> Vec<f64> {
+        let rows = rows_of("sim-pacing").into_iter().filter(|row| row["target_ns"] == target);
         rows.map(|row| number(&row, "stddev_us")).collect()
     };
-    let (at_40, at_60) = (deviations("40us"), deviations("60us"));
+    let (at_40, at_60) = (deviations(40_000), deviations(60_000));
     assert!(at_40[5] > 0.99 * at_40[0] && at_60[5] < 0.85 * at_60[0], "{at_40:?} {at_60:?}");
     let text = section(&object, "pacing")["figures"][1]["text"].as_str().unwrap();
     assert!(
-        text.ends_with("gaps are more even at a target of 60us, and no more even at a target of 40us."),
+        text.ends_with("gaps are more even at a target of 60µs, and no more even at a target of 40µs."),
         "{text}"
     );
     // The paper's own words are there.

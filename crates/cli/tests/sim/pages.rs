@@ -25,8 +25,12 @@ fn column(rows: &[Value], key: &str) -> Vec<f64> {
 
 /// Writes `4022.0` as `4,022`.
 fn whole(number: f64) -> String {
-    let number = number.round() as u64;
-    if number < 1_000 { number.to_string() } else { format!("{},{:03}", number / 1_000, number % 1_000) }
+    // Half to even, as every table of the command rounds.
+    let digits = format!("{number:.0}");
+    match digits.len().checked_sub(3).filter(|&at| at > 0) {
+        Some(at) => format!("{},{}", &digits[..at], &digits[at..]),
+        None => digits,
+    }
 }
 
 fn output(rows: &[Value]) -> Vec<f64> {
@@ -171,7 +175,7 @@ const FIGURES: [(&str, Figure); 12] = [
         let captured = column(rows, "captured_pps");
         let most = captured[greatest(&captured)];
         let flat = captured.iter().position(|&rate| rate > 0.999 * most).unwrap();
-        let sent: f64 = rows[flat]["rate"].as_str().unwrap().parse().unwrap();
+        let sent = rows[flat]["rate_pps"].as_f64().unwrap();
         format!("{} sent, {} captured", whole(sent), whole(most))
     }),
 ];

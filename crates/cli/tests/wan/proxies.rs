@@ -212,27 +212,6 @@ fn a_web_page_is_refused() {
     assert!(refusal(&run("wan --api 127.0.0.1:0 --tcp"), 2).contains("--tcp"));
 }
 
-/// More than there are places for begin a request and do not end it; one that asks is answered nevertheless, and they are not
-/// waited for.
-#[test]
-fn who_asks_slowly_holds_up_nobody() {
-    let proxies = Proxies::start("");
-    let slow = |number: usize| {
-        let mut stream = TcpStream::connect(proxies.api).unwrap();
-        let begun: &[u8] = match number % 2 {
-            0 => b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
-            _ => b"GET /proxies HTTP/1.1\r\nHost: loc",
-        };
-        stream.write_all(begun).unwrap();
-        stream
-    };
-    for _ in 0..3 {
-        let _held: Vec<TcpStream> = (0..100).map(slow).collect();
-        assert_eq!(proxies.ask("GET", "/version", &Value::Null).0, 200);
-    }
-    proxies.finish();
-}
-
 /// Proxies that would send to each other for ever are refused; a chain of them is not.
 #[test]
 fn a_loop_of_proxies_is_refused() {
@@ -259,7 +238,31 @@ fn a_loop_of_proxies_is_refused() {
         let own =
             json!({"name": "own", "listen": "127.0.0.1:9", "upstream": "127.0.0.1:9", "protocol": protocol});
         assert_eq!(proxies.ask("POST", "/proxies", &own).0, 400);
+        // Any port is the one that it has.
+        let any = json!({ "listen": "127.0.0.1:0", "upstream": &first });
+        let (status, said) = proxies.ask("POST", &format!("/proxies/{protocol}-last"), &any);
+        assert!(status == 400 && said["error"].as_str().unwrap().contains("in a loop"), "{said}");
+        let any = json!({ "listen": "127.0.0.1:0", "upstream": "127.0.0.1:7" });
+        let (status, said) = proxies.ask("POST", &format!("/proxies/{protocol}-last"), &any);
+        assert_eq!((status, said["listen"].as_str().unwrap()), (200, &*last), "{said}");
     }
+    proxies.finish();
+}
+
+/// Of proxies with one address, each may be the one that is enabled later.
+#[test]
+fn a_loop_by_way_of_a_disabled_proxy_is_refused() {
+    let proxies = Proxies::start("");
+    let make = |name: &str, listen: &str, upstream: &str, enabled: bool| {
+        let fields = json!({"name": name, "listen": listen, "upstream": upstream, "enabled": enabled});
+        proxies.ask("POST", "/proxies", &fields)
+    };
+    let [shared, third] = ["127.0.0.1:7000", "127.0.0.1:7001"];
+    assert_eq!(make("a", shared, "127.0.0.1:9", false).0, 201);
+    assert_eq!(make("b", shared, third, false).0, 201);
+    let (status, said) = make("c", third, shared, false);
+    assert!(status == 400 && said["error"].as_str().unwrap().contains("in a loop"), "{said}");
+    assert_eq!(make("d", third, "127.0.0.1:9", false).0, 201);
     proxies.finish();
 }
 

@@ -149,7 +149,7 @@ mod tests {
             [(0.97, 0.99, None), (0.2, 0.99, Some("the host")), (0.99, 0.94, None), (1.0, 0.96, None)];
         let measured = measured(&rounds.map(|(share, cpu, reason)| doctor(share, cpu, reason)));
         assert_eq!(measured.made(), [2, 2]);
-        assert_eq!(measured.median("busy echo, 40 µs, soft", "of the rate %"), Some(100.0));
+        assert_eq!(measured.median("busy echo, 40 µs, soft", "of the rate %"), Some(98.5));
         assert_eq!(measured.median("busy echo, 40 µs, spin", "of the rate %"), None);
     }
 

@@ -276,6 +276,24 @@ pub(super) fn used(process: &Killed) -> Result<f64> {
     ticks(&text).map(|ticks| ticks as f64 / TICKS).context("/proc/PID/stat")
 }
 
+/// Seconds of the processor that all threads of a process have had, to the nanosecond; in ticks where the kernel does not keep
+/// that account.
+pub(super) fn busy(process: u32) -> Result<f64> {
+    let (mut nanos, mut exact) = (0u64, false);
+    for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        // One may have ended meanwhile.
+        let text = std::fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
+        if let Some(ran) = text.split_whitespace().next().and_then(|ran| ran.parse::<u64>().ok()) {
+            (nanos, exact) = (nanos + ran, true);
+        }
+    }
+    if exact {
+        return Ok(nanos as f64 / 1e9);
+    }
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    ticks(&text).map(|ticks| ticks as f64 / TICKS).context("/proc/PID/stat")
+}
+
 /// In programs and in the kernel, of a line of `/proc/PID/stat`.
 fn ticks(stat: &str) -> Option<u64> {
     // The name stands in parentheses and may contain anything, parentheses too.

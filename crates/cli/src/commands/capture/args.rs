@@ -28,11 +28,11 @@ pub(crate) struct CaptureArgs {
     #[arg(value_name = "INTERFACE", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) positional: Option<String>,
 
-    /// Interface to capture: Ethernet, or lo
+    /// Interface to capture: Ethernet, or lo; may be repeated
     #[arg(short = 'i', long, value_name = "INTERFACE", value_parser = NonEmptyStringValueParser::new(), display_order = 1)]
-    pub(crate) interface: Option<String>,
+    pub(crate) interface: Vec<String>,
 
-    /// File to write, pcapng; - for stdout [default: INTERFACE.pcapng]
+    /// File to write, pcapng; - for stdout [default: INTERFACE.pcapng, of the first]
     #[arg(short = 'w', long = "write", value_name = "FILE", display_order = 2)]
     pub(crate) file: Option<PathBuf>,
 
@@ -45,6 +45,12 @@ pub(crate) struct CaptureArgs {
     /// Files are numbered then: trace.pcapng becomes trace-00001.pcapng and so on.
     #[arg(long, value_name = "SIZE|TIME", value_parser = rotate, display_order = 6)]
     pub(crate) rotate: Option<Rotate>,
+
+    /// Remove the oldest files of --rotate, so that N are left: 2 to 99999
+    ///
+    /// Also when the disk is full. Frames that it has no room for even then are lost and counted, and the capture goes on.
+    #[arg(long, value_name = "N", requires = "rotate", value_parser = clap::value_parser!(u32).range(2..=99_999), display_order = 6)]
+    pub(crate) keep: Option<u32>,
 
     /// Keep frames that match, such as 'udp port 53'; needs tcpdump to compile it
     ///
@@ -66,11 +72,12 @@ pub(crate) struct CaptureArgs {
 
     /// Longest time until a frame is in the file: 20us to 10s
     ///
-    /// The ring is checked twice in this time; the rest is for the wake-up, and for writing.
+    /// The ring is checked twice in this time; the rest is for the wake-up, and for writing. From 2ms on the kernel packs
+    /// frames, if the ring has enough blocks for their time: it holds many more then, and costs less.
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::positive_duration, help_heading = BUFFERS)]
     pub(crate) max_delay: Duration,
 
-    /// Memory for frames that are not written yet: 64KiB to 1GiB
+    /// Memory for frames that are not written yet, of each interface: 64KiB to 1GiB
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = units::bytes, help_heading = BUFFERS)]
     pub(crate) ring: u64,
 
@@ -97,8 +104,8 @@ pub(crate) struct CaptureArgs {
 /// A run of `capture`.
 #[derive(Clone, Debug)]
 pub(crate) struct Capture {
-    /// The name of the interface.
-    pub(crate) interface: String,
+    /// The names of the interfaces, at least one.
+    pub(crate) interfaces: Vec<String>,
     /// The file that frames go to.
     pub(crate) sink: SinkConfig,
     /// The longest until they are there.
@@ -113,6 +120,8 @@ pub(crate) struct Capture {
     pub(crate) promiscuous: bool,
     /// The size of the ring in bytes.
     pub(crate) ring: u64,
+    /// The kernel was found to take no blocks.
+    pub(crate) only_slots: bool,
     /// Frames between the loop and the writer; without it there is no writer.
     pub(crate) queue: Option<u32>,
     /// The user to become.
@@ -137,8 +146,10 @@ impl Capture {
             return Err(Failure::usage(format_args!("--ring {ring}B: 64KiB to 1GiB")));
         }
         let output = Output::from(&args.output);
-        let interface = args.interface.as_ref().or(args.positional.as_ref()).cloned().unwrap_or_default();
-        let file = args.file.clone().unwrap_or_else(|| format!("{interface}.pcapng").into());
+        let interfaces: Vec<String> = args.interface.iter().chain(&args.positional).cloned().collect();
+        check_interfaces(&interfaces)?;
+        let first = interfaces.first().map_or("", String::as_str);
+        let file = args.file.clone().unwrap_or_else(|| format!("{first}.pcapng").into());
         check_file(&file, args.rotate, &output)?;
         let user = to_become(args.user.as_deref())?;
         let filter = match (&args.filter, &args.filter_code) {
@@ -147,14 +158,21 @@ impl Capture {
             (None, None) => None,
         };
         Ok(Capture {
-            interface,
-            sink: SinkConfig { path: file, force: args.force, rotate: args.rotate },
+            sink: SinkConfig {
+                path: file,
+                force: args.force,
+                rotate: args.rotate,
+                keep: args.keep,
+                interfaces: interfaces.len(),
+            },
+            interfaces,
             max_delay,
             snap_length: args.snaplen,
             filter,
             expression: args.filter.clone(),
             promiscuous: !args.no_promiscuous,
             ring,
+            only_slots: false,
             queue: args.queue,
             user,
             end: End::from(&args.end),
@@ -183,6 +201,19 @@ fn to_become(named: Option<&str>) -> Result<Option<User>, Failure> {
     }
 }
 
+/// Checks that none is named twice, and that there are not too many for one thread.
+fn check_interfaces(names: &[String]) -> Result<(), Failure> {
+    let twice = names.iter().enumerate().find(|(place, name)| names[..*place].contains(name));
+    if let Some((_, name)) = twice {
+        return Err(Failure::usage(format_args!("-i {name}: named twice")));
+    }
+    if names.len() > MOST_INTERFACES {
+        let given = names.len();
+        return Err(Failure::usage(format_args!("-i: {given} interfaces; up to {MOST_INTERFACES}")));
+    }
+    Ok(())
+}
+
 /// Checks that frames and a report do not both go to stdout.
 fn check_file(file: &Path, rotate: Option<Rotate>, output: &Output) -> Result<(), Failure> {
     if file == Path::new("-") {
@@ -206,6 +237,7 @@ const BUFFERS: &str = "Delay and buffers";
 /// The shortest delay that can be asked for, which a wake-up takes.
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_secs(10);
+const MOST_INTERFACES: usize = 64;
 const LEAST_RING: u64 = 64 << 10;
 const MOST_RING: u64 = 1 << 30;
 
@@ -227,6 +259,7 @@ Examples:
   softtimers capture -i lo -t 10
   softtimers capture -i eth0 -w dns.pcapng --filter 'udp port 53' -t 1min
   softtimers capture -i eth0 -w heads.pcapng --snaplen 68 --max-delay 10ms --rotate 64MiB
+  softtimers capture -i eth0 -i eth1 -w both.pcapng --max-delay 1s --rotate 1GiB --keep 8
   softtimers capture -i eth0 -w - --max-delay 200us | tshark -r -
   softtimers capture -i eth0 -w t.pcapng -c 30000 --json --assert 'dropped.ring==0'
 

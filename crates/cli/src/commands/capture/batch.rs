@@ -12,9 +12,10 @@ use softtimers_measure::stats::Counter;
 use super::pcapng::{self, Stamp, Statistics};
 use super::sink::{Loss, Sink, Why};
 use super::stats::{CaptureStats, DropCounts};
+use crate::run::output::say;
 
-/// The losses before frames came to the writer, as of the last check.
-pub(crate) type Before = Arc<Mutex<DropCounts>>;
+/// The losses of each interface before frames came to the writer, as of the last check.
+pub(crate) type Before = Arc<Mutex<Vec<DropCounts>>>;
 
 /// Whether all frames that were wanted are in the file.
 pub(crate) type Complete = Arc<AtomicBool>;
@@ -25,8 +26,10 @@ pub(crate) struct BatchWriter {
     sink: Sink,
     /// Blocks that are to be written.
     blocks: Vec<u8>,
-    /// The time of arrival of each packet in them, and its length.
-    waiting: Vec<(Timestamp, u32)>,
+    /// The packets in them.
+    waiting: Vec<Waiting>,
+    /// What became of the packets of each interface.
+    written: Vec<Passed>,
     counter: Counter<CaptureStats>,
     before: Before,
     /// The beginning, since 1970.
@@ -39,6 +42,25 @@ pub(crate) struct BatchWriter {
     complete: Complete,
     /// The reason for which nothing can be written any more.
     broken: Option<Why>,
+    /// It was said that the disk is full.
+    told: bool,
+}
+
+/// A packet that is to be written.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    arrived: Timestamp,
+    bytes: u32,
+    interface: u32,
+}
+
+/// Packets of an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Passed {
+    /// In a file.
+    pub(crate) captured: u64,
+    /// Lost at the file.
+    pub(crate) lost: u64,
 }
 
 /// The result of writing.
@@ -46,8 +68,10 @@ pub(crate) struct BatchWriter {
 pub(crate) struct Written {
     /// The counter of frames, and of their delays.
     pub(crate) counter: Counter<CaptureStats>,
-    /// The number of files.
-    pub(crate) files: u64,
+    /// The packets of each interface.
+    pub(crate) passed: Vec<Passed>,
+    /// The number of files, and of those of them that were removed again.
+    pub(crate) files: [u64; 2],
     /// The reason for which it could not be written to the end.
     pub(crate) broken: Option<Why>,
 }
@@ -55,10 +79,12 @@ pub(crate) struct Written {
 impl BatchWriter {
     /// To this sink, which was begun. When it cannot be written any more, `stop` ends the run.
     pub(crate) fn new(sink: Sink, before: Before, stop: StopHandle, counter: Counter<CaptureStats>) -> Self {
+        let interfaces = before.lock().unwrap_or_else(PoisonError::into_inner).len();
         BatchWriter {
             sink,
             blocks: Vec::with_capacity(BATCH),
             waiting: Vec::new(),
+            written: vec![Passed::default(); interfaces],
             counter,
             before,
             begin: since_1970(),
@@ -67,6 +93,7 @@ impl BatchWriter {
             most: u64::MAX,
             complete: Complete::default(),
             broken: None,
+            told: false,
         }
     }
 
@@ -89,13 +116,14 @@ impl BatchWriter {
             return;
         }
         if self.broken.is_some() {
+            self.passed(stamp.interface).lost += 1;
             return self.count_lost(1);
         }
         if self.blocks.len() + pcapng::packet_size(bytes.len()) > BATCH {
             self.flush();
         }
         pcapng::packet(&mut self.blocks, stamp, bytes);
-        self.waiting.push((arrived, bytes.len() as u32));
+        self.waiting.push(Waiting { arrived, bytes: bytes.len() as u32, interface: stamp.interface });
         self.taken += 1;
     }
 
@@ -104,13 +132,13 @@ impl BatchWriter {
         if self.waiting.is_empty() {
             return;
         }
-        let Self { sink, blocks, before, begin, counter, .. } = self;
-        let written = sink.write(blocks, |ending| end(ending, before, *begin, counter));
+        let Self { sink, blocks, before, begin, written, .. } = self;
+        let outcome = sink.write(blocks, |ending| end(ending, before, *begin, written));
         let taken = self.waiting.len();
-        let kept = written.as_ref().map_or_else(|loss| loss.kept, |()| taken);
+        let kept = outcome.as_ref().map_or_else(|loss| loss.kept, |()| taken).min(taken);
         self.count(kept);
-        if let Err(loss) = written {
-            self.lose(loss, taken - kept.min(taken));
+        if let Err(loss) = outcome {
+            self.lose(loss, taken - kept);
         }
         self.blocks.clear();
         self.waiting.clear();
@@ -126,29 +154,42 @@ impl BatchWriter {
         if !matches!(self.broken, Some(Why::Gone | Why::Stalled(_))) {
             // On a full disk there may be room for it: the batch that did not fit was longer.
             let mut ending = Vec::new();
-            end(&mut ending, &self.before, self.begin, &self.counter);
+            end(&mut ending, &self.before, self.begin, &self.written);
             if let Err(loss) = self.sink.finish(&ending)
                 && self.broken.is_none()
             {
                 self.lose(loss, 0);
             }
         }
-        Written { counter: self.counter, files: self.sink.files(), broken: self.broken }
+        Written { counter: self.counter, passed: self.written, files: self.sink.files(), broken: self.broken }
     }
 
-    /// Counts the first `kept` of those that wait as written now.
+    fn passed(&mut self, interface: u32) -> &mut Passed {
+        let place = interface as usize;
+        if self.written.len() <= place {
+            self.written.resize(place + 1, Passed::default());
+        }
+        &mut self.written[place]
+    }
+
+    /// Counts the first `kept` of those that wait as written now, and the others as lost.
     fn count(&mut self, kept: usize) {
         let now = Monotonic.now();
-        let Self { waiting, counter, .. } = self;
-        let written = &waiting[..kept.min(waiting.len())];
-        let bytes: u64 = written.iter().map(|&(_, bytes)| u64::from(bytes)).sum();
-        counter.count(|stats| {
+        let waiting = std::mem::take(&mut self.waiting);
+        for (place, Waiting { interface, .. }) in waiting.iter().enumerate() {
+            let passed = self.passed(*interface);
+            *(if place < kept { &mut passed.captured } else { &mut passed.lost }) += 1;
+        }
+        let written = &waiting[..kept];
+        let bytes: u64 = written.iter().map(|waiting| u64::from(waiting.bytes)).sum();
+        self.counter.count(|stats| {
             stats.counts.captured += written.len() as u64;
             stats.counts.bytes += bytes;
-            for (arrived, _) in written {
+            for Waiting { arrived, .. } in written {
                 stats.stay.record_duration(now.saturating_duration_since(*arrived));
             }
         });
+        self.waiting = waiting;
     }
 
     fn count_lost(&mut self, frames: u64) {
@@ -157,25 +198,34 @@ impl BatchWriter {
 
     fn lose(&mut self, loss: Loss, frames: usize) {
         self.count_lost(frames as u64);
+        if let Why::Full(why) = &loss.why {
+            // They are not in the file, so others are wanted.
+            self.taken -= frames as u64;
+            if !std::mem::replace(&mut self.told, true) {
+                say(format_args!("{why}; frames are lost until there is room"));
+            }
+            return;
+        }
         self.broken = Some(loss.why);
         self.stop.end();
     }
 }
 
-/// Writes the statistics of the interface and of this run.
-fn end(ending: &mut Vec<u8>, before: &Before, begin: Duration, counter: &Counter<CaptureStats>) {
-    let before = *before.lock().unwrap_or_else(PoisonError::into_inner);
-    let counts = counter.total().counts;
-    let dropped_behind = before.ring + before.queue + counts.dropped.output;
-    let statistics = Statistics {
-        begin,
-        end: since_1970(),
-        received: counts.captured + dropped_behind,
-        dropped: before.interface,
-        dropped_behind,
-        delivered: counts.captured,
-    };
-    pcapng::statistics(ending, &statistics);
+/// Writes the statistics of each interface in this run.
+fn end(ending: &mut Vec<u8>, before: &Before, begin: Duration, written: &[Passed]) {
+    let before = before.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for ((interface, passed), before) in (0..).zip(written).zip(before) {
+        let dropped_behind = before.ring + before.queue + passed.lost;
+        let statistics = Statistics {
+            begin,
+            end: since_1970(),
+            received: passed.captured + dropped_behind,
+            dropped: before.interface,
+            dropped_behind,
+            delivered: passed.captured,
+        };
+        pcapng::statistics(ending, interface, &statistics);
+    }
 }
 
 /// As the kernel's times of frames.

@@ -13,25 +13,36 @@ use softtimers_poll::{Look, Next, Policy};
 ///              woken up   none: wait to be woken up again         none
 /// ```
 ///
+/// Where the kernel hands frames over in blocks it waits by itself, and each wake-up is for one.
+///
 /// A capture has nobody waiting for it but who reads the file, and they have said how long: so each look takes as
 /// many frames as there can be, and a batch is one write. The policies of core want a few packets a look, or polls for
 /// a busy processor; a forwarder's packets have somewhere to go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Batching {
-    period: Duration,
+    /// `None`: a wake-up is for a batch.
+    period: Option<Duration>,
     next: Next,
 }
 
 impl Batching {
     /// Batches that follow one another after this time.
-    pub(crate) const fn new(period: Duration) -> Self {
-        Batching { period, next: Next::Armed }
+    pub(crate) const fn each(period: Duration) -> Self {
+        Batching { period: Some(period), next: Next::Armed }
+    }
+
+    /// The batches of the kernel.
+    pub(crate) const fn woken() -> Self {
+        Batching { period: None, next: Next::Armed }
     }
 }
 
 impl Policy for Batching {
     fn looked(&mut self, look: &Look) -> Next {
-        self.next = if look.found > 0 { Next::At(look.ended + self.period) } else { Next::Armed };
+        self.next = match self.period {
+            Some(period) if look.found > 0 => Next::At(look.ended + period),
+            _ => Next::Armed,
+        };
         self.next
     }
 
@@ -51,12 +62,14 @@ mod tests {
     #[test]
     fn it_wakes_up_once_a_period_and_not_at_all_without_frames() {
         let at = Timestamp::from_micros;
-        let mut batching = Batching::new(Duration::from_micros(500));
+        let mut batching = Batching::each(Duration::from_micros(500));
         assert_eq!(batching.next(), Next::Armed);
         let mut look = |time, found| batching.looked(&Look { began: at(time), ended: at(time + 10), found });
         assert_eq!(look(1_000, 1), Next::At(at(1_510)));
         assert_eq!(look(1_510, 200), Next::At(at(2_020)));
         assert_eq!(look(2_020, 0), Next::Armed);
         assert_eq!(batching.idle(at(3_000)), Next::Armed);
+        let found = Look { began: at(1), ended: at(2), found: 9 };
+        assert_eq!(Batching::woken().looked(&found), Next::Armed);
     }
 }

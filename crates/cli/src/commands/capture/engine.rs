@@ -16,22 +16,24 @@ use softtimers::{Clock, Monotonic, Timestamp, Token};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::stats::Counter;
-use softtimers_net::poller::{Device, FrameInfo, Packet, PacketDevice, Poller, QueueId};
+use softtimers_net::poller::{Device, FrameInfo, Packet, Poller, QueueId};
 use softtimers_poll::{Quota, SourceConfig, SourceId};
 
 use super::batch::{Before, Written};
 use super::batching::Batching;
 use super::pcapng::Stamp;
-use super::show::{CaptureReport, FeedbackCounts};
+use super::show::{CaptureReport, FeedbackCounts, InterfaceCounts};
 use super::sink::Why;
 use super::stage::Stage;
 use super::stats::{CaptureStats, DropCounts};
+use super::tap::Tap;
 
 /// The capture, while it runs.
 #[derive(Debug)]
 pub(crate) struct CaptureLoop {
-    poller: Poller<PacketDevice, Batching>,
-    source: SourceId,
+    poller: Poller<Tap, Batching>,
+    /// The interfaces, in the order of the file.
+    sources: Vec<SourceId>,
     queue: Option<QueueId>,
     stage: Stage,
     intake: Intake,
@@ -39,8 +41,10 @@ pub(crate) struct CaptureLoop {
     start: Timestamp,
     until: Option<Timestamp>,
     before: Before,
-    /// The drops of the device and the stage at the last check.
-    dropped: DropCounts,
+    /// The drops of each device and the stage at the last check.
+    dropped: Vec<DropCounts>,
+    /// Frames that were in each ring at the end and could not be taken.
+    stuck: Vec<u64>,
     /// The CPU time of the process at that time.
     cpu: Duration,
     counter: Counter<CaptureStats>,
@@ -53,13 +57,13 @@ struct Intake {
 }
 
 impl CaptureLoop {
-    /// Captures from a device that is open, to a stage.
+    /// Captures from interfaces that are open, to a stage.
     ///
     /// # Errors
     /// A check failure if the system has no descriptors left.
     pub(crate) fn new(
-        device: PacketDevice,
-        period: Duration,
+        taps: Vec<Tap>,
+        batching: Batching,
         stage: Stage,
         before: Before,
         interrupt: Interrupt,
@@ -67,16 +71,16 @@ impl CaptureLoop {
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::broke_off("setting up the capture", &error);
         let mut poller = Poller::new().map_err(failed)?;
-        let config = SourceConfig::new(Batching::new(period)).with_quota(Quota::new(QUOTA, 1));
-        let source = poller.add(device, config).map_err(failed)?;
+        let config = SourceConfig::new(batching).with_quota(Quota::new(QUOTA, 1));
+        let sources = taps.into_iter().map(|tap| poller.add(tap, config)).collect::<io::Result<Vec<_>>>();
+        let sources = sources.map_err(failed)?;
         poller.watch(&interrupt, SIGNAL).map_err(failed)?;
         let queue = match stage.feedback() {
-            Some((gauge, config)) => Some(poller.attach_queue(gauge, config, &[source]).map_err(failed)?),
+            Some((gauge, config)) => Some(poller.attach_queue(gauge, config, &sources).map_err(failed)?),
             None => None,
         };
         Ok(CaptureLoop {
             poller,
-            source,
             queue,
             stage,
             intake: Intake { snap_length: usize::MAX },
@@ -84,7 +88,9 @@ impl CaptureLoop {
             start: Monotonic.now(),
             until: None,
             before,
-            dropped: DropCounts::default(),
+            dropped: vec![DropCounts::default(); sources.len()],
+            stuck: vec![0; sources.len()],
+            sources,
             cpu: cpu_time(),
             counter,
         })
@@ -100,9 +106,10 @@ impl CaptureLoop {
         self.until = until;
         let (ended, trouble) = match self.capture() {
             Ok(ended) => (ended, Ok(())),
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::NODEV) => {
-                ("interface", Err(Failure::check("capturing: the interface is gone")))
-            }
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NODEV) => (
+                "interface",
+                Err(Failure::check(format_args!("capturing{}: the interface is gone", self.on_gone()))),
+            ),
             Err(error) => ("system", Err(Failure::broke_off("capturing", &error))),
         };
         self.drain();
@@ -127,42 +134,52 @@ impl CaptureLoop {
             if ask_at <= now {
                 self.ask();
                 ask_at = now + ASK;
-                if self.poller.device(self.source).is_gone() {
+                if self.sources.iter().any(|&source| self.poller.device(source).is_gone()) {
                     return Err(Errno::NODEV.into());
                 }
             }
             let until = self.until.map_or(ask_at, |until| until.min(ask_at));
             let Self { poller, stage, intake, .. } = self;
-            let round = poller.wait(Some(until), |packet, _| intake.take(packet, stage));
+            let round = poller.wait(Some(until), |packet, outputs| {
+                intake.take(packet, outputs.from(), stage);
+            });
             self.stage.flush();
             round?;
         }
     }
 
-    /// Takes what had come before the end, but no more than the ring has room for: under a flood there is always more.
+    /// Takes what had come before the end, which is the same for all interfaces.
     fn drain(&mut self) {
-        let Self { poller, stage, intake, source, .. } = self;
-        let device = poller.device_mut(*source);
-        for _ in 0..device.slots().div_ceil(QUOTA as usize) {
-            let turn = device.poll_rx(QUOTA as usize, |packet, _| intake.take(packet, stage));
-            if !turn.is_ok_and(|turn| turn.more) {
-                break;
-            }
+        let Self { poller, stage, intake, sources, stuck, .. } = self;
+        let waits = sources.iter().map(|&source| poller.device(source).close()).max();
+        let until = Monotonic.now() + waits.unwrap_or_default();
+        for (&source, stuck) in sources.iter().zip(stuck) {
+            *stuck = poller.device_mut(source).drain(until, |packet| intake.take(packet, source, stage));
         }
         stage.flush();
     }
 
+    /// Which interface is gone, as words behind `capturing`.
+    fn on_gone(&self) -> String {
+        let mut taps = self.sources.iter().map(|&source| self.poller.device(source));
+        taps.find(|tap| tap.is_gone()).map_or_else(String::new, |tap| format!(" on {}", tap.name()))
+    }
+
     /// Asks for what takes system calls.
     fn ask(&mut self) {
-        let device = self.poller.device_mut(self.source);
-        // A device that does not say so goes on not saying it.
-        let (interface, ring) = match device.drops() {
-            Ok(drops) => (drops.interface, drops.ring),
-            Err(_) => (self.dropped.interface, self.dropped.ring),
-        };
-        let now = DropCounts { interface, ring, queue: self.stage.dropped(), output: 0 };
-        let news = now.since(&std::mem::replace(&mut self.dropped, now));
-        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        let Self { poller, stage, sources, dropped, stuck, .. } = self;
+        let mut news = DropCounts::default();
+        for (place, &source) in sources.iter().enumerate() {
+            // A device that does not say so goes on not saying it.
+            let (interface, ring) = match poller.device_mut(source).drops() {
+                Ok(drops) => (drops.interface, drops.ring),
+                Err(_) => (dropped[place].interface, dropped[place].ring),
+            };
+            let ring = ring + std::mem::take(&mut stuck[place]);
+            let now = DropCounts { interface, ring, queue: stage.dropped(place), output: 0 };
+            news += &now.since(&std::mem::replace(&mut dropped[place], now));
+        }
+        self.before.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&self.dropped);
         self.counter.count(|stats| stats.counts.dropped += &news);
         count_cpu(&mut self.counter, &mut self.cpu);
     }
@@ -178,29 +195,38 @@ impl CaptureLoop {
             let stats = self.poller.queue_stats(queue);
             FeedbackCounts { shut: stats.shut, timed_out: stats.timed_out }
         });
-        let device = self.poller.device(self.source);
-        let (outages, renewals) = (device.outages(), device.renewals());
-        let Written { counter, files, broken } = match self.stage.finish() {
+        let taps: Vec<_> = self.sources.iter().map(|&source| self.poller.device(source)).collect();
+        let outages: Vec<u64> = taps.iter().map(|tap| tap.outages()).collect();
+        let renewals = taps.iter().map(|tap| tap.renewals()).sum();
+        let Written { counter, passed, files: [files, removed], broken } = match self.stage.finish() {
             Ok(written) => written,
             Err(failure) => return (CaptureReport::default(), Err(failure)),
         };
         self.counter.join(counter);
         count_cpu(&mut self.counter, &mut self.cpu);
         let total = self.counter.total();
+        let shares = self.dropped.iter().zip(passed).zip(&outages);
+        let interfaces = shares.map(|((dropped, passed), &outages)| InterfaceCounts {
+            captured: passed.captured,
+            dropped: DropCounts { output: passed.lost, ..*dropped },
+            outages,
+        });
         let report = CaptureReport {
+            interfaces: interfaces.collect(),
             counts: total.counts,
             delay_ns: total.stay.distribution(),
             cpu_share: total.cpu_share(span),
             span_s: span.as_secs_f64(),
             files,
+            removed,
             wakeups,
             feedback,
-            outages,
+            outages: outages.iter().sum(),
             renewals,
             ended: if matches!(broken, Some(Why::Gone | Why::Failed(_))) { "output" } else { ended },
         };
         let trouble = match broken {
-            Some(Why::Failed(why) | Why::Stalled(why)) => Err(why),
+            Some(Why::Failed(why) | Why::Stalled(why) | Why::Full(why)) => Err(why),
             Some(Why::Gone) | None => trouble,
         };
         (report, trouble)
@@ -208,10 +234,10 @@ impl CaptureLoop {
 }
 
 impl Intake {
-    fn take(&mut self, packet: Packet<'_, FrameInfo>, stage: &mut Stage) {
-        let FrameInfo { length, received, .. } = packet.from;
-        let stamp =
-            Stamp { time: received.unwrap_or_default(), length: length.max(packet.bytes.len() as u32) };
+    fn take(&mut self, packet: Packet<'_, FrameInfo>, from: SourceId, stage: &mut Stage) {
+        let FrameInfo { length, received, kind, .. } = packet.from;
+        let (time, length) = (received.unwrap_or_default(), length.max(packet.bytes.len() as u32));
+        let stamp = Stamp { time, length, interface: from.index() as u32, kind };
         let kept = packet.bytes.len().min(self.snap_length);
         stage.take(&stamp, packet.arrived.unwrap_or(Timestamp::ZERO), &packet.bytes[..kept]);
     }

@@ -4,15 +4,17 @@
 //! was cut inside of one can be mended by cutting off the rest: [`whole_blocks`] tells how much that is.
 //!
 //! ```text
-//!   section │ interface │ packet │ packet │ … │ statistics
-//!             name, snap length,   time, kept and        received, dropped
-//!             filter, 10⁻⁹ s       whole length
+//!   section │ interface │ … │ packet │ packet │ … │ statistics │ …
+//!             name, snap length,   interface, time, kept and      of each interface: received, dropped
+//!             filter, 10⁻⁹ s       whole length, direction
 //! ```
 //!
 //! Blocks are appended to a buffer that is used again, whatever is in the frames: nothing of them but their bytes is
 //! looked at. Numbers are little-endian. Names of numbers are those of draft-ietf-opsawg-pcapng.
 
 use std::time::Duration;
+
+use softtimers_net::poller::FrameKind;
 
 /// The description of an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,12 +27,16 @@ pub(crate) struct Interface<'a> {
 }
 
 /// The properties of a frame beside its bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Stamp {
     /// When it was received, since 1970.
     pub(crate) time: Duration,
     /// The length of the frame on the wire.
     pub(crate) length: u32,
+    /// The interface, by its number in the file.
+    pub(crate) interface: u32,
+    /// Whom it was for, or that it was sent here.
+    pub(crate) kind: FrameKind,
 }
 
 /// The statistics of an interface at the end of a file.
@@ -50,8 +56,8 @@ pub(crate) struct Statistics {
     pub(crate) delivered: u64,
 }
 
-/// Begins a file: a section, and its only interface, of Ethernet.
-pub(crate) fn begin(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
+/// Begins a file: a section, and its interfaces, of Ethernet.
+pub(crate) fn begin<'a>(buffer: &mut Vec<u8>, interfaces: impl IntoIterator<Item = Interface<'a>>) {
     block(buffer, SECTION, |buffer| {
         buffer.extend(BYTE_ORDER.to_le_bytes());
         // Version 1.0, and a section of any length.
@@ -60,6 +66,10 @@ pub(crate) fn begin(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
         option(buffer, SECTION_PROGRAM, concat!("softtimers ", env!("CARGO_PKG_VERSION")).as_bytes());
         option(buffer, END, &[]);
     });
+    interfaces.into_iter().for_each(|interface| describe(buffer, &interface));
+}
+
+fn describe(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
     block(buffer, INTERFACE, |buffer| {
         buffer.extend(ETHERNET.to_le_bytes());
         buffer.extend([0, 0]);
@@ -75,22 +85,45 @@ pub(crate) fn begin(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
 }
 
 /// Adds a frame, of which `bytes` were kept: more than 4 GiB of it were not.
+///
+/// # Cost
+/// Three copies, for this is done for each frame.
 pub(crate) fn packet(buffer: &mut Vec<u8>, stamp: &Stamp, bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(LONGEST)];
-    block(buffer, PACKET, |buffer| {
-        buffer.extend(0u32.to_le_bytes());
-        time(buffer, stamp.time);
-        buffer.extend((bytes.len() as u32).to_le_bytes());
-        buffer.extend(stamp.length.max(bytes.len() as u32).to_le_bytes());
-        padded(buffer, bytes);
-    });
+    let (length, kept) = (packet_size(bytes.len()) as u32, bytes.len() as u32);
+    let [high, low] = halves(stamp.time);
+    let head = [PACKET, length, stamp.interface, high, low, kept, stamp.length.max(kept)];
+    // An option of four bytes, the end of options, and the length once more.
+    let tail = [u32::from(PACKET_FLAGS) | 4 << 16, flags(stamp.kind), u32::from(END), length];
+    buffer.reserve(length as usize);
+    buffer.extend_from_slice(little_endian(&mut [0; 28], &head));
+    padded(buffer, bytes);
+    buffer.extend_from_slice(little_endian(&mut [0; 16], &tail));
 }
 
-/// Adds what is told at the end.
-pub(crate) fn statistics(buffer: &mut Vec<u8>, statistics: &Statistics) {
+fn little_endian<'a>(bytes: &'a mut [u8], words: &[u32]) -> &'a [u8] {
+    bytes.chunks_exact_mut(4).zip(words).for_each(|(four, word)| four.copy_from_slice(&word.to_le_bytes()));
+    bytes
+}
+
+/// The direction of a frame, and whom it was for.
+fn flags(kind: FrameKind) -> u32 {
+    let (direction, reception) = match kind {
+        FrameKind::Unknown => (0, 0),
+        FrameKind::Outgoing => (2, 0),
+        FrameKind::Host => (1, 1),
+        FrameKind::Multicast => (1, 2),
+        FrameKind::Broadcast => (1, 3),
+        FrameKind::Other => (1, 4),
+    };
+    direction | reception << 2
+}
+
+/// Adds what is told of an interface at the end.
+pub(crate) fn statistics(buffer: &mut Vec<u8>, interface: u32, statistics: &Statistics) {
     let Statistics { begin, end, received, dropped, dropped_behind, delivered } = *statistics;
     block(buffer, STATISTICS, |buffer| {
-        buffer.extend(0u32.to_le_bytes());
+        buffer.extend(interface.to_le_bytes());
         time(buffer, end);
         for (code, moment) in [(STATISTICS_BEGIN, begin), (STATISTICS_END, end)] {
             buffer.extend(code.to_le_bytes());
@@ -163,11 +196,14 @@ fn padded(buffer: &mut Vec<u8>, bytes: &[u8]) {
     buffer.extend(&[0; 3][..padding]);
 }
 
-/// The upper half first. It lasts until 2554.
 fn time(buffer: &mut Vec<u8>, time: Duration) {
-    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    buffer.extend(((nanos >> 32) as u32).to_le_bytes());
-    buffer.extend((nanos as u32).to_le_bytes());
+    halves(time).iter().for_each(|half| buffer.extend(half.to_le_bytes()));
+}
+
+/// The upper half first. It lasts until 2554.
+fn halves(time: Duration) -> [u32; 2] {
+    let nanos = time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into());
+    [(nanos >> 32) as u32, nanos as u32]
 }
 
 /// As much as an option has room for, in whole characters.
@@ -186,6 +222,7 @@ const ETHERNET: u16 = 1;
 
 const END: u16 = 0;
 const SECTION_PROGRAM: u16 = 4;
+const PACKET_FLAGS: u16 = 2;
 const INTERFACE_NAME: u16 = 2;
 const INTERFACE_RESOLUTION: u16 = 9;
 const INTERFACE_FILTER: u16 = 11;
@@ -200,8 +237,8 @@ const NANOSECONDS: u8 = 9;
 
 /// A block without a body.
 const OVERHEAD: usize = 12;
-/// That, and what a packet's has before its bytes.
-const PACKET_OVERHEAD: usize = OVERHEAD + 20;
+/// That, and what a packet's has before its bytes and behind them.
+const PACKET_OVERHEAD: usize = OVERHEAD + 20 + 12;
 /// The most bytes that are kept of a frame: more than any has, and what readers take.
 const LONGEST: usize = 256 << 10;
 const LONGEST_TEXT: usize = 32_000;
@@ -220,15 +257,29 @@ mod tests {
     #[test]
     fn a_packet_is_as_the_draft_has_it() {
         let mut buffer = Vec::new();
-        let stamp = Stamp { time: Duration::new(4, 294_967_297), length: 60 };
-        packet(&mut buffer, &stamp, &[1, 2, 3, 4, 5]);
+        let (time, kind) = (Duration::new(4, 294_967_297), FrameKind::Other);
+        packet(&mut buffer, &Stamp { time, length: 60, interface: 3, kind }, &[1, 2, 3, 4, 5]);
         let nanos: u64 = 4_294_967_297;
-        let mut expected = vec![6, 0, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0];
+        let mut expected = vec![6, 0, 0, 0, 52, 0, 0, 0, 3, 0, 0, 0];
         expected.extend(((nanos >> 32) as u32).to_le_bytes());
         expected.extend((nanos as u32).to_le_bytes());
-        expected.extend([5, 0, 0, 0, 60, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0, 40, 0, 0, 0]);
+        expected.extend([5, 0, 0, 0, 60, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0]);
+        expected.extend([2, 0, 4, 0, 0b1_0001, 0, 0, 0, 0, 0, 0, 0, 52, 0, 0, 0]);
         assert_eq!(buffer, expected);
         assert_eq!(buffer.len(), packet_size(5));
+    }
+
+    #[test]
+    fn flags_tell_the_direction_and_whom_a_frame_was_for() {
+        let kinds = [
+            FrameKind::Unknown,
+            FrameKind::Host,
+            FrameKind::Multicast,
+            FrameKind::Broadcast,
+            FrameKind::Other,
+            FrameKind::Outgoing,
+        ];
+        assert_eq!(kinds.map(flags), [0, 0b0_0101, 0b0_1001, 0b0_1101, 0b1_0001, 0b0_0010]);
     }
 
     #[test]

@@ -173,8 +173,9 @@ mod tests {
     /// Packets of which some are longer than a write.
     fn blocks(packets: usize) -> Vec<u8> {
         let mut blocks = Vec::new();
-        let stamp = pcapng::Stamp { time: Duration::ZERO, length: 0 };
-        (0..packets).for_each(|n| pcapng::packet(&mut blocks, &stamp, &vec![n as u8; n * 911 % 9_001]));
+        (0..packets).for_each(|n| {
+            pcapng::packet(&mut blocks, &pcapng::Stamp::default(), &vec![n as u8; n * 911 % 9_001]);
+        });
         blocks
     }
 
@@ -203,7 +204,7 @@ mod tests {
             let interrupt = Interrupt::deaf().unwrap();
             let stop = interrupt.stop_handle().unwrap();
             let pipe = Pipe::new(writer, patience(interrupt, until)).unwrap();
-            let (mut sent, stamp) = (Vec::new(), pcapng::Stamp { time: Duration::ZERO, length: 0 });
+            let (mut sent, stamp) = (Vec::new(), pcapng::Stamp::default());
             (0..2_000).for_each(|n| pcapng::packet(&mut sent, &stamp, &[n as u8; 100]));
             let ended = std::thread::spawn(move || {
                 std::thread::park_timeout(Duration::from_millis(50));

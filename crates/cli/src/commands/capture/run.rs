@@ -1,14 +1,11 @@
 //! A capture, from the interface that is opened to the file that is whole.
 
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic, Slice};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::stats::Counter;
-use softtimers_net::packet::{Filter, Interface};
-use softtimers_net::poller::{PacketConfig, PacketDevice};
 
 use super::args::Capture;
 use super::batch::{BatchWriter, Before};
@@ -18,7 +15,8 @@ use super::pipe::Patience;
 use super::show::{CaptureConfig, CaptureReport, FeedbackCounts, header};
 use super::sink::{self, Sink};
 use super::stage::Stage;
-use super::stats::CaptureStats;
+use super::stats::{CaptureStats, DropCounts};
+use super::tap::{Layout, Tap};
 use crate::run::output::{Object, Output, say};
 use crate::run::privileges::paths::{Opens, directory_of};
 use crate::run::privileges::{Confined, Needs, Rights};
@@ -57,7 +55,7 @@ impl Command for Capture {
         // Signals end it from here on: what is open is to be closed whole.
         let patient = run.own_interrupt()?;
         sink::check_rotation(&self.sink, self.user)?;
-        let device = open(self)?;
+        let (taps, refused) = Tap::open_all(self, Layout::of(self))?;
         let until = self.end.duration.map(|duration| Monotonic.now() + duration);
         let sink = open_and_drop(self, run, Patience::new(patient, until))?;
         let shown = sink.shown();
@@ -70,18 +68,19 @@ impl Command for Capture {
             run.announce(&self.header());
             run.counter(CaptureStats::default())?
         };
-        let before = Before::default();
+        let before = Before::new(vec![DropCounts::default(); taps.len()].into());
         let interrupt = run.own_interrupt()?;
         let stop =
             interrupt.stop_handle().map_err(|error| Failure::broke_off("listening for signals", &error))?;
         let mut writer = BatchWriter::new(sink, Before::clone(&before), stop, counter.another());
         writer.begin(self.end.count);
         let stage = Stage::new(writer, self.queue)?;
-        let (_slice, fallbacks) = hold_slice(self.max_delay);
-        // The rest of the bound is for the wake-up and for writing.
-        let mut engine = CaptureLoop::new(device, self.max_delay / 2, stage, before, interrupt, counter)?;
+        let (_slice, mut fallbacks) = hold_slice(self.max_delay);
+        fallbacks.extend(refused);
+        let batching = Layout::of(self).batching(self.max_delay);
+        let mut engine = CaptureLoop::new(taps, batching, stage, before, interrupt, counter)?;
         engine.cut_to(self.snap_length);
-        say(format_args!("capturing on {} to {shown}", self.interface));
+        say(format_args!("capturing on {} to {shown}", self.interfaces.join(", ")));
         let _progress = (!self.writes_to_stdout()).then(|| run.begin(self, "capturing", self.end.duration));
         let (report, captured) = engine.run(until);
         Ok(Outcome { fallbacks, broke_off: captured.err(), ..Outcome::of(report) })
@@ -138,58 +137,13 @@ fn slice(max_delay: Duration) -> Duration {
     (max_delay / 4).clamp(*Slice::ALLOWED.start(), LONGEST_SLICE)
 }
 
-fn open(plan: &Capture) -> Result<PacketDevice, Failure> {
-    let name = &plan.interface;
-    let interface = Interface::to_listen(name).map_err(|error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::InvalidInput => {
-            Failure::usage(format_args!("capture {name}: {error}"))
-        }
-        _ => Failure::check(format_args!("capture {name}: {error}")),
-    })?;
-    let frame = (plan.snap_length as usize).min(interface.mtu() as usize + HEADERS);
-    // Longer ones are rare, or of the loopback interface, and cost a system call each.
-    let frame =
-        if frame > LONGEST_FRAME { PacketConfig::default().max_frame } else { frame.max(LEAST_FRAME) };
-    let slot = (frame + SLOT_HEADERS).next_power_of_two();
-    let config = PacketConfig {
-        slots: (plan.ring as usize / slot).clamp(2, MOST_SLOTS),
-        max_frame: frame,
-        output: 1,
-        promiscuous: plan.promiscuous,
-        // Those of the loopback interface are seen when they come in.
-        outgoing: !interface.is_loopback(),
-        ..PacketConfig::default()
-    };
-    let filter = plan.filter.clone().unwrap_or_else(|| Filter::everything(plan.snap_length));
-    let opened = PacketDevice::filtered(&interface, &config, &filter.cut_to(plan.snap_length));
-    opened.map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied => {
-            Failure::not_possible(format_args!("capture {name}: {error}; CAP_NET_RAW is needed"))
-        }
-        ErrorKind::InvalidInput if plan.filter.is_some() => {
-            Failure::usage(format_args!("capture {name}: the kernel refuses the filter"))
-        }
-        _ => Failure::check(format_args!("capture {name}: {error}")),
-    })
-}
-
 fn head(plan: &Capture) -> Vec<u8> {
     let mut head = Vec::new();
     let filter = plan.expression.as_deref();
-    pcapng::begin(
-        &mut head,
-        &pcapng::Interface { name: &plan.interface, snap_length: plan.snap_length, filter },
-    );
+    let described = |name| pcapng::Interface { name, snap_length: plan.snap_length, filter };
+    pcapng::begin(&mut head, plan.interfaces.iter().map(String::as_str).map(described));
     head
 }
 
 /// Long enough for all that a look finds, and shorter than what programs have by default.
 const LONGEST_SLICE: Duration = Duration::from_millis(1);
-/// Ethernet's header and two tags.
-const HEADERS: usize = 22;
-/// The bytes that a slot of the ring has before a frame.
-const SLOT_HEADERS: usize = 96;
-/// The shortest frame that slots can be made for.
-const LEAST_FRAME: usize = 64;
-const LONGEST_FRAME: usize = 9_100;
-const MOST_SLOTS: usize = 65_536;

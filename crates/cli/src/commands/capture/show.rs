@@ -8,6 +8,7 @@ use softtimers_measure::distribution::Distribution;
 use super::args::Capture;
 use super::sink::Rotate;
 use super::stats::{CaptureStats, Counts, DropCounts, SecondReport};
+use super::tap::Layout;
 use crate::run::output::Report;
 use crate::run::quantity::{bytes, counts, end, number, or_dash, packets, setting, share, time};
 use crate::run::screen::Tone;
@@ -17,16 +18,23 @@ use crate::run::table::Table;
 /// The `config` object of `capture`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct CaptureConfig {
+    /// The first one.
     interface: String,
+    interfaces: Vec<String>,
     file: String,
     max_delay_ns: u64,
     snaplen: u32,
     filter: Option<String>,
     promiscuous: bool,
     ring_bytes: u64,
+    /// `slots` or `blocks`.
+    ring_layout: &'static str,
+    /// The longest time until a block is handed over; `null` for slots.
+    ring_retire_ns: Option<u64>,
     queue: Option<u32>,
     rotate_bytes: Option<u64>,
     rotate_s: Option<f64>,
+    keep: Option<u32>,
     /// Whom it became; `null`: it stayed who it was.
     user: Option<u32>,
     duration_s: Option<f64>,
@@ -40,17 +48,26 @@ impl CaptureConfig {
             Some(Rotate::Bytes(bytes)) => (Some(bytes), None),
             Some(Rotate::Time(time)) => (None, Some(time.as_secs_f64())),
         };
+        let layout = Layout::of(plan);
+        let retire = match layout {
+            Layout::Slots => None,
+            Layout::Blocks { retire, .. } => Some(retire.as_nanos() as u64),
+        };
         CaptureConfig {
-            interface: plan.interface.clone(),
+            interface: plan.interfaces.first().cloned().unwrap_or_default(),
+            interfaces: plan.interfaces.clone(),
             file: plan.sink.path.display().to_string(),
             max_delay_ns: u64::try_from(plan.max_delay.as_nanos()).unwrap_or(u64::MAX),
             snaplen: plan.snap_length,
             filter: plan.expression.clone(),
             promiscuous: plan.promiscuous,
             ring_bytes: plan.ring,
+            ring_layout: layout.name(),
+            ring_retire_ns: retire,
             queue: plan.queue,
             rotate_bytes,
             rotate_s,
+            keep: plan.sink.keep,
             user: plan.user.map(|user| user.uid),
             duration_s: plan.end.duration.map(|duration| duration.as_secs_f64()),
             count: plan.end.count,
@@ -72,16 +89,31 @@ pub(crate) struct CaptureReport {
     pub(crate) span_s: f64,
     /// Files that were written.
     pub(crate) files: u64,
+    /// Those of them that were removed again, with `--keep`.
+    pub(crate) removed: u64,
     /// Times that it slept.
     pub(crate) wakeups: u64,
     /// The counts of the queue's feedback; `null` without a queue.
     pub(crate) feedback: Option<FeedbackCounts>,
-    /// Times that the interface was found switched off.
+    /// Times that an interface was found switched off.
     pub(crate) outages: u64,
     /// Times that the ring was made anew, because a frame had stopped it.
     pub(crate) renewals: u64,
     /// Why it ended: `signal`, `duration`, `count`, `interface` (it is gone), `output` (it cannot be written).
     pub(crate) ended: &'static str,
+    /// The part of each interface, in the order of the file.
+    pub(crate) interfaces: Vec<InterfaceCounts>,
+}
+
+/// The part of an interface in a capture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub(crate) struct InterfaceCounts {
+    /// Frames that are in the file.
+    pub(crate) captured: u64,
+    /// Not in the file, by where they were lost.
+    pub(crate) dropped: DropCounts,
+    /// Times that it was found switched off.
+    pub(crate) outages: u64,
 }
 
 /// Counts of how often the input was shut because the queue was nearly full.
@@ -100,7 +132,8 @@ impl Report for CaptureReport {
         let mut table = Table::default();
         let Counts { captured, bytes: volume, dropped } = self.counts;
         let (frames, files) = (number(captured, "frame"), number(self.files, "file"));
-        table.row("captured", format!("{frames}  {}  {files}", bytes(volume)));
+        let removed = if self.removed > 0 { format!(", {} removed", self.removed) } else { String::new() };
+        table.row("captured", format!("{frames}  {}  {files}{removed}", bytes(volume)));
         let DropCounts { interface, ring, queue, output } = dropped;
         let places = [("interface", interface), ("ring", ring), ("queue", queue), ("output", output)];
         let some = places.iter().any(|&(_, count)| count > 0);
@@ -120,7 +153,8 @@ impl Report for CaptureReport {
 
 /// Names the interface, the file and the bound on delay in a line.
 pub(super) fn header(config: &CaptureConfig) -> String {
-    let CaptureConfig { interface, file, max_delay_ns, filter, .. } = config;
+    let CaptureConfig { interfaces, file, max_delay_ns, filter, .. } = config;
+    let interface = interfaces.join(", ");
     let filter = filter.as_ref().map_or_else(String::new, |filter| format!(", filter '{filter}'"));
     let delay = setting(Duration::from_nanos(*max_delay_ns));
     let end = end(config.duration_s, config.count, "frame");
@@ -174,9 +208,10 @@ mod tests {
             outages: 1,
             renewals: 1,
             ended: "duration",
+            ..CaptureReport::default()
         };
         let config = CaptureConfig {
-            interface: "eth0".to_owned(),
+            interfaces: vec!["eth0".to_owned()],
             file: "eth0.pcapng".to_owned(),
             max_delay_ns: 1_000_000,
             filter: Some("udp port 53".to_owned()),

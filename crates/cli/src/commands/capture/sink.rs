@@ -2,7 +2,18 @@
 //!
 //! Each file is whole at any time between two writes, and stays so when one of them fails: what fitted of it is kept
 //! up to the end of its last whole block. What went into a pipe cannot be taken back, so whole blocks go there at a time.
+//!
+//! With `--keep` the oldest of numbered files goes when there are enough of them, and also when the disk is full: one for each
+//! write, since a file that somebody reads gives no room until they close it. The one that is written never goes. What a
+//! full disk has no room for even then is lost and counted, and the run goes on.
+//!
+//! ```text
+//!   blocks ─▶ fit the file? ─ no ─▶ is there another? ─ yes ─▶ this one's end; the oldest goes, if there are enough
+//!     │                      └ yes     │ disk full
+//!     └─▶ written? ─ disk full ────────┴─▶ the oldest goes, and once more ─ none left, or full all the same: counted as lost
+//! ```
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -17,7 +28,7 @@ use softtimers_measure::units::show_duration;
 
 use super::pcapng;
 use super::pipe::{GRACE, Patience, Pipe, Trouble};
-use crate::file::OutputFile;
+use crate::file::{NamedFile, OutputFile, Unopened, is_full};
 use crate::run::privileges::paths::directory_of;
 use crate::run::privileges::user::{User, as_caller};
 
@@ -39,6 +50,10 @@ pub(crate) struct SinkConfig {
     pub(crate) force: bool,
     /// Several, one after another: then all are numbered.
     pub(crate) rotate: Option<Rotate>,
+    /// The most of them that have frames at a time, at least two.
+    pub(crate) keep: Option<u32>,
+    /// The number of interfaces, each with a last word in each file.
+    pub(crate) interfaces: usize,
 }
 
 /// The frames that were not written.
@@ -57,6 +72,8 @@ pub(crate) enum Why {
     Gone,
     /// The run is over, for another reason, and who reads it does not.
     Stalled(Failure),
+    /// The disk is full for now, and files are kept: the run goes on.
+    Full(Failure),
     /// It cannot be written, and that ends the run.
     Failed(Failure),
 }
@@ -65,15 +82,23 @@ pub(crate) enum Why {
 #[derive(Debug)]
 pub(crate) struct Sink {
     config: SinkConfig,
-    /// The blocks that each file begins with.
+    /// The blocks that each file begins with, and the most bytes that its last ones need.
     head: Vec<u8>,
+    ending: usize,
     output: Output,
     /// The patience with who reads a pipe.
     patience: Arc<Patience>,
-    /// The number of files so far.
+    /// The files before this one that are still there, the oldest first.
+    earlier: VecDeque<NamedFile>,
+    /// One of them may go for what is being written.
+    may_remove: bool,
+    /// The number of files so far, and of those of them that were removed.
     files: u64,
+    removed: u64,
     /// The bytes of the current file.
     bytes: u64,
+    /// Its last blocks are in it, as far as there was room.
+    is_ended: bool,
     begun: Timestamp,
 }
 
@@ -91,21 +116,34 @@ impl Sink {
     /// # Errors
     /// A usage failure if it exists or cannot be opened; a check failure if it cannot be written to.
     pub(crate) fn open(config: SinkConfig, head: Vec<u8>, patience: Patience) -> Result<Self, Failure> {
-        let patience = Arc::new(patience);
+        let (patience, ending) = (Arc::new(patience), ENDING * config.interfaces);
         let output = Output::open(&config, 1, &patience)?;
-        let begun = Monotonic.now();
-        let mut sink = Sink { config, head, output, patience, files: 1, bytes: 0, begun };
+        let mut sink = Sink {
+            config,
+            head,
+            ending,
+            output,
+            patience,
+            earlier: VecDeque::new(),
+            may_remove: false,
+            files: 1,
+            removed: 0,
+            bytes: 0,
+            is_ended: false,
+            begun: Monotonic.now(),
+        };
         match sink.output {
             Output::File(_) => match sink.begin() {
-                Err(Loss { why: Why::Failed(why) | Why::Stalled(why), .. }) => Err(why),
+                Err(Loss { why: Why::Failed(why) | Why::Stalled(why) | Why::Full(why), .. }) => Err(why),
                 Err(Loss { why: Why::Gone, .. }) | Ok(()) => Ok(sink),
             },
             Output::Pipe(_) => Ok(sink),
         }
     }
 
-    pub(crate) fn files(&self) -> u64 {
-        self.files
+    /// Returns the number of files that were begun, and of those of them that were removed again.
+    pub(crate) fn files(&self) -> [u64; 2] {
+        [self.files, self.removed]
     }
 
     /// The destination of the frames, for people.
@@ -116,16 +154,18 @@ impl Sink {
         name(&self.config, 1).display().to_string()
     }
 
-    /// Begins the first file, which a reader of a pipe waits for, unless that is done.
+    /// Begins the file, which a reader of a pipe waits for, unless that is done.
     ///
     /// # Errors
     /// What kept it from being written.
     pub(crate) fn begin(&mut self) -> Result<(), Loss> {
-        if self.bytes > 0 {
+        // On a full disk a part of it may be there.
+        let there = self.head.len().min(self.bytes as usize);
+        if there == self.head.len() {
             return Ok(());
         }
         let head = std::mem::take(&mut self.head);
-        let written = self.put(&head);
+        let written = self.put(&head[there..]);
         self.head = head;
         written
     }
@@ -135,60 +175,123 @@ impl Sink {
     /// # Errors
     /// What kept them from being written, and how many packets were.
     pub(crate) fn write(&mut self, blocks: &[u8], end: impl FnOnce(&mut Vec<u8>)) -> Result<(), Loss> {
+        self.may_remove = self.config.keep.is_some();
         let is_full = match self.config.rotate {
             None => false,
-            Some(Rotate::Bytes(most)) => self.bytes + (blocks.len() + ENDING) as u64 > most,
+            Some(Rotate::Bytes(most)) => self.bytes + (blocks.len() + self.ending) as u64 > most,
             Some(Rotate::Time(time)) => Monotonic.now() >= self.begun + time,
         };
         if is_full && self.bytes > self.head.len() as u64 {
             self.next(end)?;
         }
+        self.begin()?;
         self.put(blocks)
     }
 
-    /// Writes the blocks that end the last file.
+    /// Writes the blocks that end the last file, unless they are there.
     ///
     /// # Errors
     /// What kept them from being written.
     pub(crate) fn finish(&mut self, blocks: &[u8]) -> Result<(), Loss> {
-        self.put(blocks)
+        self.may_remove = self.config.keep.is_some();
+        self.begin()?;
+        self.end(blocks)
     }
 
+    fn end(&mut self, blocks: &[u8]) -> Result<(), Loss> {
+        if std::mem::replace(&mut self.is_ended, true) { Ok(()) } else { self.put(blocks) }
+    }
+
+    /// Goes on in another file. That is opened first: as long as there is none, this one stays the current one.
     fn next(&mut self, end: impl FnOnce(&mut Vec<u8>)) -> Result<(), Loss> {
-        let mut ending = Vec::with_capacity(ENDING);
+        let next = self.open_next()?;
+        let mut ending = Vec::with_capacity(self.ending);
         end(&mut ending);
-        self.put(&ending)?;
-        let output = Output::open(&self.config, self.files + 1, &self.patience);
-        self.output = output.map_err(|why| {
-            // It is no mistake of the command line any more.
-            Loss { kept: 0, why: Why::Failed(Failure::check(why)) }
-        })?;
-        (self.files, self.bytes, self.begun) = (self.files + 1, 0, Monotonic.now());
+        match self.end(&ending) {
+            // The file is whole without it.
+            Ok(()) | Err(Loss { why: Why::Full(_), .. }) => {}
+            lost => return lost,
+        }
+        if let Output::File(file) = std::mem::replace(&mut self.output, next) {
+            self.earlier.push_back(file.close());
+        }
+        (self.files, self.bytes, self.is_ended, self.begun) = (self.files + 1, 0, false, Monotonic.now());
+        let most = self.config.keep.map_or(usize::MAX, |keep| keep as usize);
+        while self.earlier.len() >= most {
+            self.remove_oldest();
+        }
         self.begin()
     }
 
-    fn put(&mut self, blocks: &[u8]) -> Result<(), Loss> {
-        let whole = |written| pcapng::whole_blocks(blocks, written);
-        match &mut self.output {
-            Output::File(file) => file
-                .append_some(blocks, |written| whole(written).0)
-                .map_err(|(kept, why)| Loss { kept: whole(kept).1, why: Why::Failed(why) })?,
-            Output::Pipe(pipe) => pipe.write(blocks).map_err(|(written, trouble)| {
-                let kept = whole(written).1;
-                Loss { kept, why: why(trouble, &self.config.path) }
-            })?,
+    fn open_next(&mut self) -> Result<Output, Loss> {
+        loop {
+            match Output::open(&self.config, self.files + 1, &self.patience) {
+                Ok(output) => return Ok(output),
+                Err(Unopened { failure, is_full }) => {
+                    // It is no mistake of the command line any more.
+                    let made = self.make_room(is_full, Failure::check(failure));
+                    made.map_err(|why| Loss { kept: 0, why })?;
+                }
+            }
         }
+    }
+
+    /// On a full disk removes the oldest file that is still ours, if one may go.
+    ///
+    /// # Errors
+    /// What the failure means for the run, where none went.
+    fn make_room(&mut self, is_full: bool, failure: Failure) -> Result<(), Why> {
+        if !is_full || self.config.keep.is_none() {
+            return Err(Why::Failed(failure));
+        }
+        let before = self.removed;
+        while self.may_remove && self.removed == before && !self.earlier.is_empty() {
+            self.remove_oldest();
+        }
+        self.may_remove = false;
+        if self.removed > before { Ok(()) } else { Err(Why::Full(failure)) }
+    }
+
+    fn remove_oldest(&mut self) {
+        self.removed += u64::from(self.earlier.pop_front().is_some_and(NamedFile::remove));
+    }
+
+    fn put(&mut self, blocks: &[u8]) -> Result<(), Loss> {
+        let Output::Pipe(pipe) = &mut self.output else { return self.append(blocks) };
+        pipe.write(blocks).map_err(|(written, trouble)| {
+            let kept = pcapng::whole_blocks(blocks, written).1;
+            Loss { kept, why: why(trouble, &self.config.path) }
+        })?;
         self.bytes += blocks.len() as u64;
+        Ok(())
+    }
+
+    /// Adds blocks to the file, for which earlier ones may have to go.
+    fn append(&mut self, blocks: &[u8]) -> Result<(), Loss> {
+        let (mut rest, mut packets) = (blocks, 0);
+        while let Output::File(file) = &mut self.output {
+            let appended = file.append_some(rest, |written| pcapng::whole_blocks(rest, written).0);
+            let Err((kept, error)) = appended else {
+                self.bytes += rest.len() as u64;
+                break;
+            };
+            packets += pcapng::whole_blocks(rest, kept).1;
+            rest = &rest[kept..];
+            self.bytes += kept as u64;
+            let failure = file.failed(&error);
+            self.make_room(is_full(&error), failure).map_err(|why| Loss { kept: packets, why })?;
+        }
         Ok(())
     }
 }
 
 impl Output {
     /// Opens stdout, or the file with this number.
-    fn open(config: &SinkConfig, number: u64, patience: &Arc<Patience>) -> Result<Self, Failure> {
+    fn open(config: &SinkConfig, number: u64, patience: &Arc<Patience>) -> Result<Self, Unopened> {
         let pipe = |to: BorrowedFd<'_>| {
             let opened = to.try_clone_to_owned().and_then(|to| Pipe::new(to, Arc::clone(patience)));
-            opened.map(Output::Pipe).map_err(|error| Failure::broke_off("opening the output", &error))
+            let failed = |error: io::Error| Failure::broke_off("opening the output", &error);
+            opened.map(Output::Pipe).map_err(|error| Unopened::from(failed(error)))
         };
         if config.path == Path::new("-") {
             return pipe(io::stdout().as_fd());
@@ -264,7 +367,7 @@ fn name(config: &SinkConfig, number: u64) -> PathBuf {
     config.path.with_file_name(name)
 }
 
-/// The most bytes that a file's last blocks need.
+/// The most bytes that a file's last block needs, of each interface.
 const ENDING: usize = 128;
 
 #[cfg(test)]
@@ -274,7 +377,7 @@ mod tests {
     #[test]
     fn several_files_are_numbered() {
         let named = |path: &str, rotate| {
-            let config = SinkConfig { path: path.into(), force: false, rotate };
+            let config = SinkConfig { path: path.into(), force: false, rotate, keep: None, interfaces: 1 };
             name(&config, 12).display().to_string()
         };
         let rotate = Some(Rotate::Bytes(1));

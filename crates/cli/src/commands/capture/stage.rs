@@ -45,7 +45,8 @@ struct Queue {
     gauge: Gauge,
     capacity: u32,
     writer: JoinHandle<Written>,
-    dropped: u64,
+    /// By interface.
+    dropped: Vec<u64>,
 }
 
 /// A frame in the queue.
@@ -72,7 +73,7 @@ impl Stage {
         let writer =
             thread::Builder::new().name("writer".to_owned()).spawn(move || write(writer, &taken, &behind));
         let writer = writer.map_err(|error| Failure::broke_off("starting the thread that writes", &error))?;
-        let way = Way::Beside(Queue { frames, gauge, capacity, writer, dropped: 0 });
+        let way = Way::Beside(Queue { frames, gauge, capacity, writer, dropped: Vec::new() });
         Ok(Stage { way, complete })
     }
 
@@ -106,11 +107,11 @@ impl Stage {
         }
     }
 
-    /// The number of frames dropped before the queue so far.
-    pub(crate) fn dropped(&self) -> u64 {
+    /// The number of frames of an interface dropped before the queue so far.
+    pub(crate) fn dropped(&self, interface: usize) -> u64 {
         match &self.way {
             Way::Here(_) => 0,
-            Way::Beside(queue) => queue.dropped,
+            Way::Beside(queue) => queue.dropped.get(interface).copied().unwrap_or(0),
         }
     }
 
@@ -132,7 +133,7 @@ impl Stage {
 impl Queue {
     fn offer(&mut self, stamp: &Stamp, arrived: Timestamp, bytes: &[u8]) {
         if self.gauge.depth() >= self.capacity {
-            return self.refuse();
+            return self.refuse(stamp.interface);
         }
         // Before the writer can take it.
         self.gauge.put(1);
@@ -141,14 +142,18 @@ impl Queue {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 self.gauge.took(1);
-                self.refuse();
+                self.refuse(stamp.interface);
             }
         }
     }
 
-    fn refuse(&mut self) {
+    fn refuse(&mut self, interface: u32) {
         self.gauge.refused();
-        self.dropped += 1;
+        let place = interface as usize;
+        if self.dropped.len() <= place {
+            self.dropped.resize(place + 1, 0);
+        }
+        self.dropped[place] += 1;
     }
 }
 

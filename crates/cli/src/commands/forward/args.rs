@@ -54,10 +54,10 @@ pub(crate) struct ForwardArgs {
 
     /// Forwarding threads: 1 to 64
     ///
-    /// Each wants a CPU of its own, and one more for the rest of the system. Frames of a flow stay in one thread, and in
-    /// order. With xdp each thread has some of the interfaces' queues (`ethtool -L`). Not with --count, nor with rules that
-    /// have a rate, since no thread counts for all.
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "udp", value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// Each wants a CPU of its own, and one more for the rest of the system. Packets of a flow stay in one thread, and in
+    /// order. With xdp each thread has some of the interfaces' queues (`ethtool -L`); with --udp each has a socket, and some of
+    /// the clients. Not with --count, nor with rules that have a rate, since no thread counts for all.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) pollers: u32,
 
     /// Also take interfaces that this machine uses
@@ -172,9 +172,17 @@ pub(crate) struct ForwardPlan {
 #[derive(Clone, Debug)]
 pub(crate) enum Ends {
     /// Clients and an address; who may be a client.
-    Addresses(RelayConfig),
+    Addresses(Box<RelayPlan>),
     /// It lies between two interfaces.
     Interfaces(InterfacesPlan),
+}
+
+/// An address that clients send to, and one that they are relayed to.
+#[derive(Clone, Debug)]
+pub(crate) struct RelayPlan {
+    pub(crate) config: RelayConfig,
+    /// The number of threads that relay.
+    pub(crate) pollers: u32,
 }
 
 /// Two interfaces, and what is between them.
@@ -223,6 +231,10 @@ impl ForwardPlan {
 }
 
 fn ends(args: &ForwardArgs) -> Result<Ends, Failure> {
+    let ForwardArgs { pollers, take, .. } = *args;
+    if pollers > 1 && args.end.count.is_some() {
+        return Err(Failure::usage(format_args!("--pollers {pollers}: --count is of one poller only")));
+    }
     let driver = args.driver.map_or(Some(FrameDriver::default()), ForwardDriver::of_frames);
     if let (Some(listen), Some(to)) = (&args.udp, &args.to) {
         if let (Some(_), Some(driver)) = (args.driver, driver) {
@@ -232,7 +244,14 @@ fn ends(args: &ForwardArgs) -> Result<Ends, Failure> {
                  goes with that"
             )));
         }
-        return Ok(Ends::Addresses(relay(args, listen, to)?));
+        let config = relay(args, listen, to)?;
+        let most = config.clients.most;
+        if most < pollers {
+            return Err(Failure::usage(format_args!(
+                "--clients {most}: at least one for each of --pollers {pollers}"
+            )));
+        }
+        return Ok(Ends::Addresses(Box::new(RelayPlan { config, pollers })));
     }
     let driver = driver.ok_or_else(|| {
         let given = if args.interfaces.is_empty() { "nothing".to_owned() } else { args.interfaces.join(" ") };
@@ -256,10 +275,6 @@ fn ends(args: &ForwardArgs) -> Result<Ends, Failure> {
     let a = leg(args.next_hop_a, &args.address_a, "--address-a")?;
     let b = leg(args.next_hop_b, &args.address_b, "--address-b")?;
     let routed = a.zip(b).map(|(a, b)| [a, b]);
-    let ForwardArgs { pollers, take, .. } = *args;
-    if pollers > 1 && args.end.count.is_some() {
-        return Err(Failure::usage(format_args!("--pollers {pollers}: --count is of one poller only")));
-    }
     let auto = args.driver == Some(ForwardDriver::Auto);
     Ok(Ends::Interfaces(InterfacesPlan { names, driver, auto, pollers, take, routed }))
 }
@@ -319,6 +334,7 @@ Examples:
   softtimers forward --udp 0.0.0.0:4433 --public --to 127.0.0.1:443 --trust 192.0.2.0/24 --trust 2001:db8::/32
   softtimers forward --udp 127.0.0.1:5300 --to 127.0.0.1:53 --metrics 127.0.0.1:9100 --json-stream
   softtimers forward --udp 127.0.0.1:0 --to 127.0.0.1:9000 --max-delay 1ms --cpu-limit 50%
+  softtimers forward --udp 127.0.0.1:5300 --to 127.0.0.1:53 --pollers 4
 
 Rules, in a file:
   from 192.0.2.0/24 rate 5kpps burst 50ms accept   # as long as they behave

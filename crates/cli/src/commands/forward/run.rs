@@ -12,11 +12,11 @@ use softtimers_forward::{
 };
 use softtimers_measure::failure::Failure;
 use softtimers_net::packet::{Interface, claim};
-use softtimers_net::relay::{RelayConfig, is_same_socket};
+use softtimers_net::relay::is_same_socket;
 use softtimers_net::udp::UdpSocket;
 use softtimers_wan::interfaces::Problem;
 
-use super::args::{Ends, ForwardPlan, InterfacesPlan};
+use super::args::{Ends, ForwardPlan, InterfacesPlan, RelayPlan};
 use super::exposition::exposition;
 use super::metrics::Metrics;
 use super::rule_file::RuleWatch;
@@ -87,7 +87,7 @@ impl Command for ForwardPlan {
                 (
                     forward,
                     "relaying",
-                    format!("listening on {}, relaying to {}", relay.listen, relay.upstream),
+                    format!("listening on {}, relaying to {}", relay.config.listen, relay.config.upstream),
                 )
             }
             (Ends::Interfaces(_), None) => return Err(Failure::check("no interfaces")),
@@ -139,7 +139,7 @@ impl ForwardPlan {
     fn open_rules(&self) -> Result<Option<RuleWatch>, Failure> {
         let purpose = match &self.ends {
             Ends::Interfaces(between) => Purpose { pollers: between.pollers, frames: true },
-            Ends::Addresses(_) => Purpose { pollers: 1, frames: false },
+            Ends::Addresses(relay) => Purpose { pollers: relay.pollers, frames: false },
         };
         let rules = self.rules.as_deref().map(|path| RuleWatch::open(path, purpose)).transpose();
         rules.map_err(|problem| Failure::usage(format_args!("--rules {problem}")))
@@ -153,14 +153,17 @@ fn read_again(rules: &Path) -> Vec<PathBuf> {
 }
 
 /// Listens for clients. From then on the relay's address is the one in use.
-fn listen(plan: &Plan, controls: Controls, relay: &mut RelayConfig) -> Result<Forward, Failure> {
+fn listen(plan: &Plan, controls: Controls, relay: &mut RelayPlan) -> Result<Forward, Failure> {
     let broke_off = |error: io::Error| Failure::broke_off("setting up the relay", &error);
-    let socket = UdpSocket::bind(relay.listen).map_err(|error| bind_failure(relay.listen, &error))?;
-    relay.listen = socket.local_addr().map_err(broke_off)?;
-    if is_same_socket(relay.upstream, relay.listen) {
-        return Err(Failure::usage(format_args!("--to {}: is the relay itself", relay.upstream)));
+    let RelayPlan { config, pollers } = relay;
+    let sockets = UdpSocket::bind_group(config.listen, *pollers as usize)
+        .map_err(|error| bind_failure(config.listen, &error))?;
+    let first = sockets.first().map(UdpSocket::local_addr).transpose().map_err(broke_off)?;
+    config.listen = first.unwrap_or(config.listen);
+    if is_same_socket(config.upstream, config.listen) {
+        return Err(Failure::usage(format_args!("--to {}: is the relay itself", config.upstream)));
     }
-    Forward::relay(plan, controls, socket, relay.clone()).map_err(broke_off)
+    Forward::relay(plan, controls, sockets, config.clone()).map_err(broke_off)
 }
 
 /// Both interfaces, if nobody else uses them.

@@ -6,7 +6,7 @@ use softtimers_forward::stats::{
 };
 use softtimers_forward::{Mode, Stats};
 
-use super::args::{Ends, ForwardPlan};
+use super::args::{Ends, ForwardPlan, RelayPlan};
 use crate::run::grid::Grid;
 use crate::run::output::Report;
 use crate::run::quantity::{counts, end, or_dash, packets, share, time};
@@ -60,9 +60,12 @@ impl ForwardConfig {
     /// As it was asked for, with the addresses that are in use.
     pub(super) fn of(plan: &ForwardPlan) -> Self {
         let relay = if let Ends::Addresses(relay) = &plan.ends { Some(relay) } else { None };
-        let limits = relay.map(|relay| &relay.clients);
+        let limits = relay.map(|relay| &relay.config.clients);
         let (driver, listen, to, pollers, routed) = match &plan.ends {
-            Ends::Addresses(relay) => ("udp", relay.listen.to_string(), relay.upstream.to_string(), 1, None),
+            Ends::Addresses(relay) => {
+                let RelayPlan { config, pollers } = &**relay;
+                ("udp", config.listen.to_string(), config.upstream.to_string(), *pollers, None)
+            }
             Ends::Interfaces(between) => {
                 let [a, b] = between.names.clone();
                 (between.driver.name(), a, b, between.pollers, Some(between.routed.is_some()))

@@ -145,7 +145,7 @@ fn failure(error: Error) -> Failure {
         Error::NoBtf(_) | Error::TooOld { .. } | Error::Refused { .. } | Error::NothingAttached => {
             Failure::not_possible(format_args!("the kernel's trigger states: {error}"))
         }
-        Error::Map(_) | Error::System(_) => Failure::check(error),
+        Error::NoFq { .. } | Error::Map(_) | Error::System(_) => Failure::check(error),
     }
 }
 

@@ -59,10 +59,11 @@ impl Command for Send {
 
 /// Makes the file of a trace. A FIFO is waited for until a signal comes.
 fn create((path, force): &(PathBuf, bool), interrupt: &Interrupt) -> Result<OutputFile, Failure> {
-    OutputFile::create_while(path, "--trace", *force, |time| {
+    let opened = OutputFile::create_while(path, "--trace", *force, |time| {
         thread::park_timeout(time);
         Ok(!interrupt.arrived())
-    })
+    });
+    Ok(opened?)
 }
 
 /// Writes what left when; what there was no room for is said.

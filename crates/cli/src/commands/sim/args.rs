@@ -1,15 +1,19 @@
 //! The arguments of `sim`, and the plan that is made of them. Each experiment is a subcommand whose flags are its parameters.
 
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::io;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
 use softtimers_measure::failure::{Exit, Failure};
-use softtimers_sim::{Axis, Experiment, Kind, Parameter, Parameters, Part, Setting, Sweep, experiments};
+use softtimers_sim::{
+    Axis, Experiment, Kind, Parameter, Parameters, Part, Precision, Runs, Setting, Sweep, csv,
+};
 
-use super::setting;
+use super::{build, machine, registry, setting};
 use crate::args::OutputArgs;
+use crate::file;
 use crate::run::output::Output;
 
 /// `softtimers sim`.
@@ -19,6 +23,8 @@ pub(crate) enum SimArgs {
     Run(Box<SimRunArgs>),
     /// Merges the parts of a sweep.
     Merge(SimMergeArgs),
+    /// Prints a machine.
+    Machine(SimMachineArgs),
 }
 
 /// `softtimers sim EXPERIMENT`.
@@ -26,10 +32,8 @@ pub(crate) enum SimArgs {
 pub(crate) struct SimRunArgs {
     /// The experiment that is run.
     pub(crate) experiment: &'static Experiment,
-    /// The parameters, with the paper's values unless they were set.
-    pub(crate) parameters: Parameters,
     /// The parameters that were set, beside the seed.
-    pub(crate) given: Vec<&'static str>,
+    pub(crate) set: Vec<(&'static str, Setting)>,
     /// The options that every experiment has.
     pub(crate) common: SimCommonArgs,
 }
@@ -39,7 +43,7 @@ pub(crate) struct SimRunArgs {
 pub(crate) struct SimCommonArgs {
     /// Run once per value; with several parameters, all combinations; repeatable
     ///
-    /// The last one varies fastest. Without it the table of the paper is made. Other flags hold for all points.
+    /// The last one varies fastest. Recordings are swept by their files, seeds by the name seed. Without it the table of the paper is made. Other flags hold for all points.
     #[arg(long = "sweep", value_name = "NAME=A,B,…", help_heading = "Runs")]
     pub(crate) sweeps: Vec<String>,
 
@@ -47,12 +51,47 @@ pub(crate) struct SimCommonArgs {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Runs")]
     pub(crate) seed: u64,
 
+    /// Run each point with N seeds: means, their deviation and 95% interval
+    ///
+    /// The seeds are --seed and those after it. Cells are the mean ± half the interval's length; JSON and CSV have the mean,
+    /// and the keys with _sd and _ci95 after it: the standard deviation of one run, and half the interval's length.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_000), help_heading = "Runs")]
+    pub(crate) seeds: u32,
+
+    /// End a point, before its last seed, when a column's mean is so certain: delay_us=2%
+    ///
+    /// When half the length of the 95% interval is at most that share of the mean, in every row; asked after ten seeds and then
+    /// after every five.
+    #[arg(
+        long,
+        value_name = "COLUMN=SHARE",
+        requires = "seeds",
+        help_heading = "Runs",
+        hide_short_help = true
+    )]
+    pub(crate) precision: Option<Precision>,
+
+    /// Skip points that are not possible, with a column that says why
+    #[arg(long, help_heading = "Runs", hide_short_help = true)]
+    pub(crate) skip_infeasible: bool,
+
+    /// Go on after the points that the file of --out has; prints CSV
+    #[arg(long, requires = "out", conflicts_with_all = ["json", "assertions", "force"], help_heading = "Runs", hide_short_help = true)]
+    pub(crate) resume: bool,
+
+    /// Simulate another machine: alpha-3000, pentium-ii, or a file (see 'sim machine')
+    ///
+    /// Costs, wire, rings, queues and priorities, for the livelock experiments, polling and hip. A file of TOML describes one; what
+    /// `softtimers doctor --json` writes is this machine, for hip. Parameters that are given hold instead of the machine's.
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Runs", hide_short_help = true)]
+    pub(crate) machine: Option<String>,
+
     /// Run part I of N of the points, for `sim merge`; prints CSV
-    #[arg(long, value_name = "I/N", conflicts_with_all = ["json", "assertions"], help_heading = "Runs")]
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["json", "assertions"], help_heading = "Runs", hide_short_help = true)]
     pub(crate) part: Option<Part>,
 
     /// CPUs to use: 1 to 1024 [default: all]
-    #[arg(long, value_name = "N", value_parser = threads, help_heading = "Runs")]
+    #[arg(long, value_name = "N", value_parser = threads, help_heading = "Runs", hide_short_help = true)]
     pub(crate) threads: Option<NonZeroUsize>,
 
     /// Print CSV, each line as soon as its point is finished
@@ -84,9 +123,21 @@ pub(crate) struct SimMergeArgs {
     pub(crate) files: Vec<PathBuf>,
 }
 
+/// `softtimers sim machine`.
+#[derive(Args, Debug, Clone)]
+#[command(
+    about = "Print a machine for --machine, to be changed: every key with what it is and what is allowed",
+    after_long_help = "Example:\n  softtimers sim machine alpha-3000 > mine.toml\n  softtimers sim livelock --machine mine.toml"
+)]
+pub(crate) struct SimMachineArgs {
+    /// alpha-3000, pentium-ii, or a file
+    #[arg(value_name = "NAME|FILE")]
+    pub(crate) name: String,
+}
+
 impl Subcommand for SimArgs {
     fn augment_subcommands(command: Command) -> Command {
-        let experiments = experiments::ALL.iter().map(|experiment| {
+        let experiments = registry::all().iter().map(|experiment| {
             let command =
                 Command::new(experiment.name).args(experiment.parameters.iter().enumerate().map(argument));
             SimCommonArgs::augment_args(command)
@@ -94,7 +145,10 @@ impl Subcommand for SimArgs {
                 .long_about(format!("{}\n\n{}", experiment.about, experiment.details))
                 .after_long_help(after_help(experiment))
         });
-        command.subcommands(experiments).subcommand(SimMergeArgs::augment_args(Command::new(MERGE)))
+        command
+            .subcommands(experiments)
+            .subcommand(SimMergeArgs::augment_args(Command::new(MERGE)))
+            .subcommand(SimMachineArgs::augment_args(Command::new(MACHINE)))
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -102,7 +156,7 @@ impl Subcommand for SimArgs {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        name == MERGE || experiments::find(name).is_some()
+        [MERGE, MACHINE].contains(&name) || registry::find(name).is_some()
     }
 }
 
@@ -111,19 +165,19 @@ impl FromArgMatches for SimArgs {
         let Some((name, matches)) = matches.subcommand() else {
             return Err(Error::new(clap::error::ErrorKind::MissingSubcommand));
         };
-        let Some(experiment) = experiments::find(name) else {
-            return Ok(SimArgs::Merge(SimMergeArgs::from_arg_matches(matches)?));
+        let Some(experiment) = registry::find(name) else {
+            return Ok(if name == MACHINE {
+                SimArgs::Machine(SimMachineArgs::from_arg_matches(matches)?)
+            } else {
+                SimArgs::Merge(SimMergeArgs::from_arg_matches(matches)?)
+            });
         };
-        let mut parameters = Parameters::new(experiment.parameters);
-        let mut given = vec![];
-        for parameter in experiment.parameters {
-            if let Some(setting) = matches.get_one::<Setting>(parameter.name) {
-                parameters = parameters.with(parameter.name, setting.clone());
-                given.push(parameter.name);
-            }
-        }
+        let set = experiment.parameters.iter().filter_map(|parameter| {
+            Some((parameter.name, matches.get_one::<Setting>(parameter.name)?.clone()))
+        });
+        let set = set.collect();
         let common = SimCommonArgs::from_arg_matches(matches)?;
-        Ok(SimArgs::Run(Box::new(SimRunArgs { experiment, parameters, given, common })))
+        Ok(SimArgs::Run(Box::new(SimRunArgs { experiment, set, common })))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -169,9 +223,9 @@ fn help(parameter: &Parameter) -> String {
 
 /// The columns, the table that is made without `--sweep`, and the exit codes.
 fn after_help(experiment: &Experiment) -> String {
-    let width = experiment.columns.iter().map(|column| column.name.len()).max().unwrap_or(0);
+    let width = experiment.columns.iter().map(|column| column.key().len()).max().unwrap_or(0);
     let columns =
-        experiment.columns.iter().map(|column| format!("  {:width$}  {}\n", column.name, column.about));
+        experiment.columns.iter().map(|column| format!("  {:width$}  {}\n", column.key(), column.about));
     let sweep = experiment.sweep.iter().map(|(name, values)| format!(" --sweep {name}={values}"));
     format!(
         "Columns:\n{}\nExample, also made without --sweep:\n  softtimers sim {}{}\n\n{}",
@@ -191,14 +245,22 @@ pub(crate) struct SimPlan {
     pub(crate) part: Part,
     /// On so many processors.
     pub(crate) threads: NonZeroUsize,
-    /// Decides what is random.
-    pub(crate) seed: u64,
     /// Lines to stdout as points are finished, instead of a table at the end.
     pub(crate) csv: bool,
-    /// A file for these lines, and whether one that is there is replaced.
-    pub(crate) out: Option<(PathBuf, bool)>,
+    /// A file for these lines.
+    pub(crate) out: Option<OutPlan>,
     /// The form of the output.
     pub(crate) output: Output,
+}
+
+/// The file that lines are written to.
+#[derive(Debug)]
+pub(crate) struct OutPlan {
+    pub(crate) path: PathBuf,
+    /// Whether one that is there is replaced.
+    pub(crate) force: bool,
+    /// The lines of it that stay, for a run that goes on after them.
+    pub(crate) kept: String,
 }
 
 impl SimPlan {
@@ -207,9 +269,17 @@ impl SimPlan {
     /// # Errors
     /// A usage failure that names the value and what is allowed, or the file that cannot be written.
     pub(crate) fn new(args: &SimRunArgs) -> Result<Self, Failure> {
-        let SimRunArgs { experiment, parameters, given, common } = args;
+        let SimRunArgs { experiment, set, common } = args;
+        let given: Vec<&'static str> = set.iter().map(|(name, _)| *name).collect();
+        let parameters = parameters(experiment, set, common)?;
         let axes = if common.sweeps.is_empty() {
-            let wanted = experiment.sweep.iter().filter(|(name, _)| !given.contains(name));
+            // What would change nothing is not swept unasked.
+            let is_used = |name: &str| {
+                let needs =
+                    experiment.parameters.iter().find(|one| one.name == name).and_then(|one| one.needs);
+                needs.is_none_or(|need| (need.met)(&parameters))
+            };
+            let wanted = experiment.sweep.iter().filter(|(name, _)| !given.contains(name) && is_used(name));
             wanted.map(|(name, values)| axis(experiment, name, values)).collect::<Result<Vec<_>, _>>()?
         } else {
             let mut axes = vec![];
@@ -229,8 +299,8 @@ impl SimPlan {
                 return Err(Failure::usage(format_args!("--sweep '{name}': {name} is set already")));
             }
         }
-        let all = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let sweep = Sweep::new(experiment, parameters.clone(), axes, common.seed);
+        let sweep = Sweep::new(experiment, parameters, axes, runs(common)?);
+        refuse_vain(&sweep)?;
         if sweep.points() > MOST_POINTS {
             let message = format!("--sweep: {} points; at most {MOST_POINTS}", sweep.points());
             return Err(Failure::usage(message));
@@ -238,25 +308,111 @@ impl SimPlan {
         let swept = if common.sweeps.is_empty() { &[] } else { sweep.axes() };
         let given: Vec<_> = given.iter().copied().chain(swept.iter().map(|axis| axis.name)).collect();
         sweep.check(&given).map_err(Failure::usage)?;
+        let mut part = common.part.unwrap_or_default();
+        let mut out =
+            common.out.clone().map(|path| OutPlan { path, force: common.force, kept: String::new() });
+        if let (true, Some(out)) = (common.resume, &mut out)
+            && let Some((done, kept)) = finished(&sweep, part, &out.path)?
+        {
+            // It has been read and is of this sweep, even where nothing of it is kept.
+            (out.kept, out.force) = (kept, true);
+            part = part.after(done);
+        }
+        let all = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Ok(SimPlan {
             sweep: Arc::new(sweep),
-            part: common.part.unwrap_or_default(),
+            part,
             threads: common.threads.unwrap_or(all),
-            seed: common.seed,
-            csv: common.csv || common.part.is_some(),
-            out: common.out.clone().map(|path| (path, common.force)),
+            csv: common.csv || common.part.is_some() || common.resume,
+            out,
             output: Output::from(&common.output),
         })
     }
 }
 
+/// The papers' values, or those of the machine that was named, but where others were set.
+fn parameters(
+    experiment: &Experiment,
+    set: &[(&'static str, Setting)],
+    common: &SimCommonArgs,
+) -> Result<Parameters, Failure> {
+    let base = match &common.machine {
+        None => Parameters::new(experiment.parameters),
+        Some(name) => {
+            let refused = |problem: String| Failure::usage(format_args!("--machine '{name}': {problem}"));
+            let spec = machine::read(name).map_err(refused)?;
+            spec.parameters(experiment).map_err(|error| refused(error.to_string()))?
+        }
+    };
+    Ok(set.iter().fold(base, |all, (name, setting)| all.with(name, setting.clone())))
+}
+
+/// How each point is run. The program hashes itself only for who writes results down.
+fn runs(common: &SimCommonArgs) -> Result<Runs, Failure> {
+    let is_kept = common.csv || common.part.is_some() || common.out.is_some() || common.output.json;
+    Ok(Runs {
+        seed: common.seed,
+        seeds: NonZeroU32::new(common.seeds).unwrap_or(NonZeroU32::MIN),
+        precision: common.precision.clone(),
+        skips: common.skip_infeasible,
+        build: if is_kept { build::sha256() } else { None },
+    })
+}
+
+/// Refuses seeds that are given twice, and a precision of what has no mean.
+fn refuse_vain(sweep: &Sweep) -> Result<(), Failure> {
+    let runs = sweep.runs();
+    if runs.seeds.get() > 1 && sweep.axes().iter().any(|axis| axis.name == SEED) {
+        return Err(Failure::usage("--seeds: seed is swept already; one of the two is possible"));
+    }
+    let Some(precision) = &runs.precision else { return Ok(()) };
+    let columns = sweep.experiment().columns;
+    let mut means = columns.iter().filter(|column| sweep.has_means(column)).map(|column| column.name);
+    if means.any(|name| name == precision.column) {
+        return match runs.seeds.get() {
+            // It is asked after ten, when these are over.
+            ..=10 => Err(Failure::usage("--precision: more than ten --seeds, after which it is asked first")),
+            _ => Ok(()),
+        };
+    }
+    let known: Vec<_> =
+        columns.iter().filter(|column| sweep.has_means(column)).map(|column| column.name).collect();
+    let known = if known.is_empty() { "none: more --seeds are needed".to_owned() } else { known.join(", ") };
+    Err(Failure::usage(format_args!(
+        "--precision '{}': no column with a mean; there are {known}",
+        precision.column
+    )))
+}
+
+/// The points that are in the file of an earlier run, and their lines; none if there is no such file.
+fn finished(sweep: &Sweep, part: Part, path: &Path) -> Result<Option<(usize, String)>, Failure> {
+    let name = path.display().to_string();
+    let text = match file::read_regular(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Failure::usage(format_args!("--resume: file '{name}': {error}"))),
+    };
+    let (done, kept) = csv::finished(sweep, part, &name, &text)
+        .map_err(|error| Failure::usage(format_args!("--resume: {error}")))?;
+    Ok(Some((done, kept.to_owned())))
+}
+
 fn axis(experiment: &Experiment, name: &str, values: &str) -> Result<Axis, Failure> {
+    let refused = |text: &str, why| Failure::usage(format_args!("--sweep '{name}={text}': {why}"));
+    if name == SEED {
+        let seed = |text: &str| match text.parse() {
+            Ok(seed) => Ok((text.to_owned(), Setting::Count(seed))),
+            Err(_) => Err(refused(text, format!("a whole number from 0 to {}", u64::MAX))),
+        };
+        return Ok(Axis { name: SEED, values: values.split(',').map(seed).collect::<Result<_, _>>()? });
+    }
     let Some(parameter) = experiment.parameters.iter().find(|parameter| parameter.name == name) else {
         let known: Vec<_> = experiment.parameters.iter().map(|parameter| parameter.name).collect();
         let known = known.join(", ");
-        return Err(Failure::usage(format_args!("--sweep '{name}': no such parameter; there are {known}")));
+        return Err(Failure::usage(format_args!(
+            "--sweep '{name}': no such parameter; there are {known}, seed"
+        )));
     };
-    let refused = |text: &str, why| Failure::usage(format_args!("--sweep '{name}={text}': {why}"));
     let value = |text: &str| match setting::parse(parameter.kind, text) {
         Ok(setting) => Ok((text.to_owned(), setting)),
         Err(why) => Err(refused(text, why)),
@@ -268,7 +424,10 @@ fn axis(experiment: &Experiment, name: &str, values: &str) -> Result<Axis, Failu
 const IN_SHORT_HELP: usize = 6;
 /// More than any machine has use for.
 const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
-/// The subcommand that is no experiment.
-const MERGE: &str = "merge";
+/// The axis that is no parameter.
+pub(super) const SEED: &str = "seed";
+/// The subcommands that are no experiments.
+pub(super) const MERGE: &str = "merge";
+pub(super) const MACHINE: &str = "machine";
 /// Each is a number in memory, and more than a day of runs.
 const MOST_POINTS: usize = 1_000_000;

@@ -22,10 +22,10 @@ use softtimers_measure::machine::{BackgroundLoad, Machine};
 use softtimers_sim::{PointError, PointRows, Watch, csv};
 
 use super::args::{SimArgs, SimPlan};
-use super::merge;
 use super::show::{SimConfig, SimReport, header};
+use super::{machine, merge};
 use crate::file::OutputFile;
-use crate::run::output::{Object, Output, is_unread, print_line, say};
+use crate::run::output::{Object, Output, is_unread, print, print_line, say};
 use crate::run::progress::Progress;
 use crate::run::screen::Screen;
 use crate::run::{Command, Disturbance, Outcome, Run, carry_out};
@@ -38,6 +38,7 @@ use crate::run::{Command, Disturbance, Outcome, Run, carry_out};
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     match args {
         SimArgs::Merge(args) => merge::run(args),
+        SimArgs::Machine(args) => print(&machine::print(&args.name)?),
         SimArgs::Run(args) => {
             // Reading a recording may wait for ever, and is ended by a signal. From there on a signal ends the run, and not
             // the process with an empty file.
@@ -90,8 +91,7 @@ impl Command for Simulation {
     }
 
     fn header(&self) -> String {
-        let SimPlan { sweep, seed, .. } = &self.shared.plan;
-        header(sweep, *seed)
+        header(&self.shared.plan.sweep)
     }
 
     fn example(&self) -> SimReport {
@@ -99,7 +99,7 @@ impl Command for Simulation {
     }
 
     fn seed(&self) -> Option<u64> {
-        Some(self.shared.plan.seed)
+        Some(self.shared.plan.sweep.runs().seed)
     }
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SimReport>, Failure> {
@@ -141,7 +141,10 @@ impl Simulation {
             Ok(!interrupt.arrived())
         };
         let out = plan.out.as_ref();
-        let out = out.map(|(path, force)| OutputFile::create_while(path, "--out", *force, goes_on));
+        let out = out.map(|out| {
+            let file = OutputFile::create_while(&out.path, "--out", out.force, goes_on)?;
+            if out.kept.is_empty() { Ok(file) } else { file.after(out.kept.len() as u64) }
+        });
         let kept = Mutex::new(Kept { out: out.transpose()?, ..Kept::default() });
         let (machine, background, watch) = (Machine::read(), BackgroundLoad::watch(), Watch::new());
         let shared = Arc::new(Shared { plan, machine, background, watch, kept });
@@ -152,7 +155,8 @@ impl Simulation {
 impl Shared {
     fn sweep(self: &Arc<Self>, interrupt: &Interrupt) -> Result<(), Ended> {
         let SimPlan { sweep, part, threads, csv, .. } = &self.plan;
-        let thousandths = 1_000 * part.of(sweep.points()).count() as u64;
+        let points = part.of(sweep.points()).count() as u64;
+        let thousandths = 1_000 * points * u64::from(sweep.runs().seeds.get());
         let shared = Arc::clone(self);
         let _progress = Progress::parts(sweep.experiment().name, thousandths, move || shared.watch.done());
         let write = |lines: &str, kept: &mut Kept| {
@@ -164,7 +168,10 @@ impl Shared {
             })?;
             if *csv { print_line(lines.trim_end()).map_err(Ended::from) } else { Ok(()) }
         };
-        write(&csv::header(sweep), &mut self.kept())?;
+        match self.plan.out.as_ref().map(|out| out.kept.trim_end()).filter(|kept| !kept.is_empty()) {
+            Some(kept) => print_line(kept)?,
+            None => write(&csv::header(sweep), &mut self.kept())?,
+        }
         sweep.run(*part, *threads, &self.watch, |point| {
             let mut kept = self.kept();
             write(&csv::lines(sweep, &point), &mut kept)?;
@@ -206,14 +213,14 @@ impl Shared {
     fn print(&self, found: &[PointRows]) -> Result<(), Failure> {
         let machine = self.machine.clone().during(self.background.so_far());
         let (config, report) = (self.config(), self.report(found));
-        let SimPlan { output, seed, sweep, .. } = &self.plan;
-        let header = header(sweep, *seed);
+        let SimPlan { output, sweep, .. } = &self.plan;
+        let header = header(sweep);
         output.finish(&Object {
             // Who watches has read it.
             header: (!Screen::stdout().watched).then_some(header.as_str()),
             machine: &machine,
             sandbox: None,
-            seed: Some(*seed),
+            seed: Some(sweep.runs().seed),
             config: &config,
             fallbacks: &[],
             inconclusive: None,

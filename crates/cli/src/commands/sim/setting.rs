@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use softtimers_measure::units::{self, SendRate};
-use softtimers_sim::{Kind, Setting};
+use softtimers_sim::{Hashed, Kind, Recording, Setting};
 
 use crate::file;
 use crate::run::privileges::user::exceeds_caller;
@@ -14,46 +14,37 @@ use softtimers_load::recording::{self, Changed, Fit};
 /// # Errors
 /// Says what is allowed, in a few words; for a recording, the byte at which it is wrong.
 pub(crate) fn parse(kind: Kind, text: &str) -> Result<Setting, String> {
-    match kind {
-        Kind::Count { least, most } => whole(text, least, most).map(Setting::Count),
-        Kind::PerSecond { least, most } => per_second(text, least, most).map(Setting::Count),
-        Kind::Limit { .. } if text == NONE => Ok(Setting::Limit(None)),
-        Kind::Limit { least, most } => {
-            let allowed = |allowed| format!("{allowed}, or none");
-            whole(text, least, most).map(|count| Setting::Limit(Some(count))).map_err(allowed)
-        }
-        Kind::Real { least, most } => {
-            let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-            number.map(Setting::Real).ok_or_else(|| format!("a number from {least} to {most}"))
-        }
-        Kind::Time { least, most } => {
-            let time = units::duration(text).map_err(|error| error.to_string())?;
-            let allowed = || format!("a time from {} to {}", Setting::Time(least), Setting::Time(most));
-            if (least..=most).contains(&time) { Ok(Setting::Time(time)) } else { Err(allowed()) }
-        }
-        Kind::Choice(words) => {
-            let word = words.iter().find(|&&word| word == text);
-            word.map(|word| Setting::Choice(word)).ok_or_else(|| format!("one of {}", words.join(", ")))
-        }
-        Kind::Trace if text == NONE => Ok(Setting::Trace(None)),
+    let count = |text: &str| text.parse().ok();
+    let setting = match kind {
+        Kind::Count { .. } => count(text).map(Setting::Count),
+        Kind::PerSecond { .. } => per_second(text).map(Setting::Count),
+        Kind::Limit { .. } if text == NONE => Some(Setting::Limit(None)),
+        Kind::Limit { .. } => count(text).map(|count| Setting::Limit(Some(count))),
+        Kind::Real { .. } => text.parse().ok().map(Setting::Real),
+        Kind::Time { .. } => Some(Setting::Time(units::duration(text).map_err(|error| error.to_string())?)),
+        Kind::Choice(words) => words.iter().find(|&&word| word == text).map(|word| Setting::Choice(word)),
+        Kind::Trace if text == NONE => Some(Setting::Trace(None)),
         Kind::Trace => {
             let file = file::open(Path::new(text)).map_err(|error| error.to_string())?;
             let fit = Fit { quotes: !exceeds_caller(), ..Fit::AS_RECORDED };
-            let read = recording::read(file, &fit).map_err(|error| error.to_string())?;
+            let mut file = Hashed::new(file);
+            let read = recording::read(&mut file, &fit).map_err(|error| error.to_string())?;
             as_recorded(read.changed)?;
-            Ok(Setting::Trace(Some(read.trace)))
+            let (sha256, rest) = file.finish();
+            rest.map_err(|error| error.to_string())?;
+            Some(Setting::Trace(Some(Recording { name: text.to_owned(), sha256, trace: read.trace })))
         }
-    }
+    };
+    setting.filter(|setting| kind.holds(setting)).ok_or_else(|| kind.to_string())
 }
 
 /// A number alone, or with a unit of packets.
-fn per_second(text: &str, least: u64, most: u64) -> Result<u64, String> {
-    let with_unit = match units::rate(text) {
+fn per_second(text: &str) -> Option<u64> {
+    let with_unit = || match units::rate(text) {
         Ok(SendRate::PacketsPerSecond(rate)) => Some(rate),
         _ => None,
     };
-    let rate = text.parse().ok().or(with_unit).filter(|rate| (least..=most).contains(rate));
-    rate.ok_or_else(|| format!("a rate from {least} to {most}, such as 5000 or 5kpps"))
+    text.parse().ok().or_else(with_unit)
 }
 
 /// Refuses a recording that would not be simulated as it is in the file.
@@ -69,11 +60,6 @@ fn as_recorded(changed: Changed) -> Result<(), String> {
         return Err(format!("{cut} of its packets are longer than 65507 bytes; shorter ones are simulated"));
     }
     Ok(())
-}
-
-fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
-    let count = text.parse().ok().filter(|count| (least..=most).contains(count));
-    count.ok_or_else(|| format!("a whole number from {least} to {most}"))
 }
 
 const NONE: &str = "none";

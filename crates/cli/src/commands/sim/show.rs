@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
-use softtimers_sim::{Column, Experiment, Kind, Parameter, PointRows, Sweep, Value};
+use softtimers_sim::{Cells, Column, Experiment, PointRows, Runs, Sweep, Value};
 
 use crate::run::grid::Grid;
 use crate::run::output::Report;
@@ -38,18 +38,15 @@ impl SimReport {
         SimReport { sweep: Arc::clone(sweep), found }
     }
 
-    /// A report of one point, with the keys that all points will have. Which columns are words is known of those that
-    /// repeat a parameter.
+    /// A report of one point, with the keys that all points will have.
     pub(crate) fn example(sweep: &Arc<Sweep>) -> Self {
-        let Experiment { parameters, columns, .. } = sweep.experiment();
-        let is_word = |parameter: &Parameter| matches!(parameter.kind, Kind::Choice(_) | Kind::Trace);
-        let words = |name| parameters.iter().any(|parameter| parameter.name == name && is_word(parameter));
-        let value = |column: &Column| {
-            if words(column.name) { Value::Text(String::new()) } else { Value::Missing }
+        let value = |column: &Column| match column.cells {
+            Cells::Words => Value::Text(String::new()),
+            _ => Value::Missing,
         };
         let at = vec![String::new(); sweep.axes().len()];
-        let found = PointRows { point: 0, at, rows: vec![columns.iter().map(value).collect()] };
-        SimReport::new(sweep, vec![found])
+        let rows = vec![sweep.experiment().columns.iter().map(value).collect()];
+        SimReport::new(sweep, vec![PointRows { point: 0, at, rows, seeds: 1, skipped: None }])
     }
 
     /// Leading columns that say which row it is: words, and those that repeat a parameter.
@@ -64,11 +61,20 @@ impl SimReport {
     fn cells(&self) -> (Vec<&'static str>, Vec<Vec<String>>) {
         let columns = self.sweep.experiment().columns;
         let axes: Vec<_> = self.sweep.axes_beside_columns().collect();
+        let runs = self.sweep.runs();
         let names = axes.iter().map(|(_, name)| *name).chain(columns.iter().map(|column| column.name));
+        let names =
+            names.chain(runs.precision.as_ref().map(|_| "seeds")).chain(runs.skips.then_some("reason"));
         let row = |found: &PointRows, row: &[Value]| {
             let at = axes.iter().map(|(index, _)| found.at[*index].clone());
             let cells = row.iter().zip(columns).map(|(value, column)| column.text(value).to_string());
-            at.chain(cells).map(|text| if text.is_empty() { "-".to_owned() } else { text }).collect()
+            let seeds = runs.precision.as_ref().map(|_| found.seeds.to_string());
+            let reason = runs.skips.then(|| found.skipped.clone().unwrap_or_default());
+            at.chain(cells)
+                .chain(seeds)
+                .chain(reason)
+                .map(|text| if text.is_empty() { "-".to_owned() } else { text })
+                .collect()
         };
         let rows =
             self.found.iter().flat_map(|found| found.rows.iter().map(move |values| row(found, values)));
@@ -77,7 +83,7 @@ impl SimReport {
 }
 
 impl Report for SimReport {
-    const SCHEMA: &'static str = "softtimers.sim/2";
+    const SCHEMA: &'static str = "softtimers.sim/3";
     const ROWS: Option<&'static str> = Some("rows");
 
     fn table(&self) -> Table {
@@ -96,18 +102,53 @@ impl Report for SimReport {
 }
 
 /// Names the experiment and the number of points in a line.
-pub(super) fn header(sweep: &Sweep, seed: u64) -> String {
+pub(super) fn header(sweep: &Sweep) -> String {
     let Experiment { name, about, .. } = sweep.experiment();
-    format!("sim {name}: {about}; {}, seed {seed}", number(sweep.points() as u64, "point"))
+    let (points, Runs { seed, seeds, precision, .. }) =
+        (number(sweep.points() as u64, "point"), sweep.runs());
+    let most = if precision.is_some() { "at most " } else { "" };
+    let seeds = match seeds.get() {
+        1 => format!("seed {seed}"),
+        seeds => format!("mean ± 95% interval of {most}{seeds} seeds from {seed}"),
+    };
+    format!("sim {name}: {about}; {points}, {seeds}")
 }
 
 impl Serialize for SimReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(2))?;
+        let mut map = serializer.serialize_map(Some(5))?;
+        map.serialize_entry(
+            "build",
+            &Build { sha256: self.sweep.runs().build.map(|sha256| sha256.to_string()) },
+        )?;
+        let machine = self.sweep.base().machine_origin();
+        let machine =
+            machine.map(|origin| Input { name: origin.name.clone(), sha256: origin.sha256.to_string() });
+        let recordings = self
+            .sweep
+            .recordings()
+            .into_iter()
+            .map(|recording| Input { name: recording.name.clone(), sha256: recording.sha256.to_string() });
+        let inputs = machine.into_iter().chain(recordings);
+        map.serialize_entry("inputs", &inputs.collect::<Vec<_>>())?;
+        map.serialize_entry("seeds", &self.sweep.runs().seeds)?;
         map.serialize_entry("points", &self.found.len())?;
         map.serialize_entry("rows", &Rows(self))?;
         map.end()
     }
+}
+
+/// The program that made the result.
+#[derive(Serialize)]
+struct Build {
+    sha256: Option<String>,
+}
+
+/// A file that the result is of.
+#[derive(Serialize)]
+struct Input {
+    name: String,
+    sha256: String,
 }
 
 struct Rows<'a>(&'a SimReport);
@@ -118,38 +159,59 @@ impl Serialize for Rows<'_> {
         let mut rows = serializer.serialize_seq(None)?;
         for found in found {
             for values in &found.rows {
-                rows.serialize_element(&Cells { sweep, found, values })?;
+                rows.serialize_element(&RowCells { sweep, found, values })?;
             }
         }
         rows.end()
     }
 }
 
-struct Cells<'a> {
+struct RowCells<'a> {
     sweep: &'a Sweep,
     found: &'a PointRows,
     values: &'a [Value],
 }
 
-impl Serialize for Cells<'_> {
+impl Serialize for RowCells<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let RowCells { sweep, found, values } = *self;
         let mut map = serializer.serialize_map(None)?;
-        for (index, name) in self.sweep.axes_beside_columns() {
-            map.serialize_entry(name, &self.found.at[index])?;
+        let at = sweep.at(found.point);
+        for (index, name) in sweep.axes_beside_columns() {
+            map.serialize_entry(&sweep.key(name), &Cell(&at[index].1.value()))?;
         }
-        for (value, column) in self.values.iter().zip(self.sweep.experiment().columns) {
-            match value {
-                Value::Text(text) => map.serialize_entry(column.name, text)?,
-                Value::Count(count) => map.serialize_entry(column.name, count)?,
-                // The digits that mean something, as everywhere else.
-                Value::Real(_) => {
-                    let shown = column.data(value).to_string();
-                    map.serialize_entry(column.name, &shown.parse::<f64>().ok())?;
-                }
-                Value::Missing => map.serialize_entry(column.name, &None::<f64>)?,
+        for (value, column) in values.iter().zip(sweep.experiment().columns) {
+            map.serialize_entry(column.key().as_ref(), &Cell(value))?;
+            if sweep.has_means(column) {
+                let mean = if let Value::Mean(mean) = value { Some(mean) } else { None };
+                let of = |name: &str| format!("{}_{name}", column.name);
+                map.serialize_entry(&of("sd"), &mean.and_then(|mean| mean.deviation))?;
+                map.serialize_entry(&of("ci95"), &mean.and_then(|mean| mean.interval))?;
             }
         }
+        if sweep.runs().seeds.get() > 1 {
+            map.serialize_entry("seeds", &found.seeds)?;
+        }
+        if sweep.runs().skips {
+            map.serialize_entry("reason", &found.skipped)?;
+        }
         map.end()
+    }
+}
+
+/// A value as it is, with all its digits.
+struct Cell<'a>(&'a Value);
+
+impl Serialize for Cell<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Text(text) => serializer.serialize_str(text),
+            Value::Count(count) => serializer.serialize_u64(*count),
+            Value::Real(number) => Some(number).filter(|number| number.is_finite()).serialize(serializer),
+            Value::Time(time) => u64::try_from(time.as_nanos()).ok().serialize(serializer),
+            Value::Mean(mean) => serializer.serialize_f64(mean.mean),
+            Value::Without(_) | Value::Missing => serializer.serialize_none(),
+        }
     }
 }
 
@@ -191,7 +253,7 @@ mod tests {
             };
             sweep.run(Part::default(), NonZeroUsize::MIN, &watch, keep).unwrap();
             let report = SimReport::new(&sweep, found);
-            snapshot::check("sim", &format!("sim-{name}"), &header(&sweep, 1), &Live::none(), &report);
+            snapshot::check("sim", &format!("sim-{name}"), &header(&sweep), &Live::none(), &report);
         }
     }
 }

@@ -69,7 +69,7 @@ pub(crate) struct WanArgs {
 
     /// Measured network: 3g, 4g, 5g, dsl or satellite
     ///
-    /// Rates and round trip are published means or medians, as reported; settings beside it prevail.
+    /// Rates and round trip are as they were published; settings beside it prevail.
     #[arg(long, value_name = "NAME", value_parser = Profile::named, help_heading = BOTH_WAYS)]
     pub(crate) profile: Option<Profile>,
 
@@ -123,6 +123,12 @@ pub(crate) struct WanArgs {
     #[arg(long, value_name = "FILE", value_parser = ScenarioFile::read, conflicts_with = "self_test", help_heading = RUN)]
     pub(crate) scenario: Option<ScenarioFile>,
 
+    /// Replay delays from a CSV file: seconds, then milliseconds each way
+    ///
+    /// '10.5,20' sets the delay of both directions 10.5 s after the beginning, '10.5,20,35' that up and that down.
+    #[arg(long, value_name = "FILE", value_parser = ScenarioFile::read_delays, conflicts_with_all = ["scenario", "self_test"], help_heading = RUN, hide_short_help = true)]
+    pub(crate) delays: Option<ScenarioFile>,
+
     /// Take changes at this Unix socket while it runs
     ///
     /// For its owner only. A socket that a killed run left behind is replaced; anything else there is refused. One command to a line: 'set up delay 50ms loss 1%', 'set both rate 10Mbit', 'show'.
@@ -156,7 +162,7 @@ const BOTH_WAYS: &str = "Path, both ways";
 const RUN: &str = "Run";
 
 /// Settings of the path that few people need.
-const RARE: [&str; 7] = ["trace", "burst", "aqm", "mark", "duplicate", "corrupt", "overhead"];
+const RARE: [&str; 8] = ["trace", "burst", "aqm", "mark", "duplicate", "corrupt", "slot", "overhead"];
 
 /// The settings of both directions or of one, as they were given.
 #[derive(Clone, Debug, Default)]
@@ -247,7 +253,8 @@ impl WanPlan {
         let (ends, overhead) = ends(args)?;
         let [up, down] = [Way::Up, Way::Down].map(|way| path(args, way, &ends, overhead));
         let (up, down) = (up?, down?);
-        if let Some(file) = &args.scenario {
+        let scenario = args.scenario.as_ref().or(args.delays.as_ref());
+        if let Some(file) = scenario {
             for (way, path) in [(Way::Up, &up), (Way::Down, &down)] {
                 file.check(way, path, |path| ends.check(path)).map_err(Failure::usage)?;
             }
@@ -256,7 +263,7 @@ impl WanPlan {
             up,
             down,
             ends,
-            scenario: args.scenario.clone(),
+            scenario: scenario.cloned(),
             seed: args.seed.unwrap_or_else(any_seed),
             control: args.control.clone(),
             duration: args.duration,
@@ -408,6 +415,9 @@ Values:
   LOSS   1%, 1%:corr=25%, or gilbert:TO_BAD,TO_GOOD[,LOSS_BAD[,LOSS_GOOD]] with losses in bursts: gilbert:0.2%,30%
   TIME[:OPTION] of --jitter: 2ms:normal, :exponential, :pareto, :paretonormal, :dist=FILE (netem's format),
          then :corr=25%, :reordering
+  NAME[:OPTION] of --aqm: codel:5ms:interval=100ms:ecn, fq_codel:flows=1024:quantum=1514, pie:15ms
+  TIME[-TIME][:OPTION] of --slot: 1ms-10ms:packets=42:bytes=64KiB
+  SHARE of --duplicate and --corrupt: 0.1%, 0.1%:corr=25%
   SHARE:TIME of --reorder may be SHARE:gap=N: as in netem, after N - 1 others one takes no delay, 25%:gap=5
 
 Exit codes:

@@ -16,8 +16,7 @@ pub(super) fn drawn(report: &WanReport, spans: &[Span]) -> Drawn {
     let waits = |span: &WaySpan| Some(span.wait.as_secs_f64() * 1e3).filter(|_| span.set_rate.is_some());
     let queue = both(spans, |at| (WAYS[at].to_owned(), Box::new(waits)));
     if queue.iter().any(|series| series.points.iter().any(|point| point.1 > 0.0)) {
-        let text =
-            "How long the queue in front of the link would take to drain, at the end of each span of time.";
+        let text = "How long the queue in front of the link would take to drain: at the end of each span of time, as of the last packet that came.";
         add(&mut drawn, plot("Queue", text, millis("waiting")).with(queue));
     }
     add(&mut drawn, delay(spans));

@@ -1,7 +1,7 @@
 //! Networks that somebody has measured, under a name: [`PROFILES`].
 //!
-//! Each is one publication's figures and nothing else: rate both ways and round trip, typical: means or medians. What
-//! it did not measure, such as loss, is not set.
+//! Each is one network's figures as they were published, and nothing else: rate both ways and round trip. What was not
+//! published, such as loss, is not set.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) const PROFILES: [Profile; 5] = [
     // Ofcom, research of October and December 2014, as reported by 4g5gworld.com.
     Profile { name: "3g", down_kbit: 5_900, up_kbit: 1_600, rtt_us: Some(63_500) },
     Profile { name: "4g", down_kbit: 14_700, up_kbit: 13_600, rtt_us: Some(53_100) },
-    // Ookla, T-Mobile US, first half of 2024, as reported by rcrwireless.com: download and round trip over 5G, upload over all.
+    // Ookla, T-Mobile US, first half of 2024, as reported by rcrwireless.com; all over 5G.
     Profile { name: "5g", down_kbit: 265_800, up_kbit: 14_560, rtt_us: Some(47_000) },
     // Sundaresan et al., SIGCOMM 2011: at the gateway of one home with DSL of 6 Mbit/s.
     Profile { name: "dsl", down_kbit: 5_600, up_kbit: 460, rtt_us: None },

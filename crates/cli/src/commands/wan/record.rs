@@ -50,7 +50,8 @@ pub(crate) struct WaySpan {
     pub(crate) dropped: u64,
     /// The delays of those that went out.
     pub(crate) delay: Histogram,
-    /// The time that the queue would have taken to drain, at the end of the span.
+    /// The time that the queue would have taken to drain, as it was known at the end of the span: at the last packet that
+    /// came, or the shortest delay ago, whichever is later.
     pub(crate) wait: Duration,
     /// The delay that was set at the end of the span.
     pub(crate) set_delay: Duration,

@@ -153,7 +153,9 @@ impl Emulator {
         let now = self.carrier.now();
         self.page.iter_mut().for_each(|(_, recorder)| *recorder = Recorder::new(now));
         let Some(file) = &self.plan.scenario else { return Ok(()) };
-        self.carrier.play(&file.scenario).map_err(|error| Failure::usage(format_args!("--scenario: {error}")))
+        self.carrier
+            .play(&file.scenario)
+            .map_err(|error| Failure::usage(format_args!("--{}: {error}", file.flag)))
     }
 
     /// When something is to be done beside carrying.

@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! repeat = "40s"            # from the beginning again
+//! delays = "train.csv"      # delays at given times, if there are many
 //!
 //! [[step]]
 //! at = "10s"
@@ -24,6 +25,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::control;
+use super::delays;
 use super::setting::{Setting, read};
 use crate::run::privileges::user::exceeds_caller;
 
@@ -31,6 +33,8 @@ use crate::run::privileges::user::exceeds_caller;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ScenarioFile {
     pub(crate) scenario: Scenario,
+    /// The flag that names it, without its hyphens.
+    pub(crate) flag: &'static str,
     /// The name of the file.
     pub(crate) name: String,
     /// The time and the line of each step.
@@ -56,7 +60,18 @@ impl ScenarioFile {
             }
             format!("{}: no step of a scenario", problem.split(':').next().unwrap_or_default())
         })?;
-        Ok(ScenarioFile { name: path.to_owned(), ..file })
+        Ok(ScenarioFile { flag: "scenario", name: path.to_owned(), ..file })
+    }
+
+    /// Reads a file of delays.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn read_delays(path: &str) -> Result<Self, String> {
+        let rows = delays::read(path)?;
+        let lines = rows.iter().map(|row| (row.at, row.line)).collect();
+        let scenario = rows.iter().fold(Scenario::default(), |scenario, row| row.add_to(scenario));
+        Ok(ScenarioFile { scenario, flag: "delays", name: path.to_owned(), lines })
     }
 
     /// Understands the text of a file that lies in `directory`.
@@ -64,12 +79,7 @@ impl ScenarioFile {
     /// # Errors
     /// As [`read`](Self::read).
     pub(crate) fn parse(text: &str, directory: &Path) -> Result<Self, String> {
-        let line = |at: usize| {
-            let before = text.get(..at.min(text.len())).unwrap_or(text);
-            let ends = before.bytes().filter(|&byte| byte == b'\n').count();
-            // Behind the last line there is none.
-            (ends + 1).min(text.lines().count().max(1))
-        };
+        let line = line_numbers(text);
         let table = DeTable::parse(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             format!("line {}: {}", line(at), error.message().replace('\n', "; "))
@@ -77,7 +87,7 @@ impl ScenarioFile {
         let named = |(at, problem): Problem| format!("line {}: {problem}", line(at));
         let (scenario, steps) = scenario(table.get_ref(), directory).map_err(named)?;
         let lines = steps.into_iter().map(|(time, at)| (time, line(at))).collect();
-        Ok(ScenarioFile { scenario, name: String::new(), lines })
+        Ok(ScenarioFile { scenario, lines, ..ScenarioFile::default() })
     }
 
     /// Checks each path that it makes of `path` in one direction.
@@ -94,11 +104,20 @@ impl ScenarioFile {
             if let Err(error) = check(&path) {
                 let before = self.lines.iter().filter(|(time, _)| *time <= at);
                 let line = before.max_by_key(|(time, line)| (*time, *line)).map_or(1, |(_, line)| *line);
-                return Err(format!("--scenario {}: line {line}: the path {way}: {error}", self.name));
+                let ScenarioFile { flag, name, .. } = self;
+                return Err(format!("--{flag} {name}: line {line}: the path {way}: {error}"));
             }
         }
         Ok(())
     }
+}
+
+/// The number of the line in which a byte is. The lines are looked for once: a scenario may ask for a million.
+fn line_numbers(text: &str) -> impl Fn(usize) -> usize + use<> {
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+    // Behind the last line there is none.
+    let last = text.lines().count().max(1);
+    move |at| (ends.partition_point(|&end| end < at) + 1).min(last)
 }
 
 /// A scenario, and the time and the place of each step.
@@ -107,6 +126,13 @@ fn scenario(table: &DeTable<'_>, directory: &Path) -> Result<(Scenario, Vec<(Dur
     for (key, value) in table {
         match &**key.get_ref() {
             "repeat" => repeat = Some((value.span().start, time("repeat", value)?)),
+            "delays" => {
+                let (file, place) = (string("delays", value)?, value.span().start);
+                let rows = delays::read(&beside(directory, file))
+                    .map_err(|problem| (place, format!("delays {file}: {problem}")))?;
+                scenario = rows.iter().fold(scenario, |scenario, row| row.add_to(scenario));
+                places.extend(rows.iter().map(|row| (row.at, place)));
+            }
             "step" => {
                 let steps = value
                     .get_ref()
@@ -124,7 +150,10 @@ fn scenario(table: &DeTable<'_>, directory: &Path) -> Result<(Scenario, Vec<(Dur
                 }
             }
             other => {
-                return Err((key.span().start, format!("no key {other:?}; there are repeat and [[step]]")));
+                return Err((
+                    key.span().start,
+                    format!("no key {other:?}; there are repeat, delays and [[step]]"),
+                ));
             }
         }
     }
@@ -185,13 +214,17 @@ fn setting(
         return Err((place, problem.replace("there are rtt", "there are outage, rtt")));
     }
     let text = string(name, value)?;
-    let beside = |file: &str| directory.join(file).display().to_string();
     let text = match text.split_once("dist=") {
-        _ if name == "trace" => beside(text),
-        Some((before, file)) if name == "jitter" => format!("{before}dist={}", beside(file)),
+        _ if name == "trace" => beside(directory, text),
+        Some((before, file)) if name == "jitter" => format!("{before}dist={}", beside(directory, file)),
         _ => text.to_owned(),
     };
     control::change(name, Some(&text)).map_err(|problem| (value.span().start, problem))
+}
+
+/// A file, as it is seen from this directory.
+fn beside(directory: &Path, file: &str) -> String {
+    directory.join(file).display().to_string()
 }
 
 fn way(value: &Spanned<DeValue<'_>>) -> Result<Option<Way>, Problem> {
@@ -263,11 +296,24 @@ outage = \"2s\"
     }
 
     #[test]
+    fn a_line_is_found_as_by_counting() {
+        for text in ["", "a", "\n", "a\n", "\n\nb", "one\r\ntwo\n\nfour\n"] {
+            let line = line_numbers(text);
+            for at in 0..text.len() {
+                let ends = text[..at].bytes().filter(|&byte| byte == b'\n').count();
+                assert_eq!(line(at), ends + 1, "{text:?}: {at}");
+            }
+            let last = text.lines().count().max(1);
+            assert_eq!([line(text.len()), line(text.len() + 9)], [last; 2], "{text:?}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_line() {
         for (text, begin) in [
             ("", "line 1: nothing changes"),
             ("repeat = 1s\n", "line 1: "),
-            ("speed = \"1\"\n", "line 1: no key \"speed\"; there are repeat and [[step]]"),
+            ("speed = \"1\"\n", "line 1: no key \"speed\"; there are repeat, delays and [[step]]"),
             ("[step]\nat = \"1s\"\n", "line 1: step: each begins with [[step]]"),
             ("[[step]]\nloss = \"1%\"\n", "line 1: a step needs a time"),
             ("[[step]]\nat = \"1s\"\n", "line 1: the step sets nothing"),

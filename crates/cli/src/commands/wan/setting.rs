@@ -2,12 +2,13 @@
 //! socket.
 
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use softtimers_measure::units::{self, SendRate};
 use softtimers_wan::{
-    Ahead, Aqm, Bottleneck, Change, CodelConfig, DelayTable, DeliveryTrace, FqCodelConfig, GilbertElliott,
-    Jitter, Late, Limit, Loss, PieConfig, Probability, Reorder, Spread,
+    Ahead, Aqm, Bottleneck, Change, DelayTable, DeliveryTrace, FqCodelConfig, GilbertElliott, Incidence,
+    Jitter, Late, Limit, Loss, PieConfig, Probability, Reorder, Slots, Spread,
 };
 
 use crate::file;
@@ -46,11 +47,12 @@ settings! {
     Change::Burst, "burst", "SIZE", "Let SIZE through at once after a pause (token bucket): 64KiB", size;
     Change::Queue, "queue", "LIMIT", "Queue at the bottleneck: 20packets, 64KiB, 50ms", limit;
     |mark| Change::Mark(Some(mark)), "mark", "LIMIT", "Mark packets that wait beyond this (ECN); only counted without --ifaces", limit;
-    Change::Aqm, "aqm", "NAME[:TARGET][:ecn]", "Managed queue: codel, fq_codel, pie, with ecn to mark; or droptail", aqm;
+    Change::Aqm, "aqm", "NAME[:OPTION]", "Managed queue: codel, fq_codel, pie, with ecn to mark; or droptail", aqm;
     Change::Loss, "loss", "LOSS", "Loss each way: 1%, or bursts gilbert:0.2%,30%", loss;
     Change::Reorder, "reorder", "SHARE:TIME", "Delay a share of packets by TIME more: 1%:5ms", reorder;
-    Change::Duplicate, "duplicate", "SHARE", "Deliver a share of packets twice: 0.1%", share;
-    Change::Corrupt, "corrupt", "SHARE", "Flip a bit in a share of packets: 0.1%", share;
+    Change::Duplicate, "duplicate", "SHARE", "Deliver a share of packets twice: 0.1%, 0.1%:corr=25%", incidence;
+    Change::Corrupt, "corrupt", "SHARE", "Flip a bit in a share of packets: 0.1%, 0.1%:corr=25%", incidence;
+    Change::Slots, "slot", "TIME[-TIME][:OPTION]", "Let packets gather, and leave together some time later, as on Wi-Fi: 1ms-10ms", slots;
     Change::Overhead, "overhead", "SIZE", "Bytes of headers that each packet adds on the bottleneck [default: IP and UDP or TCP; none with --ifaces]", size;
 }
 
@@ -167,24 +169,74 @@ fn limit(text: &str) -> Result<Limit, String> {
 
 fn aqm(text: &str) -> Result<Aqm, String> {
     let (name, options) = text.split_once(':').map_or((text, None), |(name, options)| (name, Some(options)));
-    let (mut target, mut ecn) = (None, false);
+    let is_fair = name == "fq_codel";
+    let (mut fair, mut pie) = (FqCodelConfig::default(), PieConfig::default());
     for option in options.into_iter().flat_map(|options| options.split(':')) {
-        match option {
-            "ecn" => ecn = true,
-            time => target = Some(units::duration(time).map_err(|error| error.to_string())?),
+        let time = |text| units::positive_duration(text).map_err(|error| format!("{option}: {error}"));
+        match option.split_once('=') {
+            None if option == "ecn" => (fair.codel.ecn, pie.ecn) = (true, true),
+            None => {
+                let target = units::duration(option).map_err(|error| error.to_string())?;
+                (fair.codel.target, pie.target) = (target, target);
+            }
+            Some(("interval", value)) if is_fair || name == "codel" => fair.codel.interval = time(value)?,
+            Some(("flows", value)) if is_fair => fair.flows = within(option, value, 1..=65_536)?,
+            // A short one makes many turns of a packet.
+            Some(("quantum", value)) if is_fair => fair.quantum = within(option, value, 256..=1_048_576)?,
+            Some(_) => {
+                return Err(format!(
+                    "no option {option:?} of {name}; there are TARGET and ecn, of codel and fq_codel interval=TIME, of fq_codel flows=N and quantum=BYTES"
+                ));
+            }
         }
     }
-    let (codel, pie) = (CodelConfig::default(), PieConfig::default());
-    let codel = CodelConfig { target: target.unwrap_or(codel.target), ecn, ..codel };
     match name {
-        "codel" => Ok(Aqm::Codel(codel)),
-        "fq_codel" => Ok(Aqm::FqCodel(FqCodelConfig { codel, ..FqCodelConfig::default() })),
-        "pie" => Ok(Aqm::Pie(PieConfig { target: target.unwrap_or(pie.target), ecn, ..pie })),
+        "codel" => Ok(Aqm::Codel(fair.codel)),
+        "fq_codel" => Ok(Aqm::FqCodel(fair)),
+        "pie" => Ok(Aqm::Pie(pie)),
         "droptail" if options.is_none() => Ok(Aqm::DropTail),
         _ => Err(format!(
             "no managed queue {text:?}; there are codel, fq_codel and pie, each with :TARGET and :ecn, and droptail"
         )),
     }
+}
+
+/// A whole number of an option, within bounds.
+fn within(option: &str, value: &str, bounds: RangeInclusive<u32>) -> Result<u32, String> {
+    let number = value.parse().ok().filter(|number| bounds.contains(number));
+    number.ok_or_else(|| {
+        format!("{option}: a whole number from {} to {} is allowed", bounds.start(), bounds.end())
+    })
+}
+
+fn slots(text: &str) -> Result<Option<Slots>, String> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let time = |text| units::duration(text).map_err(|error| error.to_string());
+    let mut parts = text.split(':');
+    let gaps = parts.next().unwrap_or_default();
+    let (least, most) = gaps.split_once('-').unwrap_or((gaps, gaps));
+    let mut slots = Slots::every(time(least)?, time(most)?);
+    for option in parts {
+        match option.split_once('=') {
+            Some(("packets", value)) => slots.packets = within(option, value, 1..=u32::MAX)?,
+            Some(("bytes", value)) => {
+                let bytes = units::bytes(value).map_err(|error| format!("{option}: {error}"))?;
+                slots.bytes =
+                    Some(bytes).filter(|&bytes| bytes > 0).ok_or("bytes=0: at least one byte is needed")?;
+            }
+            _ => {
+                return Err(format!(
+                    "no option {option:?}; there are packets=N and bytes=SIZE, as in 1ms-10ms:packets=42:bytes=64KiB"
+                ));
+            }
+        }
+    }
+    if slots.packets == 0 && slots.bytes == 0 && slots.most.is_zero() {
+        return Err("slots without a time between them; 1ms-10ms, or none".into());
+    }
+    Ok(Some(slots))
 }
 
 fn loss(text: &str) -> Result<Loss, String> {
@@ -229,6 +281,13 @@ fn size(text: &str) -> Result<u32, String> {
     u32::try_from(bytes).map_err(|_| format!("{bytes} bytes are too many; at most {} are possible", u32::MAX))
 }
 
+fn incidence(text: &str) -> Result<Incidence, String> {
+    match text.split_once(":corr=") {
+        None => share(text).map(Incidence::from),
+        Some((often, correlation)) => Ok(Incidence::from(share(often)?).correlated(share(correlation)?)),
+    }
+}
+
 fn share(text: &str) -> Result<Probability, String> {
     let parts = units::share(text).map_err(|error| error.to_string())?;
     Probability::per_billion(parts).map_err(|error| error.to_string())
@@ -247,7 +306,7 @@ const MOST_OF_A_TRACE: u64 = 64 << 20;
 mod tests {
     use std::time::Duration;
 
-    use softtimers_wan::PathConfig;
+    use softtimers_wan::{CodelConfig, PathConfig};
 
     use super::*;
 
@@ -277,8 +336,28 @@ mod tests {
             panic!("no turns")
         };
         assert!(fair.codel.ecn && fair.codel.target == Duration::from_millis(10) && fair.flows == 1_024);
+        let Ok(Change::Aqm(Aqm::FqCodel(fair))) =
+            change("aqm", "fq_codel:interval=50ms:flows=64:quantum=300:2ms")
+        else {
+            panic!("no turns")
+        };
+        assert_eq!(
+            (fair.codel.interval, fair.codel.target),
+            (Duration::from_millis(50), Duration::from_millis(2))
+        );
+        assert_eq!((fair.flows, fair.quantum, fair.codel.ecn), (64, 300, false));
+        let slow = CodelConfig { interval: Duration::from_secs(1), ecn: true, ..CodelConfig::default() };
+        assert_eq!(change("aqm", "codel:ecn:interval=1s"), Ok(Change::Aqm(Aqm::Codel(slow))));
         let correlated = Loss::correlated(one_percent, one_percent);
         assert_eq!(change("loss", "1%:corr=1%"), Ok(Change::Loss(correlated)));
+        let often = Incidence::from(one_percent);
+        assert_eq!(change("duplicate", "1%"), Ok(Change::Duplicate(often)));
+        assert_eq!(change("corrupt", "1%:corr=1%"), Ok(Change::Corrupt(often.correlated(one_percent))));
+        let [one, ten] = [1, 10].map(Duration::from_millis);
+        assert_eq!(change("slot", "1ms"), Ok(Change::Slots(Some(Slots::every(one, one)))));
+        let full = Slots { packets: 42, bytes: 65_536, ..Slots::every(one, ten) };
+        assert_eq!(change("slot", "1ms-10ms:packets=42:bytes=64KiB"), Ok(Change::Slots(Some(full))));
+        assert_eq!(change("slot", "none"), Ok(Change::Slots(None)));
         let table = Spread::Table(DelayTable::pareto());
         let jitter = Jitter::uniform(Duration::from_millis(2)).spread(table).correlated(one_percent);
         assert_eq!(change("jitter", "2ms:pareto:corr=1%"), Ok(Change::Jitter(jitter)));
@@ -321,6 +400,18 @@ mod tests {
             ("aqm", "red"),
             ("aqm", "codel:soon"),
             ("aqm", "droptail:ecn"),
+            ("aqm", "codel:flows=5"),
+            ("aqm", "codel:interval=0ms"),
+            ("aqm", "pie:interval=5ms"),
+            ("aqm", "fq_codel:flows=0"),
+            ("aqm", "fq_codel:quantum=255"),
+            ("duplicate", "1%:corr=2"),
+            ("corrupt", "1%:often"),
+            ("slot", "0ms"),
+            ("slot", "1ms-"),
+            ("slot", "1ms:packets=0"),
+            ("slot", "1ms:bytes=0B"),
+            ("slot", "1ms:slots=1"),
             ("rate", "0Mbit"),
             ("loss", "101%"),
             ("loss", "gilbert:1%"),

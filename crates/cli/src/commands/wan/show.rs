@@ -7,7 +7,7 @@ use softtimers_measure::distribution::Distribution;
 use softtimers_wan::interfaces::BridgeStats;
 use softtimers_wan::tcp::StreamStats;
 use softtimers_wan::udp::RelayStats;
-use softtimers_wan::{Counters, Limit, Measured, PathConfig, Probability, Reorder};
+use softtimers_wan::{Counters, Limit, Measured, PathConfig, Reorder};
 
 use crate::withheld::Withheld;
 
@@ -94,6 +94,8 @@ pub(crate) struct SetReport {
     pub(crate) duplicate: f64,
     /// The share that is damaged.
     pub(crate) corrupt: f64,
+    /// The shortest and the longest time until the slot in which packets leave; `null` without slots.
+    pub(crate) slot_ns: Option<[u64; 2]>,
     /// The bytes that a packet takes on the bottleneck beyond its payload.
     pub(crate) overhead_bytes: u32,
 }
@@ -211,8 +213,9 @@ impl SetReport {
             }),
             burst_bytes: path.burst,
             outage: path.outage,
-            duplicate: Probability::as_f64(path.duplicate),
-            corrupt: Probability::as_f64(path.corrupt),
+            duplicate: path.duplicate.share.as_f64(),
+            corrupt: path.corrupt.share.as_f64(),
+            slot_ns: path.slots.map(|slots| [nanos(slots.least), nanos(slots.most)]),
             overhead_bytes: path.overhead,
         }
     }

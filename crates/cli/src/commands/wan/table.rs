@@ -37,6 +37,10 @@ impl SetReport {
             set("reorder ", self.reorder, share(self.reorder)),
             set("duplicate ", self.duplicate, share(self.duplicate)),
             set("corrupt ", self.corrupt, share(self.corrupt)),
+            self.slot_ns.map(|[least, most]| match (nanos(least), nanos(most)) {
+                (least, most) if least == most => format!("slots {least}"),
+                (least, most) => format!("slots {least} to {most}"),
+            }),
         ];
         words.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }

@@ -5,15 +5,17 @@ use serde_json::Value;
 use super::super::figure::{Drawn, Figure, Finding, Mark, Series};
 use super::super::saved::Runs;
 use super::super::value::{number, rows, text};
-use super::{Cell, curves, linear, log, micros, of, or_lacks, points, shown, table, times, values, with};
+use super::{
+    Cell, curves, linear, log, micros, nanos, of, or_lacks, points, shown, table, times, values, with,
+};
 
 /// Tables VIII and IX.
 pub(in super::super) fn pacing(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-pacing"), drawn) else { return };
     let all = rows(found, "rows");
     let x = || linear("burst interval", "µs");
-    let burst = |row: &Value| micros(row, "burst");
-    let named = |target: &str| format!("target {target}");
+    let burst = |row: &Value| micros(row, "burst_ns");
+    let named = |target: &str| format!("target {}", nanos(target));
     let mean = Figure::new(
         "Mean gap by the burst interval (Tables VIII and IX)",
         "A line for each target; hollow marks are the paper's.",
@@ -21,21 +23,24 @@ pub(in super::super) fn pacing(runs: &Runs, drawn: &mut Drawn) {
         linear("mean gap", "µs"),
     );
     let (ours, paper) = ((&burst as _, &of("mean_us") as _), (&burst as _, &of("paper_us") as _));
-    drawn.figure(mean.with(curves(all, "target", named, ours, Some(paper))));
+    drawn.figure(mean.with(curves(all, "target_ns", named, ours, Some(paper))));
     let title = "Standard deviation of the gaps (Tables VIII and IX)";
     let spread = Figure::new(title, evenness(all), x(), linear("standard deviation", "µs"));
-    drawn.figure(spread.with(curves(all, "target", named, (&burst, &of("stddev_us")), None)));
+    drawn.figure(spread.with(curves(all, "target_ns", named, (&burst, &of("stddev_us")), None)));
     drawn.note("The bodies of both tables are lost; the paper's text says of them: 40 µs held at a burst interval of 12 µs and 65.9 µs at 35 µs, 60 µs held up to 30 µs, and deviations of 30 to 35 µs. The times of trigger states were fitted to these words, the 65.9 µs among them.");
 }
 
 /// For which targets the gaps are more even with a longer burst interval: a deviation that falls by a tenth.
 fn evenness(all: &[Value]) -> String {
     let falls = |target: &String| {
-        let mut points = points(with(all, "target", target), |row| micros(row, "burst"), of("stddev_us"));
+        let mut points =
+            points(with(all, "target_ns", target), |row| micros(row, "burst_ns"), of("stddev_us"));
         points.sort_by(|one, next| one.0.total_cmp(&next.0));
         points.first().zip(points.last()).is_some_and(|(first, last)| last.1 < 0.9 * first.1)
     };
-    let (more, not): (Vec<String>, Vec<String>) = values(all, "target").into_iter().partition(falls);
+    let (more, not): (Vec<String>, Vec<String>) = values(all, "target_ns").into_iter().partition(falls);
+    let named = |targets: Vec<String>| targets.iter().map(|target| nanos(target)).collect::<Vec<_>>();
+    let (more, not) = (named(more), named(not));
     let said =
         [("more even", more), ("no more even", not)].into_iter().filter(|(_, targets)| !targets.is_empty());
     let said: Vec<String> =
@@ -47,7 +52,7 @@ fn evenness(all: &[Value]) -> String {
 pub(in super::super) fn deadline(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-deadline"), drawn) else { return };
     let all = rows(found, "rows");
-    let deadline = |row: &Value| micros(row, "deadline");
+    let deadline = |row: &Value| micros(row, "deadline_ns");
     let named = |hardware: &str| match hardware {
         "each" => "set for each event".to_owned(),
         _ => format!("hardware {hardware}"),
@@ -157,7 +162,7 @@ pub(in super::super) fn frame_rate(runs: &Runs, drawn: &mut Drawn) {
     };
     let named = |tick: &str| match tick.parse::<f64>() {
         Ok(_) => format!("{tick} Hz"),
-        Err(_) => tick.to_owned(),
+        Err(_) => "smart timers".to_owned(),
     };
     drawn.figure(frames.with(curves(rows(found, "rows"), "hz", named, (&of("fps"), &share), None)));
 }

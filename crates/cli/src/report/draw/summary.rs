@@ -173,7 +173,7 @@ const HEADLINES: &[Row] = &[
         &[("sim-deadline", "")],
         |runs| {
             let rows = rows(runs.only("sim-deadline").ok()?, "rows");
-            let at = rows.iter().find(|row| text(row, "deadline") == "10us")?;
+            let at = rows.iter().find(|row| number(row, "deadline_ns") == Some(10_000.0))?;
             Some(percent(Some(number(at, "expired")?)))
         },
     ),

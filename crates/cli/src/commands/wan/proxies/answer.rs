@@ -2,14 +2,15 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::fields::{ProxyFields, ToxicChange, ToxicFields};
-use super::registry::{Refusal, Registry, refuse};
+use super::registry::{MOST_PROXIES, Refusal, Registry, refuse};
 
 /// An answer: a status, and JSON if there is something to say.
 pub(crate) type Answer = (u16, Option<Value>);
 
-/// A request, whose names have been looked up.
+/// A request. Before it is answered, its names [are looked up](Self::look_up).
 #[derive(Debug)]
 pub(crate) struct Asked {
     method: String,
@@ -21,17 +22,31 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Looks up what it names, which may take its time.
-    pub(crate) fn look_up(method: String, path: &str, body: Vec<u8>) -> Self {
+    /// Understands it.
+    pub(crate) fn read(method: String, path: &str, body: Vec<u8>) -> Self {
         let parts = path.trim_matches('/').split('/').map(decoded).collect::<Option<Vec<String>>>();
         let names: Vec<&str> = parts.iter().flatten().map(String::as_str).collect();
         let proxies: Result<Vec<ProxyFields>, _> = match (method.as_str(), names.as_slice()) {
-            ("POST", ["populate"]) => read(&body),
+            ("POST", ["populate"]) => read(&body).and_then(few),
             ("POST", ["proxies"]) | ("POST" | "PATCH", ["proxies", _]) => read(&body).map(|one| vec![one]),
             _ => Ok(vec![]),
         };
-        let proxies = proxies.map(|all| all.into_iter().map(ProxyFields::look_up).collect());
         Asked { method, parts, body, proxies }
+    }
+
+    /// Says whether it has names: others know what they are, and may take their time.
+    pub(crate) fn has_names(&self) -> bool {
+        self.proxies.iter().flatten().any(ProxyFields::has_names)
+    }
+
+    /// Looks its addresses up; after this time, no further one.
+    #[must_use]
+    pub(crate) fn look_up(self, until: Timestamp) -> Self {
+        let in_time = |one: ProxyFields| {
+            if Monotonic.now() < until { Ok(one.look_up()) } else { Err(refuse(504, TOO_LONG)) }
+        };
+        let proxies = self.proxies.and_then(|all| all.into_iter().map(in_time).collect());
+        Asked { proxies, ..self }
     }
 
     /// What it says of one.
@@ -102,6 +117,14 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body).map_err(|error| refuse(400, format_args!("bad request body: {error}")))
 }
 
+/// Refuses more than there may be.
+fn few(all: Vec<ProxyFields>) -> Result<Vec<ProxyFields>, Refusal> {
+    if all.len() > MOST_PROXIES {
+        return Err(refuse(400, format_args!("{} proxies; at most {MOST_PROXIES} are allowed", all.len())));
+    }
+    Ok(all)
+}
+
 /// A part of a path without its percent signs.
 fn decoded(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
@@ -120,5 +143,35 @@ fn decoded(part: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// Said where names took too long.
+pub(crate) const TOO_LONG: &str = "to look up a name took longer than 10 s";
 /// The version of Toxiproxy whose API this is: clients ask whether it is new enough.
 const VERSION: &str = "2.12.0";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn populate(proxies: usize, upstream: &str) -> Asked {
+        let all = vec![json!({ "name": "a", "listen": "", "upstream": upstream }); proxies];
+        Asked::read("POST".to_owned(), "/populate", json!(all).to_string().into_bytes())
+    }
+
+    #[test]
+    fn only_names_take_their_time() {
+        assert!(populate(2, "localhost:9").has_names());
+        assert!(!populate(2, "127.0.0.1:9").has_names() && !populate(2, "[::1]:9").has_names());
+        assert!(!Asked::read("GET".to_owned(), "/version", vec![]).has_names());
+        assert!(populate(MOST_PROXIES, "localhost:9").has_names());
+        let many = populate(MOST_PROXIES + 1, "localhost:9");
+        assert!(!many.has_names() && many.proxies.unwrap_err().status == 400);
+    }
+
+    #[test]
+    fn nothing_is_looked_up_after_its_time() {
+        let late = populate(2, "127.0.0.1:9").look_up(Timestamp::ZERO);
+        assert_eq!(late.proxies, Err(refuse(504, TOO_LONG)));
+        let until = Monotonic.now() + std::time::Duration::from_secs(3_600);
+        assert!(populate(2, "127.0.0.1:9").look_up(until).proxies.unwrap()[1].upstream_at.is_some());
+    }
+}

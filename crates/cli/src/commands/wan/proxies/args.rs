@@ -25,14 +25,14 @@ pub(crate) struct ProxiesArgs {
     ///
     /// Proxies are made, changed and removed by it, with the toxics latency, bandwidth, slow_close, timeout, reset_peer, slicer
     /// and limit_data. Toxiproxy's own port is 8474. Requests with an Origin header or another Host are refused.
-    #[arg(long, value_name = "ADDR", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "control", "scenario", "json_stream"])]
+    #[arg(long, value_name = "ADDR", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "control", "scenario", "delays", "json_stream"])]
     pub(crate) api: Option<String>,
 
     /// Begin with the proxies of a JSON file, as Toxiproxy has it
     ///
     /// A list of {"name", "listen", "upstream", "enabled"}, and also "protocol": "tcp" or "udp", and "path": a list of changes such as
     /// "both rtt 80ms rate 20Mbit". The settings of the command line are those of every proxy.
-    #[arg(long, value_name = "FILE", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "control", "scenario", "json_stream"])]
+    #[arg(long, value_name = "FILE", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "control", "scenario", "delays", "json_stream"])]
     pub(crate) proxies: Option<PathBuf>,
 }
 

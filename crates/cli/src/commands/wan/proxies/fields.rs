@@ -48,6 +48,12 @@ impl ProxyFields {
         ProxyFields { listen_at, upstream_at, ..self }
     }
 
+    /// Says whether an address is a name's.
+    pub(crate) fn has_names(&self) -> bool {
+        let is_name = |text: &&String| !text.is_empty() && text.parse::<SocketAddr>().is_err();
+        [&self.listen, &self.upstream].into_iter().flatten().any(|text| is_name(&text))
+    }
+
     /// Says whether it carries datagrams, if that is said.
     ///
     /// # Errors

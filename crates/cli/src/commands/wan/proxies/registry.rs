@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 
+use rustix::io::Errno;
 use serde_json::{Value, json};
 use softtimers_net::relay::is_same_socket;
 use softtimers_wan::toxic::Dose;
@@ -147,19 +148,19 @@ impl Registry {
     /// Changes a proxy. Another address, or another state, ends its connections.
     pub(crate) fn update(&mut self, name: &str, fields: &ProxyFields) -> Result<(), Refusal> {
         let proxy = self.proxies.get(name).ok_or_else(no_proxy)?;
-        let listen = found(&fields.listen_at)?.unwrap_or(proxy.listen);
+        let listen = match found(&fields.listen_at)? {
+            // Port 0 is any, and it has one.
+            Some(listen) if listen.port() == 0 && listen.ip() == proxy.listen.ip() => proxy.listen,
+            Some(listen) => self.defaults.listen(listen)?,
+            None => proxy.listen,
+        };
         let upstream = found(&fields.upstream_at)?.unwrap_or(proxy.upstream);
         self.check_loop(name, proxy.is_udp, listen, upstream)?;
         let proxy = self.proxies.get_mut(name).ok_or_else(no_proxy)?;
         if fields.is_udp().map_err(bad)?.is_some_and(|is_udp| is_udp != proxy.is_udp) {
             return Err(bad("protocol: it stays; another is that of another proxy"));
         }
-        let listen = match found(&fields.listen_at)? {
-            Some(listen) => self.defaults.listen(listen)?,
-            None => proxy.listen,
-        };
-        // Port 0 is any, and it has one.
-        let same = listen.ip() == proxy.listen.ip() && [0, proxy.listen.port()].contains(&listen.port());
+        let same = listen == proxy.listen;
         if let Some(changes) = &fields.path {
             proxy.set_path(&self.defaults, changes)?;
         }
@@ -175,10 +176,19 @@ impl Registry {
         if !same {
             proxy.listen = listen;
         }
-        if is_on {
-            proxy.begin(name, &self.defaults)?;
+        if is_on { self.begin(name) } else { Ok(()) }
+    }
+
+    /// Has a proxy relay, unless that is a loop: what port 0 is, is known only now.
+    fn begin(&mut self, name: &str) -> Result<(), Refusal> {
+        let proxy = self.proxies.get_mut(name).ok_or_else(no_proxy)?;
+        proxy.begin(name, &self.defaults)?;
+        let (is_udp, listen, upstream) = (proxy.is_udp, proxy.listen, proxy.upstream);
+        let checked = self.check_loop(name, is_udp, listen, upstream);
+        if let (Err(_), Some(proxy)) = (&checked, self.proxies.get_mut(name)) {
+            proxy.stop();
         }
-        Ok(())
+        checked
     }
 
     /// Refuses a proxy that what it sends would come back to, by whatever way: a single packet or connection would go around for
@@ -191,25 +201,26 @@ impl Registry {
         upstream: SocketAddr,
     ) -> Result<(), Refusal> {
         let meets = |to: SocketAddr, listen: SocketAddr| {
-            // Who listens everywhere listens at each of this machine's addresses.
+            // Who listens everywhere listens at each of this machine's addresses: at those of IPv4, or of both families.
             let everywhere = listen.ip().is_unspecified() && to.port() == listen.port();
-            is_same_socket(to, listen) || (everywhere && is_own(to))
+            let is_heard = listen.is_ipv6() || to.ip().to_canonical().is_ipv4();
+            is_same_socket(to, listen) || (everywhere && is_heard && is_own(to))
         };
-        let mut next = upstream;
-        // Each once at most.
-        for _ in 0..=self.proxies.len() {
-            if listen.port() != 0 && meets(next, listen) {
+        // Several may have one address, if all but one are not enabled; each is followed once.
+        let mut others: Vec<&Proxy> =
+            self.proxies.iter().filter(|(other, _)| *other != name).map(|(_, proxy)| proxy).collect();
+        others.retain(|proxy| proxy.is_udp == is_udp);
+        let mut open = vec![upstream];
+        while let Some(next) = open.pop() {
+            if meets(next, listen) {
                 return Err(bad(format_args!("upstream {upstream}: it leads back to {listen}, in a loop")));
             }
-            let follows = |(other, proxy): &(&String, &Proxy)| {
-                *other != name && proxy.is_udp == is_udp && meets(next, proxy.listen)
-            };
-            match self.proxies.iter().find(follows) {
-                Some((_, proxy)) => next = proxy.upstream,
-                None => return Ok(()),
-            }
+            others.retain(|proxy| {
+                let follows = meets(next, proxy.listen);
+                open.extend(follows.then_some(proxy.upstream));
+                !follows
+            });
         }
-        // Another loop, which is there already and does not come by here.
         Ok(())
     }
 
@@ -253,11 +264,13 @@ impl Registry {
     /// Enables all, and removes all toxics.
     pub(crate) fn reset(&mut self) -> Result<(), Refusal> {
         let mut outcome = Ok(());
-        for (name, proxy) in &mut self.proxies {
+        for proxy in self.proxies.values_mut() {
             proxy.toxics.clear();
-            // One that cannot begin is no reason to leave the others as they are.
-            outcome = outcome.and(proxy.begin(name, &self.defaults));
             proxy.tell_toxics();
+        }
+        for name in self.proxies.keys().cloned().collect::<Vec<_>>() {
+            // One that cannot begin is no reason to leave the others as they are.
+            outcome = outcome.and(self.begin(&name));
         }
         outcome
     }
@@ -497,9 +510,17 @@ impl Defaults {
     }
 }
 
-/// Says whether it is an address of this machine.
-fn is_own(address: SocketAddr) -> bool {
-    UdpSocket::bind((address.ip(), 0)).is_ok()
+/// Says whether it is an address of this machine, as far as the kernel tells: a socket can be bound to it. What cannot be found
+/// out, for want of a descriptor, counts as its own.
+fn is_own(mut address: SocketAddr) -> bool {
+    // Of a link-local address the interface has to stay.
+    address.set_port(0);
+    match UdpSocket::bind(address) {
+        Ok(_) => true,
+        Err(error) => [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
+            .iter()
+            .any(|errno| error.raw_os_error() == Some(errno.raw_os_error())),
+    }
 }
 
 /// The address that was found, if one was asked for.
@@ -529,6 +550,6 @@ fn gone() -> Refusal {
 /// Said first of what a request has in its body.
 const BAD: &str = "bad request body: ";
 /// Each has a thread.
-const MOST_PROXIES: usize = 256;
+pub(crate) const MOST_PROXIES: usize = 256;
 const MOST_TOXICS: usize = 64;
 const LONGEST_NAME: usize = 128;

@@ -1,10 +1,13 @@
 //! The API over HTTP: [`Api`]. A web page reaches loopback, too, so whatever may come from one is refused.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
@@ -15,11 +18,13 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
+use softtimers::{Clock, Monotonic};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
-use super::answer::{Answer, Asked, answer};
+use super::answer::{Answer, Asked, TOO_LONG, answer};
 use super::registry::Registry;
 
 /// Where the API is asked.
@@ -52,7 +57,7 @@ impl Api {
     pub(crate) fn serve(self, registry: Arc<Mutex<Registry>>) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(MOST_CONNECTIONS)
+            .max_blocking_threads(MOST_LOOKUPS)
             .build()?;
         let listener = {
             let _inside = runtime.enter();
@@ -60,12 +65,36 @@ impl Api {
         };
         std::thread::Builder::new()
             .name("api".to_owned())
-            .spawn(move || runtime.block_on(serve(listener, registry)))?;
+            .spawn(move || runtime.block_on(serve(listener, Arc::new(Desk::new(registry)))))?;
         Ok(())
     }
 }
 
-async fn serve(listener: TcpListener, registry: Arc<Mutex<Registry>>) {
+/// All that a request needs to be answered.
+#[derive(Debug)]
+struct Desk {
+    registry: Arc<Mutex<Registry>>,
+    /// Who asks may take so long for the head, and then for the body.
+    patience: Duration,
+    /// And so long to take the answer.
+    taking: Duration,
+    /// Those of names that may begin. One that nobody waits for any more still goes on.
+    lookups: Arc<Semaphore>,
+}
+
+impl Desk {
+    fn new(registry: Arc<Mutex<Registry>>) -> Self {
+        let lookups = Arc::new(Semaphore::new(MOST_LOOKUPS));
+        Desk { registry, patience: PATIENCE, taking: PATIENCE, lookups }
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Answers for ever.
+async fn serve(listener: TcpListener, desk: Arc<Desk>) {
     let mut visitors: Vec<Visitor> = Vec::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -76,62 +105,95 @@ async fn serve(listener: TcpListener, registry: Arc<Mutex<Registry>>) {
         if !make_room(&mut visitors) {
             continue;
         }
-        let (registry, has_asked) = (Arc::clone(&registry), Arc::new(AtomicBool::new(false)));
-        let connection = connection(stream, registry, Arc::clone(&has_asked));
-        visitors.push(Visitor { has_asked, task: tokio::spawn(connection) });
+        let stage = Arc::new(Stage::default());
+        let connection = connection(stream, Arc::clone(&desk), Arc::clone(&stage));
+        visitors.push(Visitor { stage, task: tokio::spawn(connection) });
     }
 }
 
 /// Somebody who is connected.
 #[derive(Debug)]
 struct Visitor {
-    /// The whole request is there.
-    has_asked: Arc<AtomicBool>,
+    stage: Arc<Stage>,
     task: JoinHandle<()>,
 }
 
-/// Makes room for one more: who has said least for longest goes, so nobody holds a place by saying nothing. False if all have
-/// asked and wait for an answer.
+/// How far a request has come.
+#[derive(Debug, Default)]
+struct Stage {
+    /// The whole request is there.
+    is_asked: AtomicBool,
+    /// So is the answer, and is to be written.
+    is_answered: AtomicBool,
+}
+
+/// Makes room for one more: of those whose request is not yet there whole, the one who came first goes, so nobody holds a place
+/// by saying nothing. False if all have asked.
 fn make_room(visitors: &mut Vec<Visitor>) -> bool {
     visitors.retain(|visitor| !visitor.task.is_finished());
     if visitors.len() < MOST_CONNECTIONS {
         return true;
     }
-    let slow = visitors.iter().position(|visitor| !visitor.has_asked.load(Ordering::Relaxed));
+    let slow = visitors.iter().position(|visitor| !visitor.stage.is_asked.load(Ordering::Relaxed));
     slow.map(|at| visitors.remove(at).task.abort()).is_some()
 }
 
 /// One request, and its answer.
-async fn connection(stream: TcpStream, registry: Arc<Mutex<Registry>>, has_asked: Arc<AtomicBool>) {
-    let service = service_fn(move |request| {
-        let (registry, has_asked) = (Arc::clone(&registry), Arc::clone(&has_asked));
-        async move { Ok::<_, Infallible>(response(respond(request, &registry, &has_asked).await)) }
+async fn connection(stream: TcpStream, desk: Arc<Desk>, stage: Arc<Stage>) {
+    let (patience, taking) = (desk.patience, desk.taking);
+    let service = service_fn(|request| {
+        let (desk, stage) = (Arc::clone(&desk), Arc::clone(&stage));
+        async move {
+            let answer = respond(request, &desk, &stage).await;
+            stage.is_answered.store(true, Ordering::Relaxed);
+            Ok::<_, Infallible>(response(answer))
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(patience)
         .max_buf_size(LONGEST_HEAD)
         .keep_alive(false)
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
-    // What a peer does wrong is its own affair.
-    let _ = timeout(LONGEST, served).await;
+    let mut served = pin!(served);
+    // Ends when there is nothing left to do but to write: the same task answers, so it is seen at once.
+    let answered = poll_fn(|context| {
+        // What a peer does wrong is its own affair.
+        let is_over = served.as_mut().poll(context).is_ready();
+        let is_answered = stage.is_answered.load(Ordering::Relaxed);
+        if is_over || is_answered { Poll::Ready(is_over) } else { Poll::Pending }
+    });
+    if timeout(2 * patience + LONGEST_LOOKUP, answered).await == Ok(false) {
+        let _ = timeout(taking, served).await;
+    }
 }
 
-async fn respond(request: Request<Incoming>, registry: &Mutex<Registry>, has_asked: &AtomicBool) -> Answer {
+async fn respond(request: Request<Incoming>, desk: &Desk, stage: &Stage) -> Answer {
     if let Some(words) = stranger(request.headers()) {
         return refused(403, words);
     }
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let body = match timeout(PATIENCE, Limited::new(request.into_body(), LONGEST_BODY).collect()).await {
+    let body = match timeout(desk.patience, Limited::new(request.into_body(), LONGEST_BODY).collect()).await {
         Err(_) => return refused(408, "the body took longer than 2 s"),
         Ok(Err(_)) => return refused(413, "the body is cut off, or longer than 256 KiB"),
         Ok(Ok(body)) => body.to_bytes().to_vec(),
     };
-    has_asked.store(true, Ordering::Relaxed);
+    stage.is_asked.store(true, Ordering::Relaxed);
+    let asked = Asked::read(method.to_string(), &path, body);
+    let until = Monotonic.now() + LONGEST_LOOKUP;
+    if !asked.has_names() {
+        return answer(&mut desk.registry(), asked.look_up(until));
+    }
+    let Ok(lookup) = Arc::clone(&desk.lookups).try_acquire_owned() else {
+        return refused(503, "names are being looked up for others; try again later");
+    };
     // Nobody else waits for a name, and the end of the run does not.
-    let asked = spawn_blocking(move || Asked::look_up(method.to_string(), &path, body));
-    answered(registry, asked, LONGEST_LOOKUP).await
+    let asked = spawn_blocking(move || {
+        let _until_it_is_over = lookup;
+        asked.look_up(until)
+    });
+    answered(desk, asked, LONGEST_LOOKUP).await
 }
 
 /// Why a request is not answered: it may be a web page's.
@@ -152,12 +214,11 @@ fn stranger(headers: &HeaderMap) -> Option<&'static str> {
 }
 
 /// The answer, once the names of the request have been looked up.
-async fn answered(registry: &Mutex<Registry>, asked: JoinHandle<Asked>, most: Duration) -> Answer {
+async fn answered(desk: &Desk, asked: JoinHandle<Asked>, most: Duration) -> Answer {
     let Ok(Ok(asked)) = timeout(most, asked).await else {
-        return refused(504, "to look up a name took longer than 10 s");
+        return refused(504, TOO_LONG);
     };
-    let mut registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
-    answer(&mut registry, asked)
+    answer(&mut desk.registry(), asked)
 }
 
 fn refused(status: u16, words: &str) -> Answer {
@@ -186,24 +247,27 @@ fn is_loopback(host: &str) -> bool {
 
 /// A browser says by it where a request is from.
 const SITE: &str = "sec-fetch-site";
-/// What a peer may take for the head of what it asks, and then for the body.
+/// See [`Desk`].
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What a connection may take in all.
-const LONGEST: Duration = Duration::from_secs(30);
 /// What the names in a request may take.
 const LONGEST_LOOKUP: Duration = Duration::from_secs(10);
 /// After a connection could not be taken.
 const PAUSE: Duration = Duration::from_millis(100);
 /// At once.
 const MOST_CONNECTIONS: usize = 64;
+/// At once: so there is always a place for who asks without a name.
+const MOST_LOOKUPS: usize = 32;
 const LONGEST_HEAD: usize = 16_384;
 /// Of all proxies and toxics that may be, a good part.
 const LONGEST_BODY: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {
+    use super::super::fields::ProxyFields;
     use super::super::registry::Defaults;
     use super::*;
+    use std::io::{Read, Write};
+
     use crate::args::ClientArgs;
     use softtimers_wan::udp::ClientLimits;
 
@@ -231,30 +295,124 @@ mod tests {
         runtime.block_on(slow_name());
     }
 
-    async fn slow_name() {
-        let defaults = Defaults {
-            paths: Default::default(),
-            overheads: [None; 2],
-            public: false,
-            clients: ClientArgs {
-                trust: vec![],
-                clients: 1,
-                client_timeout: Duration::from_secs(1),
-                answers_per_prefix: ClientLimits::default().answers_per_prefix,
-            },
-            seed: 1,
+    fn desk() -> Desk {
+        let clients = ClientArgs {
+            trust: vec![],
+            clients: 1,
+            client_timeout: Duration::from_secs(1),
+            answers_per_prefix: ClientLimits::default().answers_per_prefix,
         };
-        let registry = Mutex::new(Registry::new(defaults));
-        let version = || Asked::look_up("GET".to_owned(), "/version", vec![]);
+        let (paths, overheads) = (Default::default(), [None; 2]);
+        let registry = Registry::new(Defaults { paths, overheads, public: false, clients, seed: 1 });
+        // As good as no limit of time, so that only places are at issue.
+        Desk { patience: Duration::from_secs(3_600), ..Desk::new(Arc::new(Mutex::new(registry))) }
+    }
+
+    /// Serves while the client of another thread asks at its address.
+    fn ask<T: Send + 'static>(desk: Desk, client: impl FnOnce(SocketAddr) -> T + Send + 'static) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let api = Api::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = api.address();
+        runtime.block_on(async {
+            let listener = TcpListener::from_std(api.listener).unwrap();
+            let served = tokio::spawn(serve(listener, Arc::new(desk)));
+            let said = spawn_blocking(move || client(address)).await.unwrap();
+            served.abort();
+            said
+        })
+    }
+
+    /// The answer to a request.
+    fn said(address: SocketAddr, request: &str) -> String {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut said = String::new();
+        let read = stream.read_to_string(&mut said);
+        read.map_or_else(|error| error.to_string(), |_| said)
+    }
+
+    const VERSION: &str = "GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+    async fn slow_name() {
+        let desk = desk();
+        let version = || Asked::read("GET".to_owned(), "/version", vec![]);
         let (found, name) = std::sync::mpsc::channel::<()>();
         let asked = spawn_blocking(move || {
             let _ = name.recv();
             version()
         });
-        let (status, said) = answered(&registry, asked, Duration::from_millis(1)).await;
+        let (status, said) = answered(&desk, asked, Duration::from_millis(1)).await;
         assert!(status == 504 && said.unwrap()["error"].as_str().unwrap().contains("look up"));
         drop(found);
         let asked = spawn_blocking(version);
-        assert_eq!(answered(&registry, asked, LONGEST_LOOKUP).await.0, 200);
+        assert_eq!(answered(&desk, asked, LONGEST_LOOKUP).await.0, 200);
+    }
+
+    /// More than there are places for begin a request, and have an hour to end it: whoever asks meanwhile is answered only if
+    /// one of them loses its place.
+    #[test]
+    fn who_asks_slowly_holds_up_nobody() {
+        let said = ask(desk(), |address| {
+            let slow = |number: usize| {
+                let mut stream = std::net::TcpStream::connect(address).unwrap();
+                let begun: &[u8] = match number % 2 {
+                    0 => b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+                    _ => b"GET /proxies HTTP/1.1\r\nHost: loc",
+                };
+                stream.write_all(begun).unwrap();
+                stream
+            };
+            let held: Vec<_> = (0..MOST_CONNECTIONS + 36).map(slow).collect();
+            (said(address, VERSION), held).0
+        });
+        assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+    }
+
+    /// As many names are being looked up as may be, and none is found: who asks without one is answered, who has one is told.
+    #[test]
+    fn names_that_are_never_found_hold_up_nobody_without_one() {
+        let desk = desk();
+        let all = Arc::clone(&desk.lookups).try_acquire_many_owned(MOST_LOOKUPS as u32).unwrap();
+        let said = ask(desk, |address| {
+            let body = r#"{"name":"a","upstream":"localhost:9"}"#;
+            let named = format!(
+                "POST /proxies HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            [said(address, &named), said(address, VERSION)]
+        });
+        drop(all);
+        assert!(said[0].starts_with("HTTP/1.1 503 ") && said[1].starts_with("HTTP/1.1 200 "), "{said:?}");
+    }
+
+    /// An answer of 20 MB, more than the kernel holds, that nobody reads: it is given up at once here, and the place is free.
+    #[test]
+    fn who_does_not_take_the_answer_is_left() {
+        let desk = Desk { taking: Duration::ZERO, ..desk() };
+        for number in 0..80 {
+            let fields = ProxyFields {
+                name: Some(number.to_string()),
+                upstream: Some("127.0.0.1:9".to_owned()),
+                enabled: Some(false),
+                path: Some(vec![format!("up delay 1ms{}", " ".repeat(250_000))]),
+                ..ProxyFields::default()
+            };
+            desk.registry().create(&fields.look_up()).unwrap();
+        }
+        let (length, came) = ask(desk, |address| {
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            stream.write_all(VERSION.replace("version", "proxies").as_bytes()).unwrap();
+            // It is being written; and no more when the same thread has answered another.
+            assert_eq!(stream.peek(&mut [0]).unwrap(), 1);
+            assert!(said(address, VERSION).starts_with("HTTP/1.1 200 "));
+            let mut said = Vec::new();
+            let _ = stream.read_to_end(&mut said);
+            let head = String::from_utf8_lossy(&said[..1_000]).to_ascii_lowercase();
+            let length = head.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
+            (length.parse::<usize>().unwrap(), said.len())
+        });
+        assert!(length > 20_000_000 && came < length, "{came} of {length}");
     }
 }

@@ -1,0 +1,432 @@
+//! How an interface is listened to: [`Tap`], by slots or by blocks, as the [`Layout`] of the ring says.
+//!
+//! ```text
+//!   slots    │ frame          │ frame          │ …    each seen at once; room for the longest, whatever comes
+//!   blocks   │ frame frame frame … │ frame … │ …      no gaps; seen when the block is full, or its time is over
+//! ```
+//!
+//! Blocks hold out longer and cost less, and take time that the delay must have to spare. While nobody looks, each such time
+//! uses up a block: so there must be enough of them that a ring holds out long where little comes, too.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::param::page_size;
+use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_measure::failure::Failure;
+use softtimers_net::packet::{Filter, Interface};
+use softtimers_net::poller::{
+    Device, Drops, FrameInfo, NoOutput, PackedConfig, PackedDevice, Packet, PacketConfig, PacketDevice,
+    Received, Sent,
+};
+
+use super::args::Capture;
+use super::batching::Batching;
+
+/// The layout of a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Layout {
+    /// A slot for each frame.
+    Slots,
+    /// So many blocks of so many bytes, handed over after this time at the latest.
+    Blocks { block: usize, blocks: usize, retire: Duration },
+}
+
+/// An interface that is listened to.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    name: String,
+    ring: Ring,
+    output: NoOutput,
+}
+
+#[derive(Debug)]
+enum Ring {
+    Slots(PacketDevice),
+    /// And the longest time of a block.
+    Blocks(PackedDevice, Duration),
+}
+
+impl Layout {
+    /// Blocks, where the delay has room for them and the ring for enough of them.
+    pub(crate) fn of(plan: &Capture) -> Self {
+        if plan.only_slots {
+            return Layout::Slots;
+        }
+        let (lateness, page) = (PackedConfig::lateness(), page_size());
+        Layout::new(plan.ring as usize, plan.snap_length as usize, plan.max_delay, lateness, page)
+    }
+
+    /// For a ring of so many bytes and frames of so many, where a block may come late by so much, and has whole pages.
+    fn new(ring: usize, snap_length: usize, max_delay: Duration, lateness: Duration, page: usize) -> Self {
+        // The rest of the delay is for the wake-up and for writing.
+        let millis = (max_delay / 2).saturating_sub(lateness).as_millis().min(LONGEST_RETIRE) as usize;
+        let holds_out = |block: usize| ring / block >= LEAST_BLOCKS && ring / block * millis >= LEAST_MILLIS;
+        // Joined frames are longer than the interface sends.
+        let longest = snap_length.min(LONGEST_FRAME);
+        let fits = |block: &usize| PackedConfig::longest(*block) >= longest;
+        let Some(mut block) =
+            (0..).map(|power| LEAST_BLOCK.max(page) << power).find(fits).filter(|&block| holds_out(block))
+        else {
+            return Layout::Slots;
+        };
+        while block < MOST_BLOCK && holds_out(2 * block) {
+            block *= 2;
+        }
+        Layout::Blocks { block, blocks: ring / block, retire: Duration::from_millis(millis as u64) }
+    }
+
+    /// How it is called in a report.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Layout::Slots => "slots",
+            Layout::Blocks { .. } => "blocks",
+        }
+    }
+
+    /// When to look.
+    pub(crate) fn batching(self, max_delay: Duration) -> Batching {
+        match self {
+            // The rest of the bound is for the wake-up and for writing.
+            Layout::Slots => Batching::each(max_delay / 2),
+            Layout::Blocks { .. } => Batching::woken(),
+        }
+    }
+}
+
+impl Tap {
+    /// Opens the interfaces of the plan with this layout, or with slots and the reason where the kernel takes no such blocks.
+    ///
+    /// # Errors
+    /// A failure that says what is wrong with one, or missing.
+    pub(crate) fn open_all(
+        plan: &mut Capture,
+        layout: Layout,
+    ) -> Result<(Vec<Self>, Option<String>), Failure> {
+        let with = |plan: &Capture, layout| {
+            plan.interfaces.iter().map(|name| Tap::open(plan, name, layout)).collect::<Result<_, _>>()
+        };
+        match with(plan, layout) {
+            // A filter that is none is refused with slots, too.
+            Err(Refused::Ring(failure)) if layout != Layout::Slots => {
+                let taps = with(plan, Layout::Slots).map_err(Refused::failure)?;
+                plan.only_slots = true;
+                Ok((taps, Some(format!("{failure}, so each frame has a slot: the ring holds fewer"))))
+            }
+            taps => Ok((taps.map_err(Refused::failure)?, None)),
+        }
+    }
+
+    fn open(plan: &Capture, name: &str, layout: Layout) -> Result<Self, Refused> {
+        let interface = Interface::to_listen(name).map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::InvalidInput => {
+                Refused::Interface(Failure::usage(format_args!("capture {name}: {error}")))
+            }
+            _ => Refused::Interface(Failure::check(format_args!("capture {name}: {error}"))),
+        })?;
+        let filter = plan.filter.clone().unwrap_or_else(|| Filter::everything(plan.snap_length));
+        let filter = filter.cut_to(plan.snap_length);
+        // Those of the loopback interface are seen when they come in.
+        let outgoing = !interface.is_loopback();
+        let promiscuous = plan.promiscuous;
+        let ring = match layout {
+            Layout::Slots => slots(plan, &interface, outgoing, &filter).map(Ring::Slots),
+            Layout::Blocks { block, blocks, retire } => {
+                let config = PackedConfig { block, blocks, retire, promiscuous, outgoing };
+                PackedDevice::open(&interface, &config, &filter).map(|device| Ring::Blocks(device, retire))
+            }
+        };
+        let ring = ring.map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => Refused::Interface(Failure::not_possible(format_args!(
+                "capture {name}: {error}; CAP_NET_RAW is needed"
+            ))),
+            ErrorKind::InvalidInput if layout != Layout::Slots => {
+                Refused::Ring(Failure::check(format_args!("capture {name}: a ring of blocks: {error}")))
+            }
+            ErrorKind::InvalidInput if plan.filter.is_some() => {
+                Refused::Ring(Failure::usage(format_args!("capture {name}: the kernel refuses the filter")))
+            }
+            _ => Refused::Interface(Failure::check(format_args!("capture {name}: {error}"))),
+        })?;
+        Ok(Tap { name: name.to_owned(), ring, output: NoOutput })
+    }
+
+    /// The interface's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn outages(&self) -> u64 {
+        match &self.ring {
+            Ring::Slots(device) => device.outages(),
+            Ring::Blocks(device, _) => device.outages(),
+        }
+    }
+
+    /// Times that the ring was made anew.
+    pub(crate) fn renewals(&self) -> u64 {
+        match &self.ring {
+            Ring::Slots(device) => device.renewals(),
+            Ring::Blocks(..) => 0,
+        }
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        match &self.ring {
+            Ring::Slots(device) => device.is_gone(),
+            Ring::Blocks(device, _) => device.is_gone(),
+        }
+    }
+
+    /// Lets nothing in any more, and returns the time until all that came before can be taken, at the most.
+    pub(crate) fn close(&self) -> Duration {
+        // If it is refused, more comes in meanwhile, and is taken as well.
+        match &self.ring {
+            Ring::Slots(device) => {
+                let _ = device.close();
+                Duration::ZERO
+            }
+            Ring::Blocks(device, retire) => {
+                let _ = device.close();
+                // What is in the block that is being filled is seen when its time is over.
+                *retire + PATIENCE
+            }
+        }
+    }
+
+    /// Takes what came before it was closed, and returns how much of it was not available by `until`.
+    pub(crate) fn drain(&mut self, until: Timestamp, mut take: impl FnMut(Packet<'_, FrameInfo>)) -> u64 {
+        match &mut self.ring {
+            // No more than the ring has room for: if it could not be closed, there is always more.
+            Ring::Slots(device) => {
+                let turns = device.slots().div_ceil(TURN);
+                let _ = (0..turns).try_for_each(|_| more(device.poll_rx(TURN, |packet, _| take(packet))));
+                0
+            }
+            Ring::Blocks(device, _) => {
+                let mut left = device.waiting().unwrap_or(0);
+                while left > 0 {
+                    let turns = left.div_ceil(TURN as u64);
+                    let _ = (0..turns).try_for_each(|_| more(device.poll_rx(TURN, |packet, _| take(packet))));
+                    left = device.waiting().unwrap_or(0);
+                    if left > 0 && Monotonic.now() >= until {
+                        break;
+                    }
+                    if left > 0 {
+                        std::thread::park_timeout(PAUSE);
+                    }
+                }
+                left
+            }
+        }
+    }
+}
+
+/// Why an interface is not listened to.
+#[derive(Debug)]
+enum Refused {
+    /// The kernel takes no such ring, or no such filter.
+    Ring(Failure),
+    Interface(Failure),
+}
+
+impl Refused {
+    fn failure(self) -> Failure {
+        match self {
+            Refused::Ring(failure) | Refused::Interface(failure) => failure,
+        }
+    }
+}
+
+/// Whether a turn says that there is more.
+fn more(turn: io::Result<Received>) -> Option<()> {
+    turn.is_ok_and(|turn| turn.more).then_some(())
+}
+
+fn slots(plan: &Capture, interface: &Interface, outgoing: bool, filter: &Filter) -> io::Result<PacketDevice> {
+    let frame = (plan.snap_length as usize).min(interface.mtu() as usize + HEADERS);
+    // Longer ones are rare, or of the loopback interface, and cost a system call each.
+    let frame = if frame > LONG_SLOT { PacketConfig::default().max_frame } else { frame.max(LEAST_FRAME) };
+    let slot = (frame + SLOT_HEADERS).next_power_of_two();
+    let config = PacketConfig {
+        slots: (plan.ring as usize / slot).clamp(2, MOST_SLOTS),
+        max_frame: frame,
+        output: 1,
+        promiscuous: plan.promiscuous,
+        outgoing,
+        ..PacketConfig::default()
+    };
+    PacketDevice::filtered(interface, &config, filter)
+}
+
+impl Device for Tap {
+    type Address = FrameInfo;
+    type Transmitter = NoOutput;
+
+    fn poll_rx(
+        &mut self,
+        quota: usize,
+        mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut NoOutput),
+    ) -> io::Result<Received> {
+        match &mut self.ring {
+            Ring::Slots(device) => device.poll_rx(quota, |packet, _| sink(packet, &mut NoOutput)),
+            Ring::Blocks(device, _) => device.poll_rx(quota, sink),
+        }
+    }
+
+    fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
+        match &mut self.ring {
+            Ring::Slots(device) => device.poll_tx(quota),
+            Ring::Blocks(device, _) => device.poll_tx(quota),
+        }
+    }
+
+    fn transmitter(&mut self) -> &mut NoOutput {
+        &mut self.output
+    }
+
+    fn arm(&mut self) -> io::Result<bool> {
+        match &mut self.ring {
+            Ring::Slots(device) => device.arm(),
+            Ring::Blocks(device, _) => device.arm(),
+        }
+    }
+
+    fn watchdog_period(&self) -> Option<Duration> {
+        match &self.ring {
+            Ring::Slots(device) => device.watchdog_period(),
+            Ring::Blocks(device, _) => device.watchdog_period(),
+        }
+    }
+
+    fn watchdog(&mut self) -> io::Result<()> {
+        match &mut self.ring {
+            Ring::Slots(device) => device.watchdog(),
+            Ring::Blocks(device, _) => device.watchdog(),
+        }
+    }
+
+    fn drops(&mut self) -> io::Result<Drops> {
+        match &mut self.ring {
+            Ring::Slots(device) => device.drops(),
+            Ring::Blocks(device, _) => device.drops(),
+        }
+    }
+}
+
+impl AsFd for Tap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.ring {
+            Ring::Slots(device) => device.as_fd(),
+            Ring::Blocks(device, _) => device.as_fd(),
+        }
+    }
+}
+
+/// The time that a ring of blocks holds out, in ms, however little comes: two disks' worst stalls and more. With fewer blocks,
+/// or shorter times, slots do better.
+const LEAST_MILLIS: usize = 500;
+const LEAST_BLOCKS: usize = 8;
+const LEAST_BLOCK: usize = 4 << 10;
+/// Some 1,800 of the shortest frames: a wake-up for each is cheap enough.
+const MOST_BLOCK: usize = 256 << 10;
+/// The longest time for a block, in ms: the end of a run waits for the last one.
+const LONGEST_RETIRE: u128 = 100;
+/// The longest frame that Linux joins, with Ethernet's header and tags.
+const LONGEST_FRAME: usize = 65_536 + 64;
+/// Ethernet's header and two tags.
+const HEADERS: usize = 22;
+/// The bytes that a slot of the ring has before a frame.
+const SLOT_HEADERS: usize = 96;
+/// The shortest frame that slots can be made for.
+const LEAST_FRAME: usize = 64;
+/// The longest frame that slots are made for.
+const LONG_SLOT: usize = 9_100;
+const MOST_SLOTS: usize = 65_536;
+/// Frames of a turn at the end.
+const TURN: usize = 256;
+/// Beyond the time of a block, for a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use softtimers_measure::failure::Exit;
+
+    use super::super::args::CaptureArgs;
+    use super::*;
+
+    #[test]
+    fn blocks_are_for_delays_that_have_time_for_them() {
+        let layout = |ring: usize, snap, millis, late| {
+            let late = Duration::from_millis(late);
+            match Layout::new(ring << 10, snap, Duration::from_millis(millis), late, 4_096) {
+                Layout::Slots => (0, 0, 0),
+                Layout::Blocks { block, blocks, retire } => (block >> 10, blocks, retire.as_millis()),
+            }
+        };
+        let (mib16, all) = (16 << 10, 262_144);
+        assert_eq!(layout(mib16, 68, 1, 0), (0, 0, 0), "the delay has no time for it");
+        assert_eq!(layout(mib16, 68, 2, 0), (32, 512, 1));
+        assert_eq!(layout(mib16, all, 2, 0), (0, 0, 0), "128 blocks of 1 ms are too few");
+        assert_eq!(layout(mib16, all, 10, 0), (128, 128, 5));
+        assert_eq!(layout(mib16, all, 10_000, 0), (256, 64, 100));
+        assert_eq!(layout(mib16, 68, 10, 4), (32, 512, 1), "a tick comes off");
+        assert_eq!(layout(64, 68, 1_000, 0), (8, 8, 100));
+        assert_eq!(layout(64, all, 1_000, 0), (0, 0, 0));
+        for snap in [14, 4_000, 65_000, all] {
+            if let Layout::Blocks { block, .. } =
+                Layout::new(mib16 << 10, snap, Duration::from_secs(1), Duration::ZERO, 4_096)
+            {
+                assert!(PackedConfig::longest(block) >= snap.min(LONGEST_FRAME));
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_have_whole_pages_of_any_size() {
+        for page in [4_096, 16_384, 65_536] {
+            for ring in [64 << 10, 1 << 20, 16 << 20, 64 << 20] {
+                for (snap, millis) in [(68, 2), (68, 10), (68, 1_000), (262_144, 20)] {
+                    let max_delay = Duration::from_millis(millis);
+                    let layout = Layout::new(ring, snap, max_delay, Duration::ZERO, page);
+                    if let Layout::Blocks { block, blocks, .. } = layout {
+                        assert!(block % page == 0 && blocks >= LEAST_BLOCKS, "{page}: {layout:?}");
+                    }
+                }
+            }
+            let (mib64, delay) = (64 << 20, Duration::from_millis(20));
+            assert_ne!(Layout::new(mib64, 68, delay, Duration::ZERO, page), Layout::Slots, "{page}");
+        }
+        let (mib16, least) = (16 << 20, Duration::from_millis(2));
+        assert_eq!(Layout::new(mib16, 68, least, Duration::ZERO, 65_536), Layout::Slots, "too few of them");
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: CaptureArgs,
+    }
+
+    /// Half a page is a block on no machine.
+    #[test]
+    #[cfg_attr(miri, ignore)]
+    fn where_blocks_are_refused_frames_have_slots() {
+        let line = Line::try_parse_from(["capture", "lo", "--max-delay", "1s"]).unwrap();
+        let mut plan = Capture::new(&line.args).unwrap();
+        assert_eq!(Layout::of(&plan).name(), "blocks");
+        let blocks = Layout::Blocks { block: page_size() / 2, blocks: 8, retire: Duration::from_millis(5) };
+        match Tap::open_all(&mut plan, blocks) {
+            Ok((taps, reason)) => {
+                assert!(matches!(taps[..], [Tap { ring: Ring::Slots(_), .. }]), "{taps:?}");
+                let reason = reason.expect("a reason");
+                assert!(reason.starts_with("capture lo: a ring of blocks: "), "{reason}");
+                assert_eq!(Layout::of(&plan), Layout::Slots, "the report and the turns go by it");
+            }
+            Err(failure) if failure.exit() == Exit::NotPossible => eprintln!("skipped: {failure}"),
+            Err(failure) => panic!("{failure}"),
+        }
+    }
+}

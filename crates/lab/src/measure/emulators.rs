@@ -1,0 +1,397 @@
+//! The path emulator beside others: what is set and what is measured, what a gigabit costs, and how fast each can be.
+//!
+//! ```text
+//!   wan -- CMD        this ══ wan: bridge ══ this           kernel TCP between namespaces
+//!   wan --tcp         this ──▶ wan: relay ──▶ this          a proxy on loopback, as is Toxiproxy
+//!   netem             this ══ lo of a namespace ══ this     in the kernel, whose CPU time is nobody's
+//!   mahimahi          this ══ mm-delay, mm-link ══ this
+//! ```
+//!
+//! Others are measured where they are: Toxiproxy's server by the variable `TOXIPROXY_SERVER`, the rest by their names.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use softtimers_measure::bar::Bar;
+use softtimers_measure::estimate::median;
+use softtimers_measure::paired::Round;
+use softtimers_measure::result::Table;
+
+use super::Effort;
+use crate::bench::Done;
+use crate::command::{Killed, Program, announced, output, pause, start, works};
+use crate::traffic::{Answer, Moment, ask, serve};
+
+/// An emulator.
+#[derive(Clone, Debug)]
+enum Emulator {
+    /// Loopback alone, for what is nobody's error.
+    Nobody,
+    Inside,
+    Relay,
+    Toxiproxy(PathBuf),
+    Netem(String),
+    Mahimahi,
+}
+
+/// The settings of a path.
+#[derive(Clone, Copy, Debug)]
+enum Set {
+    Nothing,
+    /// Half of it each way.
+    Rtt(Duration),
+    /// Bits a second there.
+    Rate(u64),
+}
+
+/// What is asked, and by whom.
+struct Trial<'a> {
+    program: &'a Program,
+    /// Of this process.
+    this: &'a str,
+    /// Where it [serves](serve) on loopback.
+    server: SocketAddr,
+    pings: usize,
+    length: Duration,
+}
+
+const RTT: Duration = Duration::from_millis(20);
+const RATES: [(u64, &str); 2] = [(100_000_000, "100 Mbit/s off by %"), (1_000_000_000, "1 Gbit/s off by %")];
+const OFF: &str = "RTT 20 ms: p50 off by ms";
+const FASTEST: &str = "without limits Gbit/s";
+const COST: &str = "CPU s a Gbit";
+const CLOCK: &str = "CPU s a Gbit at 1 Gbit/s";
+
+pub(super) fn emulators(effort: &Effort) -> Done<Vec<Table>> {
+    let program = Program::build()?;
+    let this = env::current_exe()?.display().to_string();
+    // mahimahi's command reaches this machine at another address than loopback.
+    let listener = TcpListener::bind(if mahimahi().is_ok() { "0.0.0.0:0" } else { "127.0.0.1:0" })?;
+    let server = SocketAddr::from(([127, 0, 0, 1], listener.local_addr()?.port()));
+    std::thread::spawn(move || serve(&listener));
+    let trial = Trial {
+        program: &program,
+        this: &this,
+        server,
+        pings: effort.of(50, 5),
+        length: Duration::from_millis(effort.of(2_000, 300)),
+    };
+    let (mut contenders, mut notes) = (vec![], vec![]);
+    let space = Namespace(format!("softtimers-netem-{}", std::process::id()));
+    for (emulator, found) in [
+        (Emulator::Nobody, Ok(())),
+        (Emulator::Inside, Ok(())),
+        (Emulator::Relay, Ok(())),
+        toxiproxy(),
+        (Emulator::Netem(space.0.clone()), space.lay()),
+        (Emulator::Mahimahi, mahimahi()),
+    ] {
+        // What does not run here at all is told, and not compared.
+        let first = found.and_then(|()| trial.once(&emulator, Set::Nothing, 1, Duration::ZERO).map(drop));
+        match first {
+            Ok(()) => contenders.push(emulator),
+            Err(error) => notes.push(format!("skipped: {}: {}", emulator.name(), one_line(&error))),
+        }
+    }
+    let measured =
+        effort.paired.contest(&[()], &mut contenders, |(), emulator, round| trial.round(emulator, round))?;
+    let columns = [(OFF, 3), (RATES[0].1, 2), (RATES[1].1, 2), (FASTEST, 2), (COST, 3), (CLOCK, 3)];
+    let mut table = Table::of("emulators", &measured, contenders.iter().map(Emulator::name), &columns);
+    let (inside, relay) = (Emulator::Inside.name(), Emulator::Relay.name());
+    for (row, figure, most) in [(inside, OFF, 0.1), (relay, OFF, 0.1), (inside, RATES[1].1, 0.5)] {
+        table.bar(Bar::at_most(format!("{row}: {figure}"), most, measured.estimate(row, figure)));
+    }
+    table.bar(Bar::at_least(format!("{inside}: {FASTEST}"), 5.0, measured.estimate(inside, FASTEST)));
+    notes.into_iter().for_each(|note| table.note(note));
+    table.note("Round trips include the programs' own part, which loopback alone shows. Rates are of payload, beside those that the set rate leaves for it. Toxiproxy counts no headers. CPU time is that of the emulator's process.");
+    Ok(vec![table])
+}
+
+impl Emulator {
+    fn name(&self) -> &'static str {
+        match self {
+            Emulator::Nobody => "none: loopback",
+            Emulator::Inside => "wan -- CMD",
+            Emulator::Relay => "wan --tcp",
+            Emulator::Toxiproxy(_) => "Toxiproxy",
+            Emulator::Netem(_) => "netem",
+            Emulator::Mahimahi => "mahimahi",
+        }
+    }
+
+    /// The part of a rate that is payload: of frames of 1,514 bytes, of segments with 52 bytes of headers, of all.
+    fn payload(&self) -> f64 {
+        match self {
+            Emulator::Inside => 1_448.0 / 1_514.0,
+            Emulator::Relay => 1_448.0 / 1_500.0,
+            // A frame on lo has 65,483 bytes of payload.
+            Emulator::Nobody | Emulator::Netem(_) | Emulator::Toxiproxy(_) => 1.0,
+            Emulator::Mahimahi => 1_448.0 / 1_504.0,
+        }
+    }
+}
+
+impl Trial<'_> {
+    /// All figures of an emulator.
+    fn round(&self, emulator: &Emulator, round: &mut Round) -> Result<()> {
+        let row = emulator.name();
+        let (Answer { trips, .. }, _) = self.once(emulator, Set::Rtt(RTT), self.pings, Duration::ZERO)?;
+        let is_set = !matches!(emulator, Emulator::Nobody);
+        let wanted = if is_set { RTT.as_nanos() as f64 } else { 0.0 };
+        round.put(row, OFF, median(trips).map(|trip| (trip - wanted).abs() / 1e6));
+        for (bits, name) in RATES.into_iter().filter(|_| is_set) {
+            let (answer, cpu) = self.once(emulator, Set::Rate(bits), 0, self.length)?;
+            let wanted = bits as f64 * emulator.payload();
+            round.put(row, name, answer.rate.map(|rate| 100.0 * (rate / wanted - 1.0).abs()));
+            let cost = cost(answer.rate, cpu, self.length);
+            round.put(row, CLOCK, cost.filter(|_| bits == RATES[1].0));
+        }
+        let (answer, cpu) = self.once(emulator, Set::Nothing, 0, self.length)?;
+        round.put(row, FASTEST, answer.rate.map(|rate| rate / 1e9));
+        round.put(row, COST, cost(answer.rate, cpu, self.length));
+        Ok(())
+    }
+
+    /// Asks once through an emulator: the answer, and the CPU time that the emulator has taken meanwhile, if that can be known.
+    fn once(
+        &self,
+        emulator: &Emulator,
+        set: Set,
+        pings: usize,
+        length: Duration,
+    ) -> Result<(Answer, Option<f64>)> {
+        match emulator {
+            Emulator::Nobody => Ok((ask(&self.server.to_string(), pings, length, &mut |_| ())?, None)),
+            Emulator::Inside => {
+                let peer = format!("exec {} traffic serve 0.0.0.0:7000", self.this);
+                let mut command = self.program.command(&["wan"]);
+                command.args(flags(set).split_whitespace()).args(["--peer", &peer, "--"]);
+                self.behind(command, "peer:7000", pings, length, true)
+            }
+            Emulator::Relay => {
+                let line = format!(
+                    "wan --tcp --listen 127.0.0.1:0 --to {} --duration 60s --json {}",
+                    self.server,
+                    flags(set)
+                );
+                let mut command = self.program.command(&line.split_whitespace().collect::<Vec<_>>());
+                let (relay, line) = announced(&mut command, "listening on ")?;
+                let address = line.split([' ', ',']).next().unwrap_or_default();
+                let found = self.through(&relay, address, pings, length)?;
+                relay.ended().map(|_| found)
+            }
+            Emulator::Toxiproxy(server) => {
+                let (proxy, address) = toxic(server, self.server, set)?;
+                self.through(&proxy, &address, pings, length)
+            }
+            Emulator::Netem(space) => {
+                netem(space, set)?;
+                let mut serving = Command::new("ip");
+                serving.args(["netns", "exec", space, self.this, "traffic", "serve", "127.0.0.1:7000"]);
+                let _server = start(&mut serving)?;
+                pause(Duration::from_millis(200));
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", space]);
+                self.behind(command, "127.0.0.1:7000", pings, length, false)
+            }
+            Emulator::Mahimahi => {
+                let trace = trace(set)?;
+                let delay = if let Set::Rtt(rtt) = set { rtt.as_millis() / 2 } else { 0 };
+                let mut command = Command::new("mm-delay");
+                command.arg(delay.to_string());
+                command.args(trace.iter().flat_map(|file| ["mm-link", file, file, "--"].map(str::to_owned)));
+                command.args(["sh", "-c", "exec \"$0\" \"$1\" \"$2\" \"$MAHIMAHI_BASE:$3\" \"$4\" \"$5\""]);
+                self.behind(command, &self.server.port().to_string(), pings, length, false)
+            }
+        }
+    }
+
+    /// Has this program ask at the end of a command, which is the emulator's.
+    fn behind(
+        &self,
+        mut command: Command,
+        address: &str,
+        pings: usize,
+        length: Duration,
+        is_emulator: bool,
+    ) -> Result<(Answer, Option<f64>)> {
+        command.args([
+            self.this,
+            "traffic",
+            "ask",
+            address,
+            &pings.to_string(),
+            &length.as_millis().to_string(),
+        ]);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let id = child.id();
+        let mut times = vec![];
+        let lines = BufReader::new(child.stdout.take().context("piped")?).lines();
+        let mut answer = None;
+        for line in lines {
+            match &*line? {
+                "begun" | "ended" => times.push(if is_emulator { cpu(id) } else { None }),
+                text => answer = serde_json::from_str(text).ok(),
+            }
+        }
+        let mut said = String::new();
+        child.stderr.take().context("piped")?.read_to_string(&mut said)?;
+        let status = child.wait()?;
+        ensure!(status.success(), "{status}: {}", said.trim());
+        let spent = if let [Some(begun), Some(ended)] = times[..] { Some(ended - begun) } else { None };
+        Ok((answer.context("no answer")?, spent))
+    }
+
+    /// Asks through a proxy.
+    fn through(
+        &self,
+        proxy: &Killed,
+        address: &str,
+        pings: usize,
+        length: Duration,
+    ) -> Result<(Answer, Option<f64>)> {
+        let mut times = vec![];
+        let answer = ask(address, pings, length, &mut |_: Moment| times.push(cpu(proxy.id())))?;
+        let spent = if let [Some(begun), Some(ended)] = times[..] { Some(ended - begun) } else { None };
+        Ok((answer, spent))
+    }
+}
+
+/// CPU seconds of a gigabit.
+fn cost(rate: Option<f64>, cpu: Option<f64>, length: Duration) -> Option<f64> {
+    Some(cpu? / (rate? * length.as_secs_f64() / 1e9))
+}
+
+/// The seconds of CPU time of a process so far, in ticks of 10 ms.
+fn cpu(process: u32) -> Option<f64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let ticks = |at: usize| fields.split(' ').nth(at)?.parse::<f64>().ok();
+    Some((ticks(11)? + ticks(12)?) / 100.0)
+}
+
+/// A setting as flags of `wan`.
+fn flags(set: Set) -> String {
+    match set {
+        Set::Nothing => String::new(),
+        Set::Rtt(rtt) => format!("--rtt {}us", rtt.as_micros()),
+        Set::Rate(bits) => format!("--up-rate {}kbit --up-queue 20ms", bits / 1_000),
+    }
+}
+
+fn toxiproxy() -> (Emulator, Result<()>) {
+    let server = env::var_os("TOXIPROXY_SERVER").map(PathBuf::from);
+    let found = match &server {
+        Some(path) if path.is_file() => Ok(()),
+        Some(path) => Err(anyhow::anyhow!("TOXIPROXY_SERVER: no file {}", path.display())),
+        None => Err(anyhow::anyhow!("TOXIPROXY_SERVER does not name its server")),
+    };
+    (Emulator::Toxiproxy(server.unwrap_or_default()), found)
+}
+
+/// A server of Toxiproxy with one proxy to `to`: the process, and the proxy's address.
+fn toxic(server: &Path, to: SocketAddr, set: Set) -> Result<(Killed, String)> {
+    // Free now, and for as long as nobody else asks.
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
+    let proxy =
+        start(Command::new(server).args(["-host", "127.0.0.1", "-port", &port]).stdin(Stdio::null()))?;
+    let api = format!("127.0.0.1:{port}");
+    let mut left = 50;
+    while TcpStream::connect(&api).is_err() {
+        ensure!(left > 0, "its API does not answer");
+        left -= 1;
+        pause(Duration::from_millis(100));
+    }
+    let made = post(
+        &api,
+        "/proxies",
+        &json!({ "name": "it", "listen": "127.0.0.1:0", "upstream": to.to_string() }),
+    )?;
+    let address = made["listen"].as_str().context("no address")?.to_owned();
+    let toxics = match set {
+        Set::Nothing => vec![],
+        Set::Rtt(rtt) => ["upstream", "downstream"]
+            .map(|stream| json!({ "type": "latency", "stream": stream, "attributes": { "latency": rtt.as_millis() as u64 / 2 } }))
+            .into(),
+        Set::Rate(bits) => {
+            vec![json!({ "type": "bandwidth", "stream": "upstream", "attributes": { "rate": bits / 8_000 } })]
+        }
+    };
+    for toxic in toxics {
+        post(&api, "/proxies/it/toxics", &toxic)?;
+    }
+    Ok((proxy, address))
+}
+
+fn post(api: &str, path: &str, body: &Value) -> Result<Value> {
+    let mut stream = TcpStream::connect(api)?;
+    let body = body.to_string();
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nHost: {api}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    ensure!(text.starts_with("HTTP/1.1 2"), "{path}: {}", text.lines().next().unwrap_or_default());
+    let (_, body) = text.split_once("\r\n\r\n").context("no body")?;
+    serde_json::from_str(body).with_context(|| body.to_owned())
+}
+
+/// A network namespace of netem's, deleted when it is dropped.
+struct Namespace(String);
+
+impl Namespace {
+    fn lay(&self) -> Result<()> {
+        output(Command::new("ip").args(["netns", "add", &self.0]))?;
+        output(Command::new("ip").args(["-n", &self.0, "link", "set", "lo", "up"]))?;
+        netem(&self.0, Set::Rtt(RTT))
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        works(Command::new("ip").args(["netns", "del", &self.0]));
+    }
+}
+
+/// Both directions pass the one queue of lo.
+fn netem(space: &str, set: Set) -> Result<()> {
+    let setting = match set {
+        Set::Nothing => "delay 0".to_owned(),
+        Set::Rtt(rtt) => format!("delay {}us", rtt.as_micros() / 2),
+        Set::Rate(bits) => format!("rate {bits}"),
+    };
+    let line = format!("-n {space} qdisc replace dev lo root netem limit 100000 {setting}");
+    output(Command::new("tc").args(line.split(' '))).map(drop)
+}
+
+fn mahimahi() -> Result<()> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = |name: &str| env::split_paths(&path).any(|place| place.join(name).is_file());
+    match ["mm-delay", "mm-link"].into_iter().find(|name| !found(name)) {
+        Some(name) => bail!("no {name}"),
+        None => Ok(()),
+    }
+}
+
+/// A file with the chances of a constant rate, 12 Mbit/s for each in a millisecond, over three milliseconds.
+fn trace(set: Set) -> Result<Option<String>> {
+    let Set::Rate(bits) = set else { return Ok(None) };
+    let each = bits / 4_000_000;
+    let text: String = (0..each).map(|chance| format!("{}\n", 1 + 3 * chance / each)).collect();
+    let path = env::temp_dir().join(format!("softtimers-mahimahi-{}-{bits}", std::process::id()));
+    fs::write(&path, text)?;
+    Ok(Some(path.display().to_string()))
+}
+
+fn one_line(error: &anyhow::Error) -> String {
+    format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ")
+}
