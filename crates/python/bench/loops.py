@@ -1,0 +1,208 @@
+"""Times event loops of asyncio: how late timers are, what a callback costs, and how fast an echo server is.
+
+    python bench/loops.py [--json] [--seconds 2] [--rounds 3] [--loops NAME,...]
+
+Loops: ``softtimers``; ``default``; ``select``, asyncio's over select(2), with the thread's timer slack at 1 ns; ``uvloop``
+where it is installed. Each measurement runs in a process of its own, in turn, and each figure is the median of the rounds.
+
+- *late*: a timer that is set again each time it runs. With others: beside 1,000 more of the same length, of which each
+  is set again once in 100 ms after the last one, so 10,000 a second run.
+- *CPU per callback*: of a timer of 100 us and one of 1 ms, and of 1,000 timers of 100 ms; the loop does nothing else.
+- *echo*: 64 bytes there and back over TCP, by a client that is another process: it sends on each of its connections, 1
+  or 16, and then waits for all answers.
+"""
+
+import argparse
+import asyncio
+import ctypes
+import json
+import math
+import os
+import random
+import selectors
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+LOOPS = ["softtimers", "default", "select", "uvloop"]
+MEASUREMENTS = [
+    ("timer", 100e-6, 0),
+    ("timer", 1e-3, 0),
+    ("timer", 100e-6, 1000),
+    ("timer", 1e-3, 1000),
+    ("many", 0.1, 1000),
+    ("echo", 0, 1),
+    ("echo", 0, 16),
+]
+PR_SET_TIMERSLACK = 29
+
+
+def new_loop(name):
+    if name == "softtimers":
+        import softtimers.asyncio
+
+        return softtimers.asyncio.EventLoop()
+    if name == "uvloop":
+        import uvloop
+
+        return uvloop.new_event_loop()
+    if name == "select":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+        return asyncio.SelectorEventLoop(selectors.SelectSelector())
+    return asyncio.SelectorEventLoop()
+
+
+def background(loop, count, interval=0.1):
+    """``count`` timers that are set again each time."""
+
+    def again():
+        loop.call_later(interval, again)
+
+    for _ in range(count):
+        loop.call_later(random.uniform(0, interval), again)
+
+
+def timer(loop, length, others, seconds):
+    late, clock = [], time.monotonic
+
+    def again(due):
+        now = clock()
+        late.append(now - due)
+        # By the clock: uvloop's own counts milliseconds.
+        loop.call_later(length, again, clock() + length)
+
+    background(loop, others)
+    loop.call_later(length, again, clock() + length)
+    loop.call_later(seconds, loop.stop)
+    cpu = time.process_time()
+    loop.run_forever()
+    cpu = time.process_time() - cpu
+    late.sort()
+    result = {
+        "late_p50_us": 1e6 * statistics.median(late),
+        "late_p99_us": 1e6 * late[math.ceil(0.99 * len(late)) - 1],
+        "callbacks": len(late),
+    }
+    if not others:
+        result["cpu_per_callback_us"] = 1e6 * cpu / len(late)
+    return result
+
+
+def many(loop, length, count, seconds):
+    calls = 0
+
+    def again():
+        nonlocal calls
+        calls += 1
+        loop.call_later(length, again)
+
+    for _ in range(count):
+        loop.call_later(random.uniform(0, length), again)
+    loop.call_later(seconds, loop.stop)
+    cpu = time.process_time()
+    loop.run_forever()
+    cpu = time.process_time() - cpu
+    return {"callbacks": calls, "cpu_per_callback_us": 1e6 * cpu / calls}
+
+
+CLIENT = """
+import socket, sys, time
+port, seconds, connections = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+peers = [socket.create_connection(("127.0.0.1", port)) for _ in range(connections)]
+for peer in peers:
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+count, message, begin = 0, b"x" * 64, time.monotonic()
+while time.monotonic() < begin + seconds:
+    for peer in peers:
+        peer.sendall(message)
+    for peer in peers:
+        left = len(message)
+        while left:
+            left -= len(peer.recv(left))
+    count += connections
+print(count / (time.monotonic() - begin))
+"""
+
+
+class Echo(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport = transport
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def data_received(self, data):
+        self.transport.write(data)
+
+
+def echo(loop, _length, connections, seconds):
+    async def main():
+        server = await loop.create_server(Echo, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        arguments = [sys.executable, "-c", CLIENT, str(port), str(seconds), str(connections)]
+        client = await loop.run_in_executor(None, lambda: subprocess.Popen(arguments, stdout=subprocess.PIPE))
+        rate = float(await loop.run_in_executor(None, client.stdout.read))
+        client.wait()
+        server.close()
+        return {"round_trips_per_second": rate}
+
+    return loop.run_until_complete(main())
+
+
+def measure(name, number, seconds):
+    kind, length, count = MEASUREMENTS[number]
+    loop = new_loop(name)
+    try:
+        return {"timer": timer, "many": many, "echo": echo}[kind](loop, length, count, seconds)
+    finally:
+        loop.close()
+
+
+def one(name, number, seconds):
+    command = [sys.executable, os.path.abspath(__file__), "--one", name, str(number), str(seconds)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise SystemExit(f"{name}: {last[0]}")
+    return json.loads(done.stdout)
+
+
+def rows_of(loops, rounds, seconds):
+    found = {}
+    for _ in range(rounds):
+        for number in range(len(MEASUREMENTS)):
+            for name in loops:
+                found.setdefault((number, name), []).append(one(name, number, seconds))
+    for (number, name), results in found.items():
+        kind, length, count = MEASUREMENTS[number]
+        row = {"loop": name, "measured": kind, "length_us": round(length * 1e6), "count": count}
+        yield {**row, **{key: statistics.median(one[key] for one in results) for key in results[0]}}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--loops", default=",".join(LOOPS))
+    arguments = parser.parse_args()
+    loops = arguments.loops.split(",")
+    try:
+        import uvloop  # noqa: F401
+    except ImportError:
+        loops = [name for name in loops if name != "uvloop"]
+    rows = list(rows_of(loops, arguments.rounds, arguments.seconds))
+    if arguments.json:
+        settings = {"python": sys.version.split()[0], "seconds": arguments.seconds, "rounds": arguments.rounds}
+        print(json.dumps({**settings, "rows": rows}, indent=1))
+        return
+    for row in rows:
+        figures = ", ".join(f"{key} {value:.4g}" for key, value in row.items() if isinstance(value, float))
+        print(f"{row['measured']:6} {row['length_us']:7} us, {row['count']:4}, {row['loop']:10} {figures}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        print(json.dumps(measure(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))))
+    else:
+        main()

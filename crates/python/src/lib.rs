@@ -1,0 +1,37 @@
+//! The part of the Python package that is Rust: `softtimers._softtimers`.
+//!
+//! Python code asks for descriptors and timers, and a program of Python's own asyncio is what runs. So the border is
+//! narrow: one object that waits for both, the timer slack of a thread, the clock of a paced flow, and a sweep of the
+//! simulator. What people call is in `python/softtimers`.
+//!
+//! ```text
+//!   asyncio's loop  ──▶ Selector.select ──▶ Poller.wait      epoll, until the first of: a descriptor, its time-out, a timer
+//!        │                                     ▲
+//!        └── call_at ─────────────────────▶ Poller.schedule  the timers of softtimers-core
+//! ```
+#![forbid(unsafe_code)]
+
+use pyo3::prelude::*;
+
+mod columns;
+mod pending;
+mod poller;
+mod rate_clock;
+mod seconds;
+mod setting;
+mod simulation;
+mod slack;
+
+/// The module, as the interpreter loads it.
+#[pymodule]
+#[pyo3(name = "_softtimers")]
+mod module {
+    #[pymodule_export]
+    use crate::poller::Poller;
+    #[pymodule_export]
+    use crate::rate_clock::RateClock;
+    #[pymodule_export]
+    use crate::simulation::{experiments, sweep};
+    #[pymodule_export]
+    use crate::slack::TimerSlack;
+}

@@ -1,0 +1,79 @@
+"""Paced departures."""
+
+import asyncio
+import time
+import unittest
+
+import softtimers.asyncio
+from softtimers.asyncio import Pacer
+
+
+def departures(pacer, size, count, tasks=1):
+    """When each of ``count`` slots was handed out, to so many tasks together."""
+    times = []
+
+    async def one():
+        for _ in range(count // tasks):
+            await pacer.slot(size)
+            times.append(time.monotonic())
+
+    async def main():
+        await asyncio.gather(*(one() for _ in range(tasks)))
+
+    softtimers.asyncio.run(main())
+    return times
+
+
+class PacerTest(unittest.TestCase):
+    def shortest_gap(self, pacer, size=1, tasks=1):
+        times = departures(pacer, size, 60, tasks)
+        self.assertEqual(pacer.departures, 60)
+        # The time is read after the slot's: a gap may seem shorter than it is by what lies between, so the mean is taken.
+        return (times[-1] - times[0]) / 59
+
+    def test_the_rate_is_not_exceeded(self):
+        for pacer, size in (
+            (Pacer(packets_per_second=1000), 1),
+            (Pacer(interval=0.001), 1),
+            (Pacer(bits_per_second=10_000_000), 1250),
+        ):
+            # One in sixteen is room for what the first slot's own delay hides.
+            self.assertGreater(self.shortest_gap(pacer, size), 0.001 * 9 / 16 * 15 / 16)
+
+    def test_tasks_share_a_pacer(self):
+        self.assertGreater(self.shortest_gap(Pacer(interval=0.001), tasks=3), 0.001 * 9 / 16 * 15 / 16)
+
+    def test_a_slot_that_is_cancelled_is_not_counted(self):
+        async def main():
+            pacer = Pacer(interval=1000)
+            await pacer.slot()
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(pacer.slot(), 0.001)
+            self.assertEqual(pacer.departures, 1)
+            pacer.restart()
+            await pacer.slot()
+            self.assertEqual(pacer.departures, 2)
+
+        softtimers.asyncio.run(main())
+
+    def test_what_a_long_stall_missed_is_skipped_and_counted(self):
+        async def main():
+            pacer = Pacer(interval=0.001, catch_up=0)
+            await pacer.slot()
+            time.sleep(0.02)
+            await pacer.slot()
+            await pacer.slot()
+            return pacer.skipped
+
+        self.assertGreaterEqual(softtimers.asyncio.run(main()), 15)
+
+    def test_a_rate_that_is_none_is_refused(self):
+        for wrong in ({}, {"packets_per_second": 1, "interval": 1.0}, {"bits_per_second": 0}, {"interval": 0.0}):
+            with self.assertRaises(ValueError):
+                Pacer(**wrong)
+        with self.assertRaises(OverflowError):
+            Pacer(packets_per_second=-1)
+
+
+if __name__ == "__main__":
+    unittest.main()

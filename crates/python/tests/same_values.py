@@ -1,0 +1,35 @@
+"""Compares columns of the simulator with the CSV that the command prints: the test in wheel.rs gives both.
+
+    python tests/same_values.py FILE ARGUMENTS        # of softtimers.sim.columns, as JSON
+"""
+
+import csv
+import json
+import sys
+
+from softtimers import sim
+
+# Which run of which program a line is of.
+OF_THE_RUN = ("sweep", "point", "build")
+
+
+def same(text, value):
+    if value is None:
+        return text == ""
+    # A float is compared as a number: Python and Rust write the same one differently, such as 1e-07.
+    return type(value)(text) == value
+
+
+def main(path, arguments):
+    found = sim.columns(**json.loads(arguments))
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    expected = [name for name in rows[0] if name not in OF_THE_RUN]
+    assert list(found) == expected, (list(found), expected)
+    for name, values in found.items():
+        assert len(values) == len(rows), name
+        for row, value in zip(rows, values):
+            assert same(row[name], value), (name, row[name], value)
+
+
+main(*sys.argv[1:])
