@@ -1,7 +1,7 @@
 //! Before and after in one run: the arguments of such a program, its rounds, and its tables.
 //!
 //! ```text
-//!   PROGRAM [--rounds N] [--millis MS] [--json FILE]     without arguments: one short round
+//!   PROGRAM [--rounds N] [--millis MS] [--json FILE] [flags of its own]     without arguments: one short round
 //! ```
 
 use std::error::Error;
@@ -21,6 +21,8 @@ pub struct Trial {
     /// How long each contender is measured in each round.
     pub time: Duration,
     json: Option<String>,
+    /// The flags of the program's own, for the command that is kept.
+    own: String,
 }
 
 impl Trial {
@@ -29,6 +31,14 @@ impl Trial {
     /// # Errors
     /// An argument that is not known, or no number where one is wanted.
     pub fn asked() -> Done<Self> {
+        Trial::asked_with(&[], |_| Ok(()))
+    }
+
+    /// The same of a program that has flags of its own, each of which is given with its value to `take`.
+    ///
+    /// # Errors
+    /// As [`asked`](Self::asked), and those of `take`.
+    pub fn asked_with(own: &[&str], mut take: impl FnMut([&str; 2]) -> Done) -> Done<Self> {
         let mut trial = Trial::short();
         let mut words = std::env::args().skip(1);
         while let Some(flag) = words.next() {
@@ -37,7 +47,14 @@ impl Trial {
                 "--rounds" => trial.rounds = value.parse()?,
                 "--millis" => trial.time = Duration::from_millis(value.parse()?),
                 "--json" => trial.json = Some(value),
-                _ => return Err(format!("{flag}: only --rounds, --millis and --json are known").into()),
+                own_flag if own.contains(&own_flag) => {
+                    take([own_flag, &value])?;
+                    trial.own += &format!(" {own_flag} {value}");
+                }
+                _ => {
+                    let known = [&["--rounds", "--millis", "--json"][..], own].concat().join(", ");
+                    return Err(format!("{flag}: only {known} are known").into());
+                }
             }
         }
         Ok(trial)
@@ -45,7 +62,7 @@ impl Trial {
 
     /// One round of a fifth of a second.
     pub fn short() -> Self {
-        Trial { rounds: 1, time: Duration::from_millis(200), json: None }
+        Trial { rounds: 1, time: Duration::from_millis(200), json: None, own: String::new() }
     }
 
     /// Measures each contender under each setting, in turn.
@@ -72,7 +89,7 @@ impl Trial {
             println!("\n{}", table.markdown(&[], |_| true)?);
         }
         let Some(file) = &self.json else { return Ok(()) };
-        let words = format!("-- --rounds {} --millis {}", self.rounds, self.time.as_millis());
+        let words = format!("-- --rounds {} --millis {}{}", self.rounds, self.time.as_millis(), self.own);
         let mut results = Results::today(&machine, &format!("cargo run --release -p {package} {words}"));
         results.tables = tables;
         Ok(std::fs::write(file, results.to_text()?)?)
@@ -100,7 +117,10 @@ impl Software {
         let costs = [("after", 1), ("CPU before, µs", 1), ("CPU after, µs", 1)];
         let mut table = Table::new("summary", &[&columns[..], &costs[..]].concat());
         let ours = self.ours.lines().map(str::trim_start);
-        let ours = ours.filter(|line| !line.is_empty() && !line.starts_with("//")).count();
+        let is_code = |line: &&str| {
+            !line.is_empty() && !["//", "/*", "* ", "*/"].iter().any(|mark| line.starts_with(mark))
+        };
+        let ours = ours.filter(is_code).count();
         for (said, figure, [before, after]) in lines {
             let of = |row: &str, figure: &str| Cell::from(measured.estimate(row, figure));
             let [name, problem, said] = [self.name, self.problem, said].map(Cell::from);

@@ -1,4 +1,4 @@
-//! Many connections, each with Poisson arrivals of its own: together they are the Poisson process of the whole rate.
+//! Many connections, each with arrivals of its own: together they are the Poisson process of the whole rate, or its constant gaps.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,16 +10,16 @@ use http_body_util::{BodyExt, Empty};
 use hyper::Request;
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
-use softtimers_core::Random;
 use softtimers_measure::usage::Usage;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-const CONNECTIONS: u32 = 64;
+use crate::arrivals::{CONNECTIONS, Load};
+
 /// For the connections to be made.
 const SET_UP: Duration = Duration::from_millis(50);
 
-/// Whose timers say when a request leaves.
+/// The timers that say when a request leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timers {
     Tokio,
@@ -39,7 +39,7 @@ impl Timers {
     }
 }
 
-/// What the client saw, from the time that each request should have left.
+/// Times that the client saw, from when each request should have left.
 pub(crate) struct Seen {
     /// Until it left, in nanoseconds.
     pub(crate) late: Histogram<u64>,
@@ -47,18 +47,6 @@ pub(crate) struct Seen {
     pub(crate) answered: Histogram<u64>,
     /// The client's.
     pub(crate) cpu: Duration,
-}
-
-/// The times at which a connection's requests should leave.
-fn places(start: Instant, time: Duration, mean: Duration, number: u32) -> impl Iterator<Item = Instant> {
-    let mut random = Random::stream(1999, number.into());
-    let mut place = start;
-    std::iter::repeat_with(move || {
-        let gap = mean.as_secs_f64() * -(1.0 - random.next_u64() as f64 / u64::MAX as f64).max(1e-12).ln();
-        place += Duration::from_secs_f64(gap);
-        place
-    })
-    .take_while(move |place| *place < start + time)
 }
 
 async fn visit(
@@ -84,17 +72,17 @@ async fn visit(
     Ok(())
 }
 
-/// Loads the server for a time at a rate, from one thread.
-pub(crate) fn load(server: SocketAddr, timers: Timers, rate: u32, time: Duration) -> Done<Seen> {
+/// Loads the server, from one thread.
+pub(crate) fn load(server: SocketAddr, timers: Timers, load: Load) -> Done<Seen> {
     let histogram = || Histogram::new(3);
     let seen = Arc::new(Mutex::new(Seen { late: histogram()?, answered: histogram()?, cpu: Duration::ZERO }));
-    let mean = Duration::from_secs(1) * CONNECTIONS / rate;
     let before = Usage::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let start = Instant::now() + SET_UP;
         let visits: Vec<_> = (0..CONNECTIONS)
-            .map(|number| visit(server, timers, places(start, time, mean, number), seen.clone()))
+            .map(|number| (load.places(number).map(move |place| start + place), seen.clone()))
+            .map(|(places, seen)| visit(server, timers, places, seen))
             .map(tokio::task::spawn_local)
             .collect();
         for visit in visits {

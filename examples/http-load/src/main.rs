@@ -2,13 +2,19 @@
 //!
 //! A load generator that sleeps by tokio's clock sends what falls due in a millisecond together, one to two milliseconds late,
 //! and takes its own lateness for the server's. With `wrk`, if it is installed, as what does not pace at all.
+//!
+//! ```text
+//!   http-load [--arrivals poisson|constant] …     a Poisson process unless asked otherwise
+//! ```
 
+mod arrivals;
 mod client;
 mod server;
 
 use std::net::SocketAddr;
 use std::process::Command;
 
+use arrivals::{Arrivals, Load};
 use client::{Seen, Timers, load};
 use example_harness::trial::{Done, Line, Software, Trial};
 use softtimers_measure::paired::Round;
@@ -60,10 +66,10 @@ fn wrk(server: SocketAddr, round: &mut Round) -> Option<()> {
     Some(())
 }
 
-fn run(trial: &Trial, rates: &[u32]) -> Done<Vec<Table>> {
+fn run(trial: &Trial, rates: &[u32], arrivals: Arrivals) -> Done<Vec<Table>> {
     let server = server::start()?;
     let measured = trial.contest(rates, &mut [Timers::Tokio, Timers::Soft], |rate, timers, round| {
-        let seen = load(server, *timers, *rate, trial.time)?;
+        let seen = load(server, *timers, Load { rate: *rate, arrivals, time: trial.time })?;
         put(round, &row(*rate, *timers), *rate, trial, &seen);
         if trial.time.as_secs() > 0
             && *timers == Timers::Tokio
@@ -86,8 +92,12 @@ fn run(trial: &Trial, rates: &[u32]) -> Done<Vec<Table>> {
 }
 
 fn main() -> Done {
-    let trial = Trial::asked()?;
-    trial.show("http-load", run(&trial, &RATES)?)
+    let mut arrivals = Arrivals::Poisson;
+    let trial = Trial::asked_with(&["--arrivals"], |[_, value]| {
+        arrivals = value.parse()?;
+        Ok(())
+    })?;
+    trial.show("http-load", run(&trial, &RATES, arrivals)?)
 }
 
 #[cfg(test)]
@@ -97,15 +107,19 @@ mod tests {
     /// All that should have left has left, on time or not, and was answered.
     #[test]
     fn a_short_load_is_answered() {
-        let tables = run(&Trial::short(), &[2_000]).unwrap();
+        let tables = run(&Trial::short(), &[2_000], Arrivals::Poisson).unwrap();
         let text = tables[0].markdown(&["".to_owned(), "rate".to_owned()], |_| true).unwrap();
         assert!(text.contains("2000/s: tokio") && text.contains("2000/s: softtimers-tokio"), "{text}");
     }
 
     #[test]
     fn every_request_is_timed_from_its_place() {
-        let seen = load(server::start().unwrap(), Timers::Soft, 1_000, Trial::short().time).unwrap();
-        assert!(seen.late.len() > 50 && seen.late.len() == seen.answered.len());
-        assert!(seen.answered.min() >= seen.late.min());
+        let time = Trial::short().time;
+        for arrivals in [Arrivals::Poisson, Arrivals::Constant] {
+            let asked = Load { rate: 1_000, arrivals, time };
+            let seen = load(server::start().unwrap(), Timers::Soft, asked).unwrap();
+            assert!(seen.late.len() > 50 && seen.late.len() == seen.answered.len());
+            assert!(seen.answered.min() >= seen.late.min());
+        }
     }
 }
