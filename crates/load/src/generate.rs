@@ -51,13 +51,16 @@ pub struct GeneratePlan {
 }
 
 impl GeneratePlan {
-    /// Finds where frames go, if nobody said: the neighbour is the kernel's, which asks for it as for any datagram.
+    /// Finds where frames go, if nobody said: the neighbour is the kernel's, which asks for it as for any datagram. Nothing
+    /// leaves by an interface that the run may not use.
     ///
     /// # Errors
-    /// A usage failure if the route leaves by another interface, or leads to no station; a failed check if nobody answers there.
+    /// A usage failure for an interface that it must not use, and if the route leaves by another or leads to no station; a failed
+    /// check if nobody answers there.
     pub fn resolve(&mut self) -> Result<(), Failure> {
+        let interface = cable(self)?;
         if self.destination.1.is_none() {
-            self.destination.1 = Some(station(self)?);
+            self.destination.1 = Some(station(self, &interface)?);
         }
         Ok(())
     }
@@ -201,9 +204,10 @@ impl fmt::Display for MacAddress {
     }
 }
 
-fn generator(plan: &GeneratePlan) -> Result<Generator, Failure> {
+/// The end of a cable that the plan names, if it carries datagrams of the plan's size.
+fn cable(plan: &GeneratePlan) -> Result<Interface, Failure> {
     let interface = Interface::named(&plan.interface).map_err(|error| failure(plan, &error))?;
-    let to_mac = plan.destination.1.ok_or_else(|| Failure::usage("--driver xdp: no station is known"))?;
+    Generator::check(&interface).map_err(|error| failure(plan, &error))?;
     let most = (interface.mtu() as usize).saturating_sub(28).min(LONGEST);
     if plan.size > most {
         return Err(Failure::usage(format_args!(
@@ -211,6 +215,12 @@ fn generator(plan: &GeneratePlan) -> Result<Generator, Failure> {
             plan.size, plan.interface
         )));
     }
+    Ok(interface)
+}
+
+fn generator(plan: &GeneratePlan) -> Result<Generator, Failure> {
+    let interface = cable(plan)?;
+    let to_mac = plan.destination.1.ok_or_else(|| Failure::usage("--driver xdp: no station is known"))?;
     let own = || {
         let all = interface.addresses().ok()?;
         let first = all.into_iter().find_map(|address| match address {
@@ -226,7 +236,7 @@ fn generator(plan: &GeneratePlan) -> Result<Generator, Failure> {
 }
 
 /// The neighbour at the interface that the route to the destination names.
-fn station(plan: &GeneratePlan) -> Result<MacAddress, Failure> {
+fn station(plan: &GeneratePlan, interface: &Interface) -> Result<MacAddress, Failure> {
     let to = plan.destination.0.into();
     let no = |why: &dyn fmt::Display| {
         Failure::usage(format_args!("--driver xdp: {to}: {why}; --to-mac MAC says where frames go"))
@@ -237,7 +247,7 @@ fn station(plan: &GeneratePlan) -> Result<MacAddress, Failure> {
     let from = socket.local_addr().map_err(broke_off)?;
     let mut watch = RouteWatch::new().map_err(broke_off)?;
     let route = Route::between(from, to).map_err(|error| no(&error))?;
-    if route.interface().name() != plan.interface {
+    if route.interface().index() != interface.index() {
         return Err(no(&format_args!("its route leaves by {}, not by --iface", route.interface().name())));
     }
     let deadline = Monotonic.now() + PATIENCE;

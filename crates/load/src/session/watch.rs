@@ -109,9 +109,7 @@ impl Receiver {
                 return None;
             }
             if waited[1].revents().contains(PollFlags::ERR) {
-                // They would wake this thread for ever, and take the room of answers.
-                let error = || recv(&self.socket, &mut [0u8; 0], RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT);
-                (0..AT_ONCE).take_while(|_| error().is_ok()).for_each(drop);
+                self.hear_refusal();
             }
             // Also what came while this process was stopped, past the round's end.
             renewed |= self.is_renewed();
@@ -119,6 +117,19 @@ impl Receiver {
                 return Some(renewed);
             }
         }
+    }
+
+    /// Takes the error that the socket has met, and then empties the queue of them: they would wake this thread for
+    /// ever, and take the room of answers. In this order, since the one that leaves the queue last takes the socket's
+    /// with it, and neither this thread nor the sender would hear that nobody listens.
+    fn hear_refusal(&self) {
+        if let Ok(Some(error)) = self.socket.take_error()
+            && error.kind() == io::ErrorKind::ConnectionRefused
+        {
+            self.refusals.heard(1, Some(&error));
+        }
+        let queued = || recv(&self.socket, &mut [0u8; 0], RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT);
+        (0..AT_ONCE).take_while(|_| queued().is_ok()).for_each(drop);
     }
 
     /// Takes what has come; whether the receiver was among it.
@@ -157,9 +168,8 @@ mod tests {
     use crate::wire::Datagram;
     use softtimers_measure::interrupt::Interrupt;
 
-    /// With each answer a hundred forged datagrams: they fill the buffer of a socket that is looked at now and then.
-    #[test]
-    fn answers_are_heard_among_what_is_sent_in_the_receivers_name() {
+    /// A sender whose receiver has just agreed, that receiver and its answer.
+    fn agreed() -> (UdpSocket, Agreement, (UdpSocket, Vec<u8>)) {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         sender.connect(receiver.local_addr().unwrap()).unwrap();
@@ -172,13 +182,20 @@ mod tests {
                 let welcome = consent.welcome(peer, &hello).encode();
                 receiver.send_to(&welcome, peer).unwrap();
                 if hello.token.is_some() {
-                    return (receiver, peer, welcome);
+                    return (receiver, welcome.to_vec());
                 }
             }
         });
         let agreement = ask(&sender, 1, Duration::ZERO, handshake::PATIENCE).unwrap();
-        let (receiver, peer, welcome) = agreed.join().unwrap();
         sender.set_nonblocking(true).unwrap();
+        (sender, agreement, agreed.join().unwrap())
+    }
+
+    /// With each answer a hundred forged datagrams: they fill the buffer of a socket that is looked at now and then.
+    #[test]
+    fn answers_are_heard_among_what_is_sent_in_the_receivers_name() {
+        let (sender, agreement, (receiver, welcome)) = agreed();
+        let peer = sender.local_addr().unwrap();
         let interrupt = Interrupt::deaf().unwrap();
         let forged = Datagram::Busy { nonce: 0 }.encode();
         let forge = |many| (0..many).for_each(|_| drop(receiver.send_to(&forged, peer)));
@@ -196,5 +213,24 @@ mod tests {
             std::thread::park_timeout(Duration::from_millis(20));
         }
         assert!(watch.finish(), "now it has not");
+    }
+
+    /// The sender asks for every error of its socket, and whoever takes one from the queue takes it from the sender.
+    #[test]
+    fn a_refusal_that_only_the_watch_can_hear_is_told() {
+        let (sender, agreement, (receiver, _)) = agreed();
+        let sender = softtimers_net::UdpSocket::from(sender);
+        sender.report_queue_drops(true).unwrap();
+        let interrupt = Interrupt::deaf().unwrap();
+        let refusals = Arc::<Refusals>::default();
+        let stop = interrupt.stop_handle().unwrap();
+        let watch = Watch::start(agreement, &sender, Arc::clone(&refusals), stop).unwrap();
+        drop(receiver);
+        sender.send(&[0; MIN_SIZE]).unwrap();
+        while refusals.count() == 0 {
+            assert!(!interrupt.arrived(), "it has ended the run without a word of the refusal");
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        drop(watch);
     }
 }
