@@ -251,7 +251,7 @@ fn files_of_rotation_have_one_owner() {
 #[test]
 fn who_called_sudo_is_known_or_nothing_is_opened() {
     let Some(place) = Place::new("sudo") else { return };
-    let path = place.file("theirs/part", "sweep,point,x\nab,1/1,5\n", CALLER, 0o600);
+    let path = place.file("theirs/part", "sweep,point,row,x\nab,1/1,1/1,5\n", CALLER, 0o600);
     let words = format!("sim merge {}", path.display());
     for (name, value) in
         [("SUDO_UID", "root"), ("SUDO_UID", ""), ("SUDO_GID", "x"), ("SUDO_UID", "4294967295")]
@@ -275,7 +275,7 @@ fn neither_variables_nor_capabilities_open_more() {
     let Some(place) = Place::new("more") else { return };
     let binary = for_everybody(&place);
     let secret = place.file("theirs/secret", SECRET, 0, 0o600);
-    let own = place.file("theirs/own", "sweep,point,x\nab,1/1,5\n", CALLER, 0o600);
+    let own = place.file("theirs/own", "sweep,point,row,x\nab,1/1,1/1,5\n", CALLER, 0o600);
     let become_caller = ["--reuid", "12345", "--regid", "12345", "--clear-groups"];
     let capable = ["--inh-caps", "+dac_override,+net_raw", "--ambient-caps", "+dac_override,+net_raw"];
     for flags in [&become_caller[..], &[&become_caller[..], &capable].concat()] {

@@ -24,7 +24,7 @@ fn an_experiment_of_somebody_else_is_a_subcommand_like_ours() {
     assert_eq!(rows.count(), 5, "{table}");
     let csv = stdout("sim coin --sweep heads=1,2 --seeds 200 --csv");
     let header = csv.lines().next().unwrap_or_default();
-    assert!(header.ends_with(",heads,tosses,tosses_sd,tosses_ci95,expected"), "{csv}");
+    assert!(header.ends_with(",heads,tosses,tosses_sd,tosses_ci95,tosses_n,expected"), "{csv}");
     assert!(stdout("completions bash").contains("coin") && stdout("man sim coin").contains("heads"));
     // The rest of the command is there.
     assert!(stdout("sim slowstart --packets 5").contains("slowstart"));

@@ -53,7 +53,10 @@ fn experiments_explain_themselves() {
 fn rows_are_the_same_for_a_seed_whatever_the_threads() {
     let one = stdout(&format!("{SWEEP} --csv --threads 1"));
     assert_eq!(one.lines().count(), 9);
-    assert!(one.starts_with("sweep,point,build,seed,rate_pps,kernel,quota,offered_pps,output_pps,"), "{one}");
+    assert!(
+        one.starts_with("sweep,point,row,build,seed,rate_pps,kernel,quota,offered_pps,output_pps,"),
+        "{one}"
+    );
     assert_eq!(stdout(&format!("{SWEEP} --csv --threads 3")), one);
     assert_ne!(stdout(&format!("{SWEEP} --csv --seed 2")), one);
 }
@@ -139,9 +142,9 @@ fn a_result_says_what_it_is_of() {
     assert_eq!(build.len(), 64);
     let csv = stdout(&format!("{words} --csv"));
     let (header, line) = csv.split_once('\n').unwrap();
-    assert!(header.starts_with("sweep,point,build,seed,trace_sha256,source,"), "{header}");
+    assert!(header.starts_with("sweep,point,row,build,seed,trace_sha256,source,"), "{header}");
     let fields: Vec<_> = line.split(',').collect();
-    assert_eq!((fields[2], fields[3], fields[4]), (build, "1", input["sha256"].as_str().unwrap()));
+    assert_eq!((fields[3], fields[4], fields[5]), (build, "1", input["sha256"].as_str().unwrap()));
     // Two polls of some that find anything: no number is cut to nothing, in data or for people.
     let found = object["rows"][0]["per_poll"].as_f64().unwrap();
     assert!(found > 0.0 && found < 1.0, "{object}");
@@ -174,7 +177,9 @@ fn seeds_give_means_however_they_are_run() {
         "sim hip --synthetic t-high-1 --scheme hip --sweep phi=1,2,3 --seeds 12 --precision delay_us=20%";
     let whole = stdout(&format!("{words} --csv --threads 1"));
     assert!(
-        whole.contains(",overhead_us,overhead_us_sd,overhead_us_ci95,paper_overhead_us,delay_us,"),
+        whole.contains(
+            ",overhead_us,overhead_us_sd,overhead_us_ci95,overhead_us_n,paper_overhead_us,delay_us,"
+        ),
         "{whole}"
     );
     assert_eq!(stdout(&format!("{words} --csv --threads 3")), whole);
@@ -227,8 +232,8 @@ fn a_point_that_is_not_possible_is_skipped_with_a_reason() {
 #[test]
 fn seeds_and_files_are_swept() {
     let csv = stdout("sim hip --synthetic t-high-1 --scheme hip --sweep seed=1,2 --csv");
-    assert!(csv.starts_with("sweep,point,build,seed,source,"), "{csv}");
-    let seeds: Vec<_> = csv.lines().skip(1).map(|line| line.split(',').nth(3).unwrap()).collect();
+    assert!(csv.starts_with("sweep,point,row,build,seed,source,"), "{csv}");
+    let seeds: Vec<_> = csv.lines().skip(1).map(|line| line.split(',').nth(4).unwrap()).collect();
     assert_eq!(seeds, ["1", "2"]);
     for (words, message) in [
         ("--sweep seed=1,x", "--sweep 'seed=x': a whole number from 0 to"),
@@ -283,7 +288,7 @@ fn a_machine_of_somebody_is_simulated_and_named() {
         "sim livelock --machine {} --duration 10ms --kernel polled --rate 9000 --csv",
         file.display()
     ));
-    assert!(csv.starts_with("sweep,point,build,seed,machine_sha256,kernel,"), "{csv}");
+    assert!(csv.starts_with("sweep,point,row,build,seed,machine_sha256,kernel,"), "{csv}");
     fs::write(&file, "[router]\nring = -5\n").unwrap();
     for (words, message) in [
         (
@@ -527,7 +532,7 @@ fn parameters_that_would_change_nothing_are_refused() {
 fn costs_may_be_nothing_and_time_must_pass() {
     let free = "--interrupt 0ns --poll 0ns --transfer 0ns --switch 0ns";
     let table = stdout(&format!("sim hip --synthetic t-high-1 --csv {free}"));
-    assert!(table.lines().skip(1).all(|line| line.split(',').nth(7) == Some("0")), "{table}");
+    assert!(table.lines().skip(1).all(|line| line.split(',').nth(8) == Some("0")), "{table}");
     for scheme in ["busy-wait", "spin", "all"] {
         let refused = refusal(&run(&format!("sim hip --scheme {scheme} --poll 0ns")), 2);
         assert!(refused.contains("poll 0ns: ") && refused.contains("above zero"), "{refused}");

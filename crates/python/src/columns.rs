@@ -48,6 +48,8 @@ pub(crate) fn of<'py>(py: Python<'py>, sweep: &Sweep, found: &[PointRows]) -> Py
             add(part("sd"), NUMBERS, deviation.collect())?;
             let interval = means.iter().map(|mean| Value::from(mean.and_then(|mean| mean.interval)));
             add(part("ci95"), NUMBERS, interval.collect())?;
+            let seeds = means.iter().map(|mean| Value::from(mean.map_or(0, |mean| mean.seeds)));
+            add(part("n"), WHOLE, seeds.collect())?;
         } else {
             add(column.key().into_owned(), of_column(sweep, column), cells)?;
         }

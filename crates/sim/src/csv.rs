@@ -1,15 +1,16 @@
 //! A sweep as lines of comma-separated values: parts of it are written so, and put together again by [`Merge`].
 //!
 //! ```text
-//!   sweep,point,build,seed,rate_pps,kernel,quota,offered_pps,output_pps
-//!   5f0c…,17/240,9a2b…,1,8000,polled,8,8000,5127.5
-//!   │     │      └── SHA-256 of the program; of a recording a column of its own follows the seed
+//!   sweep,point,row,build,seed,rate_pps,kernel,quota,offered_pps,output_pps
+//!   5f0c…,17/240,1/1,9a2b…,1,8000,polled,8,8000,5127.5
+//!   │     │      │   └── SHA-256 of the program; of a recording a column of its own follows the seed
+//!   │     │      └── which of how many rows of the point, so that one that was cut off is noticed
 //!   │     └── which of how many points, so that a missing one is noticed
 //!   └── the same for the same experiment, parameters, seeds, version and build
 //! ```
 //!
 //! Numbers have all their digits. A column that is a mean of several seeds is followed by the standard deviation of one of
-//! them, `_sd`, and by half the length of the mean's 95% confidence interval, `_ci95`.
+//! them, `_sd`, by half the length of the mean's 95% confidence interval, `_ci95`, and by how many seeds had a value, `_n`.
 
 mod finished;
 mod merge;
@@ -24,8 +25,8 @@ use crate::table::Value;
 pub use finished::finished;
 pub use merge::{Merge, MergeError};
 
-/// The first two columns of every sweep.
-const HEAD: &str = "sweep,point,";
+/// The first columns of every sweep.
+const HEAD: &str = "sweep,point,row,";
 
 /// Returns the first line: the names of the columns.
 pub fn header(sweep: &Sweep) -> String {
@@ -42,7 +43,7 @@ pub fn header(sweep: &Sweep) -> String {
     for column in sweep.experiment().columns {
         names.push(column.key().into_owned());
         if sweep.has_means(column) {
-            names.extend(["sd", "ci95"].map(|of| format!("{}_{of}", column.name)));
+            names.extend(["sd", "ci95", "n"].map(|of| format!("{}_{of}", column.name)));
         }
     }
     if sweep.runs().skips {
@@ -55,7 +56,8 @@ pub fn header(sweep: &Sweep) -> String {
 pub fn lines(sweep: &Sweep, found: &PointRows) -> String {
     let runs = sweep.runs();
     let at = sweep.at(found.point);
-    let mut first = format!("{:016x},{}/{},", sweep.fingerprint(), found.point + 1, sweep.points());
+    let point = format!("{:016x},{}/{}", sweep.fingerprint(), found.point + 1, sweep.points());
+    let mut first = String::new();
     if let Some(build) = runs.build {
         let _ = write!(first, "{build}");
     }
@@ -80,8 +82,8 @@ pub fn lines(sweep: &Sweep, found: &PointRows) -> String {
         let _ = write!(first, ",{}", field(&at[index].1.value().data().to_string()));
     }
     let mut lines = String::new();
-    for row in &found.rows {
-        lines.push_str(&first);
+    for (row, number) in found.rows.iter().zip(1..) {
+        let _ = write!(lines, "{point},{number}/{},{first}", found.rows.len());
         for (value, column) in row.iter().zip(sweep.experiment().columns) {
             let _ = write!(lines, ",{}", field(&column.data(value).to_string()));
             if sweep.has_means(column) {
@@ -89,6 +91,7 @@ pub fn lines(sweep: &Sweep, found: &PointRows) -> String {
                 for number in [mean.and_then(|mean| mean.deviation), mean.and_then(|mean| mean.interval)] {
                     let _ = write!(lines, ",{}", Value::from(number).data());
                 }
+                let _ = write!(lines, ",{}", mean.map_or(0, |mean| mean.seeds));
             }
         }
         if runs.skips {

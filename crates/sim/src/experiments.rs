@@ -27,6 +27,7 @@ pub static ALL: &[&Experiment] = &[
     &livelock::LIVELOCK,
     &livelock::MLFRR,
     &livelock::FIGURES,
+    &livelock::FIT,
     &livelock::BURST,
     &livelock::MONITOR,
     &pacing::PACING,

@@ -175,7 +175,7 @@ impl fmt::Display for MachineSpec {
 /// The sections that an experiment is about.
 fn sections(experiment: &str) -> &'static [&'static str] {
     match experiment {
-        "livelock" | "livelock-mlfrr" | "livelock-figures" | "livelock-burst" => &["router"],
+        "livelock" | "livelock-mlfrr" | "livelock-figures" | "livelock-fit" | "livelock-burst" => &["router"],
         "livelock-monitor" => &["router", "tcpdump"],
         "hip" => &["hip"],
         "polling" => &["server"],

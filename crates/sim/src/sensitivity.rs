@@ -136,8 +136,19 @@ fn experiments_have_no_numbers_of_their_own() {
     assert!(found.is_empty(), "not in the list of constants: {found:#?}");
 }
 
-/// Lengths of runs, and times from which on something is called by its name: no part of a machine.
-const METHODS: [&str; 5] = ["WARM_UP", "WINDOW", "SLICE", "LIVELOCK", "STARVED"];
+/// Lengths of runs, times from which on something is called by its name, and how a fit searches: no part of a machine.
+const METHODS: [&str; 10] = [
+    "WARM_UP",
+    "WINDOW",
+    "SLICE",
+    "LIVELOCK",
+    "STARVED",
+    "DRAINED",
+    "DEVIATION",
+    "DAMPING",
+    "REACH",
+    "WORTH_IT",
+];
 
 /// All sources under a folder that are no tests.
 fn files(folder: &Path) -> Vec<PathBuf> {

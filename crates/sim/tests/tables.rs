@@ -37,6 +37,39 @@ fn compare(name: &str, experiment: &str, runs: &[&[(&str, Setting)]]) {
     assert_eq!(table.lines().count(), kept.lines().count(), "{name}");
 }
 
+/// The kept fit belongs to the constants of the list: their distance from the points is the one that it found.
+#[test]
+fn the_fit_that_is_kept_is_of_these_constants() {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/tables/livelock-fit.csv");
+    let kept = std::fs::read_to_string(file).expect("a kept fit");
+    let experiment = experiments::find("livelock-fit").expect("an experiment");
+    let parameters = Parameters::new(experiment.parameters).with("iterations", Setting::Count(0));
+    let rows = (experiment.run)(&parameters, Streams::new(1), &Steps::unwatched()).expect("a possible run");
+    let mut compared = 0;
+    for row in rows {
+        let cells: Vec<_> = row
+            .iter()
+            .zip(experiment.columns)
+            .map(|(value, column)| column.data(value).to_string())
+            .collect();
+        let name = if cells[1].contains(',') { format!("\"{}\"", cells[1]) } else { cells[1].clone() };
+        // Behind the sweep, its point and row, the build, the seed and what is left out.
+        let wanted = match cells[0].as_str() {
+            "constant" => format!(",none,constant,{name},,,{},", cells[4]),
+            of => format!(
+                ",none,{of},{name},{},{},,,{},{},{}",
+                cells[2], cells[3], cells[6], cells[7], cells[8]
+            ),
+        };
+        assert!(
+            kept.lines().any(|line| line.contains(&wanted)),
+            "{wanted}: softtimers sim livelock-fit --out FILE"
+        );
+        compared += 1;
+    }
+    assert_eq!(compared, 9 + 18 + 1, "constants, series and their sum");
+}
+
 #[test]
 fn hip_table_1() {
     let names = ["t-high-1", "t-high-2", "t-med-1", "t-med-2", "t-low-1", "t-low-2"];

@@ -108,11 +108,7 @@ pub(crate) static SOURCES: &[Source] = &[
     }),
     simulated("sim-hip-phi", |_| one("sim hip --scheme hip --sweep phi=0,0.5,1,1.5,2,2.5,3,4 --json")),
     simulated("sim-livelock", |quick| {
-        one(if quick {
-            "sim livelock-figures --duration 100ms --json"
-        } else {
-            "sim livelock-figures --json"
-        })
+        one(if quick { "sim livelock-figures --packets 1000 --json" } else { "sim livelock-figures --json" })
     }),
     simulated("sim-pacing", |quick| {
         one(if quick { "sim pacing --duration 1s --json" } else { "sim pacing --json" })

@@ -145,7 +145,9 @@ const FIGURES: [(&str, Figure); 12] = [
     ("Figure 2: unmodified kernel, peak", |rows| whole(output(rows).into_iter().fold(0.0, f64::max))),
     ("the same, at 11,000 offered", |rows| whole(output(rows)[0])),
     ("the same with screend: livelock at", |rows| match output(rows)[..] {
-        [left, 0.0, 0.0] => format!("{} are left at 6,000, none from 7,000 on", whole(left)),
+        [at_6, at_7, 0.0] => {
+            format!("{} are left at 6,000, {} at 7,000, none at 14,880", whole(at_6), whole(at_7))
+        }
         ref other => format!("{other:?}"),
     }),
     ("Figure 5: without polling, at 11,000 offered", |rows| whole(output(rows)[0])),

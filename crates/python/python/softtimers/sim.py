@@ -96,7 +96,8 @@ def sweep(
       table of the paper.
     - ``parameters``: those that are the same at all points; the paper's values unless given.
     - ``seeds``: runs each point with so many seeds from ``seed`` on. Columns are means then, followed by ``_sd``, the
-      standard deviation of one run, and ``_ci95``, half the length of the mean's 95% interval.
+      standard deviation of one run, ``_ci95``, half the length of the mean's 95% interval, and ``_n``, the seeds
+      that had a value.
     - ``threads``: all CPUs unless given. The rows do not depend on it.
     - ``skip_infeasible``: points that are not possible have a row without values, and a ``reason``.
     - ``progress``: called with the share that is done, from 0 to 1, some twenty times a second.

@@ -17,9 +17,8 @@ use Origin::{Fitted, Guess, Paper, Standard};
 constants! {
     /// The router of the livelock paper: a DECstation 3000/300 with two Ethernets.
     livelock: Livelock {
-        trace: u64 = 565, "‰ of a traced time",
-            Fitted(&[User], "a packet alone takes the 330 µs that the user's share falls by: 94% at rest, 54% at 1,198 packets/s"),
-            moves ROUTER_1;
+        trace: u64 = 527, "‰ of a traced time",
+            Fitted(JOINT, "by `livelock-fit`: the rest is instrumentation"), moves ROUTER_1;
         polling_interrupt: u64 = 53, "traced µs", Paper("livelock §8.1, figure 12"), moves ROUTER_2;
         polling_transmit_interrupt: u64 = 492 - 454, "traced µs", Paper("livelock §8.1, figure 12"), moves ROUTER_3;
         polling_switch: u64 = 97 - 53, "traced µs", Paper("livelock §8.1, figure 12"), moves ROUTER_2;
@@ -39,33 +38,37 @@ constants! {
         output: u64 = 327 - 264, "traced µs", Paper("livelock §8.1, figure 11"), moves ROUTER_5;
         finish: u64 = 444 - 327, "traced µs", Paper("livelock §8.1, figure 11"), moves ROUTER_5;
         transmit: u64 = 633 - 544, "traced µs", Paper("livelock §8.1, figure 11"), moves ROUTER_5;
-        unmodified: u32 = 84, "% of the modified kernel's code",
-            Fitted(&[Unmodified], "lines through what both kernels forward under overload in figure 5: 4,330 packets/s where the modified one has 3,620"),
-            moves ROUTER_7;
-        pollution: Duration = Duration::from_micros(3), "µs",
-            Fitted(&[User], "with two switches back to the user for each packet, what is left of the 330 µs"),
-            moves ROUTER_8;
-        queue: Duration = Duration::from_micros(50), "µs",
-            Fitted(&[UnmodifiedScreend], "livelock at about 6,000 packets/s (§6.2): 164 µs for a packet that is then dropped, of which driver and IP take 99"),
-            moves &[UnmodifiedScreend, Feedback];
-        screend: Duration = Duration::from_micros(14), "µs",
-            Fitted(&[Feedback], "2,830 packets/s with feedback: 350 µs for a packet, of which 270 are spent elsewhere"),
-            moves &[UnmodifiedScreend, Feedback];
+        handlers: u64 = 466, "‰ of a traced time, in interrupt handlers without polling",
+            Fitted(JOINT_2, "by `livelock-fit`: their calls and returns are not as many for each µs as the others'"), moves ROUTER_5;
+        unmodified: u32 = 70, "% of the modified kernel's steps, in threads",
+            Fitted(JOINT_3, "by `livelock-fit`: nobody traced that kernel"), moves ROUTER_7;
+        unmodified_handlers: u32 = 108, "% of the modified kernel's steps, in interrupt handlers",
+            Fitted(JOINT_3, "by `livelock-fit`: nobody traced that kernel"), moves ROUTER_7;
+        pollution: Duration = Duration::from_micros(3), "µs", Guess("some cache lines for each interruption of a thread"), moves ROUTER_8;
+        user: Duration = Duration::from_nanos(19_800), "µs more for the network's thread after a process ran",
+            Fitted(JOINT_4, "by `livelock-fit`: it has evicted some of the thread's code"), moves JOINT_4;
+        cooling: u64 = 203, "‰ of the time for which others run: what screend's caches lose",
+            Fitted(SCREEND, "by `livelock-fit`"), moves SCREEND;
+        cold: Duration = Duration::from_nanos(207_200), "µs at most of that; cold, screend is half as fast",
+            Fitted(&[Feedback], "by `livelock-fit`"), moves &[Feedback];
+        queue: Duration = Duration::from_nanos(30_400), "µs, to queue a packet for screend",
+            Fitted(SCREEND, "by `livelock-fit`"), moves SCREEND;
+        screend: Duration = Duration::from_nanos(5_700), "µs a packet, beside the rest of its way",
+            Fitted(SCREEND, "by `livelock-fit`"), moves SCREEND;
         tick: Duration = Duration::from_micros(10), "µs", Guess("one percent of the processor, with `ticks`"), moves ROUTER_9;
         ticks: Duration = Duration::from_nanos(1_000_000_000 / 1_024), "µs", Standard("Digital UNIX on an Alpha: 1,024 Hz"), moves ROUTER_9;
         background: Duration = Duration::from_micros(500), "µs of each `background_period`",
-            Fitted(&[User], "a process alone gets 94% (§7), 1% is the clock's"),
-            moves &[User];
+            Paper("livelock §7: a process alone gets 94%, of which 1% is the clock's"), moves &[User];
         background_period: Duration = Duration::from_millis(10), "µs", Guess("as often as the paper's limit counts (§7)"), moves &[User];
         wire: Duration = Duration::from_nanos(67_200), "µs", Standard("84 bytes on 10 Mbit/s Ethernet: 14,880 packets/s"), moves ROUTER_10;
         descriptors: u32 = 8, "packets loaded at once",
-            Fitted(&[Quotas], "of turns of 10 and 20 packets 8.5 and 8.9 leave"),
-            moves &[Quotas, BestQuota];
+            Fitted(&[Quotas], "by hand: of turns of 10 and 20 packets 8 leave"),
+            moves &[Quotas, BestQuota, Starvation];
         ifq: u32 = 50, "packets", Standard("4.3BSD: IFQ_MAXLEN, of ipintrq and output queues"), moves ROUTER_11;
         ring: u32 = 32, "packets", Guess("as a LANCE driver of the time"), flag "livelock" "ring", moves ROUTER_12;
         process_queue: u32 = 32, "packets", Paper("livelock §6.6.1, §9"), flag "livelock" "queue", flag "livelock-monitor" "queue", moves ROUTER_13;
         spread: u64 = 4, "th of a gap, either way",
-            Fitted(&[User], "the generator's gaps vary, but the user's loss says that packets hardly came in groups"),
+            Fitted(&[User], "by hand: gaps vary, but the user's loss says that packets hardly came in groups"),
             moves ROUTER_14;
     }
 
@@ -213,6 +216,11 @@ macro_rules! sets {
 
 sets! {
     TABLE_3: HipPolling, Hip;
+    JOINT: Unmodified, NoPolling, UnmodifiedScreend, Quota5, Quotas, Feedback, User;
+    JOINT_2: Unmodified, NoPolling, UnmodifiedScreend;
+    JOINT_3: Unmodified, UnmodifiedScreend;
+    JOINT_4: UnmodifiedScreend, Feedback, User;
+    SCREEND: UnmodifiedScreend, Feedback;
     ROUTER_1: Unmodified, NoPolling, UnmodifiedScreend, Quota5, Quotas, BestQuota, Feedback, User, BurstOfThree, Starvation, Captures;
     ROUTER_2: Quota5, Quotas, BestQuota, Feedback, User, BurstOfThree, Captures;
     ROUTER_3: Quota5, Quotas, BestQuota, Feedback, User, BurstOfThree;
@@ -226,7 +234,7 @@ sets! {
     ROUTER_11: Unmodified, NoPolling, Quotas, BestQuota;
     ROUTER_12: Quota5, Quotas, BestQuota, Feedback, User;
     ROUTER_13: UnmodifiedScreend, Feedback, Captures;
-    ROUTER_14: Unmodified, NoPolling, UnmodifiedScreend, Quota5, Quotas, Feedback, User, Starvation, Captures;
+    ROUTER_14: Unmodified, NoPolling, UnmodifiedScreend, Quota5, Quotas, BestQuota, Feedback, User, Starvation, Captures;
     HIP_1: HipInterrupts, Hip, HipTradeOffs;
     HIP_2: HipPolling, Hip, HipTradeOffs;
     HIP_3: HipInterrupts, HipPolling, Hip, HipTradeOffs;

@@ -1,11 +1,12 @@
 //! How much of a part is in a file already: [`finished`].
 
+use super::merge::Place;
 use super::{HEAD, MergeError, header};
 use crate::sweep::{Part, Sweep};
 
 /// Returns how many points of a part `text` has, and the lines of those, for a run that goes on after them.
 ///
-/// The last point of the file is run again, since nobody can tell whether all its lines are there; it gives the same lines.
+/// A point of which rows are missing is run again.
 ///
 /// # Errors
 /// Names the line that is of another sweep or part: experiment, parameters, seeds, version or build differ.
@@ -28,13 +29,13 @@ pub fn finished<'a>(
     };
     let ours = format!("{:016x}", sweep.fingerprint());
     let mut points = part.of(sweep.points());
-    let (mut last, mut count, mut kept, mut at) = (None, 0, first.len(), first.len());
+    let (mut begun, mut count, mut kept, mut at) = (None, 0, first.len(), first.len());
     for (line, number) in rest.split_inclusive('\n').zip(2..) {
         if !line.ends_with('\n') {
             break;
         }
-        let Some((of, point, all)) = super::merge::parsed(line) else {
-            return wrong(number, "not of the form SWEEP,POINT/POINTS,…");
+        let Some(Place { sweep: of, point, points: all, row, rows }) = super::merge::parsed(line) else {
+            return wrong(number, super::merge::FORM);
         };
         if super::merge::fields(line) != super::merge::fields(&first) {
             return wrong(number, "not as many fields as there are columns");
@@ -42,16 +43,23 @@ pub fn finished<'a>(
         if of != ours || all != sweep.points() {
             return wrong(number, "of another sweep: experiment, parameters, seeds, version or build differ");
         }
-        if last != Some(point) {
-            if points.next() != Some(point - 1) {
-                return wrong(number, &format!("point {point} is not the next one of this part"));
-            }
-            (last, kept) = (Some(point), at);
-            count += 1;
+        let follows = match begun {
+            None => row == 1 && points.next() == Some(point - 1),
+            Some((of, before, all)) => (of, before + 1, all) == (point, row, rows),
+        };
+        if !follows {
+            return wrong(
+                number,
+                &format!("row {row}/{rows} of point {point} is not the next one of this part"),
+            );
         }
+        begun = Some((point, row, rows)).filter(|_| row < rows);
         at += line.len();
+        if begun.is_none() {
+            (count, kept) = (count + 1, at);
+        }
     }
-    Ok(((count as usize).saturating_sub(1), &text[..kept]))
+    Ok((count, &text[..kept]))
 }
 
 #[cfg(test)]
@@ -100,12 +108,12 @@ mod tests {
         let second = printed(&sweep, "2/2".parse().unwrap());
         assert_eq!(
             refused(&sweep, &second),
-            "file 'f.csv', line 2: point 2 is not the next one of this part"
+            "file 'f.csv', line 2: row 1/1 of point 2 is not the next one of this part"
         );
         let short = whole.replacen(",10", "", 1);
         assert_eq!(refused(&sweep, &short), "file 'f.csv', line 2: not as many fields as there are columns");
         assert!(refused(&sweep, "a,b\n").starts_with("file 'f.csv', line 1: no rows of this sweep"));
         let twice = format!("{whole}{}", whole.split_once('\n').unwrap().1);
-        assert!(refused(&sweep, &twice).contains("line 8: point 1 is not the next one"));
+        assert!(refused(&sweep, &twice).contains("line 8: row 1/1 of point 1 is not the next one"));
     }
 }

@@ -11,9 +11,9 @@ use super::HEAD;
 /// use softtimers_sim::csv::Merge;
 ///
 /// let mut merge = Merge::default();
-/// merge.add("2.csv", "sweep,point,x\nab,2/2,6\n")?;
-/// merge.add("1.csv", "sweep,point,x\nab,1/2,5\n")?;
-/// assert_eq!(merge.finish()?, "sweep,point,x\nab,1/2,5\nab,2/2,6\n");
+/// merge.add("2.csv", "sweep,point,row,x\nab,2/2,1/1,6\n")?;
+/// merge.add("1.csv", "sweep,point,row,x\nab,1/2,1/1,5\n")?;
+/// assert_eq!(merge.finish()?, "sweep,point,row,x\nab,1/2,1/1,5\nab,2/2,1/1,6\n");
 /// # Ok::<(), softtimers_sim::csv::MergeError>(())
 /// ```
 #[derive(Debug, Default)]
@@ -21,9 +21,18 @@ pub struct Merge {
     header: String,
     /// The fingerprint of the sweep, and how many points it has.
     sweep: Option<(String, usize)>,
-    /// The lines of each point, and the file that they are from.
-    points: BTreeMap<usize, (usize, String)>,
+    points: BTreeMap<usize, Lines>,
     files: usize,
+}
+
+/// The lines of a point.
+#[derive(Debug)]
+struct Lines {
+    /// The file that they are from.
+    file: usize,
+    text: String,
+    /// The rows that are there, and all that the point has.
+    rows: (usize, usize),
 }
 
 impl Merge {
@@ -46,8 +55,8 @@ impl Merge {
             if !line.ends_with('\n') {
                 return Err(wrong(number, &"the line is cut off; run this part again"));
             }
-            let (sweep, point, points) =
-                parsed(line).ok_or_else(|| wrong(number, &"not of the form SWEEP,POINT/POINTS,…"))?;
+            let Place { sweep, point, points, row, rows } =
+                parsed(line).ok_or_else(|| wrong(number, &FORM))?;
             if fields(line) != fields(header) {
                 return Err(wrong(number, &"not as many fields as there are columns"));
             }
@@ -57,11 +66,26 @@ impl Merge {
                     &"of another sweep: experiment, parameters, seeds, version or build differ",
                 ));
             }
-            let (from, lines) = self.points.entry(point).or_insert((self.files, String::new()));
-            if *from != self.files {
+            let new = Lines { file: self.files, text: String::new(), rows: (0, rows) };
+            let lines = self.points.entry(point).or_insert(new);
+            if lines.file != self.files {
                 return Err(wrong(number, &format_args!("point {point} is in an earlier file too")));
             }
-            lines.push_str(line);
+            if (row, rows) != (lines.rows.0 + 1, lines.rows.1) {
+                let (there, all) = lines.rows;
+                return Err(wrong(
+                    number,
+                    &format_args!("row {row}/{rows} of point {point} does not follow row {there}/{all}"),
+                ));
+            }
+            lines.rows.0 = row;
+            lines.text.push_str(line);
+        }
+        let cut = self.points.iter().find(|(_, lines)| lines.rows.0 < lines.rows.1);
+        if let Some((point, Lines { rows: (there, all), .. })) = cut {
+            return Err(MergeError(format!(
+                "file '{file}': cut off; point {point} has {there} of its {all} rows; run this part again"
+            )));
         }
         self.files += 1;
         Ok(())
@@ -80,7 +104,7 @@ impl Merge {
                 (1..).zip(self.points.keys()).take_while(|(wanted, point)| wanted == *point).count() + 1;
             return Err(MergeError(format!("{count} of {points} points are missing, the first is {first}")));
         }
-        let lines = self.points.into_values().map(|(_, lines)| lines);
+        let lines = self.points.into_values().map(|lines| lines.text);
         Ok(format!("{}\n{}", self.header, lines.collect::<String>()))
     }
 }
@@ -90,14 +114,32 @@ pub(super) fn fields(line: &str) -> usize {
     line.split('"').step_by(2).map(|outside| outside.matches(',').count()).sum::<usize>() + 1
 }
 
-/// The sweep of a line, its point, and of how many.
-pub(super) fn parsed(line: &str) -> Option<(&str, usize, usize)> {
-    let mut fields = line.splitn(3, ',');
-    let (sweep, point) = (fields.next()?, fields.next()?);
+/// Where a line stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) sweep: &'a str,
+    pub(super) point: usize,
+    pub(super) points: usize,
+    /// Of the point.
+    pub(super) row: usize,
+    pub(super) rows: usize,
+}
+
+/// What a line looks like.
+pub(super) const FORM: &str = "not of the form SWEEP,POINT/POINTS,ROW/ROWS,…";
+
+/// The first fields of a line.
+pub(super) fn parsed(line: &str) -> Option<Place<'_>> {
+    let mut fields = line.splitn(4, ',');
+    let (sweep, point, row) = (fields.next()?, fields.next()?, fields.next()?);
     fields.next()?;
-    let (point, points) = point.split_once('/')?;
-    let (point, points) = (point.parse().ok()?, points.parse().ok()?);
-    (1..=points).contains(&point).then_some((sweep, point, points))
+    let of = |field: &str| {
+        let (at, all) = field.split_once('/')?;
+        let (at, all): (usize, usize) = (at.parse().ok()?, all.parse().ok()?);
+        (1..=all).contains(&at).then_some((at, all))
+    };
+    let ((point, points), (row, rows)) = (of(point)?, of(row)?);
+    Some(Place { sweep, point, points, row, rows })
 }
 
 /// Files that are not the parts of one sweep: says which file and line, or which points are missing.
@@ -125,35 +167,70 @@ mod tests {
 
     #[test]
     fn points_come_in_order_from_whichever_file() {
-        let whole = "sweep,point,x\nab,1/3,5\nab,2/3,6\nab,2/3,7\nab,3/3,8\n";
-        let parts = ["sweep,point,x\nab,2/3,6\nab,2/3,7\n", "sweep,point,x\nab,1/3,5\nab,3/3,8\n"];
+        let whole = "sweep,point,row,x\nab,1/3,1/1,5\nab,2/3,1/2,6\nab,2/3,2/2,7\nab,3/3,1/1,8\n";
+        let parts = [
+            "sweep,point,row,x\nab,2/3,1/2,6\nab,2/3,2/2,7\n",
+            "sweep,point,row,x\nab,1/3,1/1,5\nab,3/3,1/1,8\n",
+        ];
         assert_eq!(merged(&parts).unwrap(), whole);
         // A part without points is one.
-        assert_eq!(merged(&[whole, "sweep,point,x\n"]).unwrap(), whole);
+        assert_eq!(merged(&[whole, "sweep,point,row,x\n"]).unwrap(), whole);
+    }
+
+    /// Wherever it was cut off: the whole is refused, never put together from less.
+    #[test]
+    fn a_part_that_was_cut_off_is_refused_at_every_byte() {
+        let first = "sweep,point,row,x\nab,1/3,1/2,5\nab,1/3,2/2,6\nab,3/3,1/2,7\nab,3/3,2/2,8\n";
+        let second = "sweep,point,row,x\nab,2/3,1/1,9\n";
+        assert!(merged(&[first, second]).is_ok());
+        for end in 0..first.len() {
+            let refused = merged(&[&first[..end], second]).unwrap_err();
+            let why =
+                ["no part of a sweep", "cut off", "points are missing", "not of the form", "other columns"];
+            assert!(why.iter().any(|why| refused.contains(why)), "cut at {end}: {refused}");
+        }
+        let refused = merged(&[&first[..first.len() - "ab,3/3,2/2,8\n".len()], second]).unwrap_err();
+        assert_eq!(refused, "file '0.csv': cut off; point 3 has 1 of its 2 rows; run this part again");
     }
 
     #[test]
     fn what_does_not_fit_is_named() {
-        let head = "sweep,point,x\n";
+        let head = "sweep,point,row,x\n";
         for (files, message) in [
             (vec!["a,b\n"], "0.csv', line 1: no part of a sweep"),
             (vec![""], "0.csv', line 1: no part of a sweep"),
-            (vec!["sweep,point,x\nab,1/2,5\n"], "1 of 2 points are missing, the first is 2"),
-            (vec!["sweep,point,x\nab,1/4,5\nab,3/4,5\n"], "2 of 4 points are missing, the first is 2"),
+            (vec!["sweep,point,x\nab,1/1,5\n"], "0.csv', line 1: no part of a sweep"),
+            (vec!["sweep,point,row,x\nab,1/2,1/1,5\n"], "1 of 2 points are missing, the first is 2"),
             (
-                vec!["sweep,point,x\nab,1/18446744073709551615,5\n"],
+                vec!["sweep,point,row,x\nab,1/4,1/1,5\nab,3/4,1/1,5\n"],
+                "2 of 4 points are missing, the first is 2",
+            ),
+            (
+                vec!["sweep,point,row,x\nab,1/18446744073709551615,1/1,5\n"],
                 "18446744073709551614 of 18446744073709551615 points are missing, the first is 2",
             ),
-            (vec!["sweep,point,x\nab,1/1,5\n", "sweep,point,y\n"], "1.csv', line 1: other columns"),
             (
-                vec!["sweep,point,x\nab,1/2,5\n", "sweep,point,x\ncd,2/2,5\n"],
+                vec!["sweep,point,row,x\nab,1/1,1/1,5\n", "sweep,point,row,y\n"],
+                "1.csv', line 1: other columns",
+            ),
+            (
+                vec!["sweep,point,row,x\nab,1/2,1/1,5\n", "sweep,point,row,x\ncd,2/2,1/1,5\n"],
                 "1.csv', line 2: of another sweep",
             ),
-            (vec!["sweep,point,x\nab,1/1,5\n", "sweep,point,x\nab,1/1,5\n"], "point 1 is in an earlier file"),
-            (vec!["sweep,point,x\nab,1/1,5"], "line 2: the line is cut off"),
-            (vec!["sweep,point,x\nab,2/1,5\n"], "line 2: not of the form"),
-            (vec!["sweep,point,x\nab\n"], "line 2: not of the form"),
-            (vec!["sweep,point,x,y\nab,1/1,\"5,6\"\n"], "line 2: not as many fields"),
+            (
+                vec!["sweep,point,row,x\nab,1/1,1/1,5\n", "sweep,point,row,x\nab,1/1,1/1,5\n"],
+                "point 1 is in an earlier file",
+            ),
+            (vec!["sweep,point,row,x\nab,1/1,1/1,5"], "line 2: the line is cut off"),
+            (vec!["sweep,point,row,x\nab,2/1,1/1,5\n"], "line 2: not of the form"),
+            (vec!["sweep,point,row,x\nab,1/1,2/1,5\n"], "line 2: not of the form"),
+            (vec!["sweep,point,row,x\nab\n"], "line 2: not of the form"),
+            (vec!["sweep,point,row,x,y\nab,1/1,1/1,\"5,6\"\n"], "line 2: not as many fields"),
+            (vec!["sweep,point,row,x\nab,1/1,2/2,5\n"], "line 2: row 2/2 of point 1 does not follow row 0/2"),
+            (
+                vec!["sweep,point,row,x\nab,1/1,1/2,5\nab,1/1,1/2,5\n"],
+                "line 3: row 1/2 of point 1 does not follow row 1/2",
+            ),
         ] {
             let refused = merged(&files).unwrap_err();
             assert!(refused.contains(message), "{refused}: {message}");

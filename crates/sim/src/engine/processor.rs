@@ -31,22 +31,46 @@ pub(crate) struct TaskId(u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TaskConfig {
     pub(crate) level: Level,
-    /// The cost of beginning after it had nothing to do, if another thread or nobody ran since; zero for an interrupt,
-    /// whose entry is part of its work.
+    /// The cost of running after another thread, or after nobody did; zero for an interrupt, whose entry is part of its work.
     pub(crate) switch: Duration,
-    /// The cost of going on after it was preempted: the caches are no longer its own.
+    /// The cost of going on after an interrupt: the caches are no longer its own.
     pub(crate) pollution: Duration,
+    /// How its caches cool while others have the processor.
+    pub(crate) cooling: Cooling,
     /// It is a thread, that has others to switch from; an interrupt leaves the thread it interrupts current.
     pub(crate) thread: bool,
 }
 
+/// How the caches of a task cool, and are warm again: whoever runs in its place evicts what it had there, the more the longer, and
+/// until it has that back it is half as fast.
+///
+/// ```text
+///   others    ████████            ████████            debt, a share of the time they had, at most all that it has there
+///   process           ▒▒▒▒███████         ▒▒▒▒        ▒ at half speed, until the debt is paid
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Cooling {
+    /// Thousandths of the time that others had.
+    pub(crate) share: u64,
+    /// At most.
+    pub(crate) most: Duration,
+}
+
+impl Cooling {
+    fn after(self, debt: u64, nanos_away: u64) -> u64 {
+        let evicted = u128::from(nanos_away) * u128::from(self.share) / 1_000;
+        debt.saturating_add(u64::try_from(evicted).unwrap_or(u64::MAX)).min(nanos(self.most))
+    }
+}
+
 impl TaskConfig {
     pub(crate) const fn interrupt(level: Level) -> Self {
-        TaskConfig { level, switch: Duration::ZERO, pollution: Duration::ZERO, thread: false }
+        let cooling = Cooling { share: 0, most: Duration::ZERO };
+        TaskConfig { level, switch: Duration::ZERO, pollution: Duration::ZERO, cooling, thread: false }
     }
 
     pub(crate) const fn thread(level: Level, switch: Duration, pollution: Duration) -> Self {
-        TaskConfig { level, switch, pollution, thread: true }
+        TaskConfig { switch, pollution, thread: true, ..TaskConfig::interrupt(level) }
     }
 }
 
@@ -91,6 +115,14 @@ struct Task {
     /// The rest of its piece of work.
     left: Option<u64>,
     interrupted: bool,
+    /// The part of `left` that comes first, for the switch.
+    cost: u64,
+    /// The part of `left` that is there because its caches are cold, paid after that at half speed.
+    cold: u64,
+    /// What the caches lack, `cold` included.
+    debt: u64,
+    /// When it last had the processor.
+    ran_until: u64,
     spent: u64,
     overhead: u64,
 }
@@ -102,7 +134,17 @@ impl Processor {
 
     /// Adds a task with nothing to do.
     pub(crate) fn add(&mut self, config: TaskConfig) -> TaskId {
-        self.tasks.push(Task { config, left: None, interrupted: false, spent: 0, overhead: 0 });
+        self.tasks.push(Task {
+            config,
+            left: None,
+            interrupted: false,
+            cost: 0,
+            cold: 0,
+            debt: 0,
+            ran_until: 0,
+            spent: 0,
+            overhead: 0,
+        });
         TaskId(self.tasks.len() as u32 - 1)
     }
 
@@ -156,11 +198,17 @@ impl Processor {
             } else if self.current != Some(best) {
                 cost = nanos(task.config.switch);
             }
+            if task.interrupted || self.current.is_some_and(|other| other != best) {
+                task.debt = task.config.cooling.after(task.debt, now - task.ran_until);
+            }
             self.current = Some(best);
         }
         task.interrupted = false;
         task.overhead += cost;
-        let left = task.left.unwrap_or(0).saturating_add(cost);
+        let work = task.left.unwrap_or(0);
+        task.cost = cost;
+        task.cold = task.debt.min(work);
+        let left = work.saturating_add(cost).saturating_add(task.cold);
         task.left = Some(left);
         (self.running, self.since) = (Some(best), now);
         self.attempt += 1;
@@ -179,6 +227,8 @@ impl Processor {
         let task = &mut self.tasks[index];
         task.spent += now.as_nanos() - self.since;
         task.left = None;
+        task.debt -= task.cold;
+        task.ran_until = now.as_nanos();
         self.running = None;
         self.holder = Some(index);
         Some(TaskId(index as u32))
@@ -221,8 +271,14 @@ impl Processor {
         let task = &mut self.tasks[index];
         let ran = now - self.since;
         task.spent += ran;
-        task.left = task.left.map(|left| if left == ENDLESS { ENDLESS } else { left - ran.min(left) });
+        let paid = (ran.saturating_sub(task.cost) / 2).min(task.cold);
+        let unpaid = task.cold - paid;
+        task.debt -= paid;
+        task.left = task.left.map(|left| {
+            if left == ENDLESS { ENDLESS } else { left.saturating_sub(ran).saturating_sub(unpaid) }
+        });
         task.interrupted = true;
+        task.ran_until = now;
     }
 }
 
@@ -303,6 +359,54 @@ mod tests {
         assert_eq!(preempted(&mut cpu, other, 200), at(217));
         // 7 for the first switch, 2 for each time that it was preempted; 10 and 17 were not its own.
         assert_eq!(cpu.worked(user, at(300)), micros(300 - 27 - 11));
+    }
+
+    /// A process of 100 µs on a processor with an interrupt that has preempted it; the interrupt is done now.
+    fn preempted(cooling: Cooling, interrupt: u64) -> (Processor, TaskId, Timestamp) {
+        let mut cpu = Processor::new();
+        let process = cpu.add(TaskConfig { cooling, ..TaskConfig::thread(Level(0), micros(7), micros(2)) });
+        let device = cpu.add(TaskConfig::interrupt(Level(9)));
+        cpu.give(process, micros(110));
+        assert_eq!(runs(cpu.dispatch(at(0))).0, at(117), "nobody was before it");
+        cpu.give(device, micros(interrupt));
+        let (done, attempt) = runs(cpu.dispatch(at(17)));
+        assert_eq!(cpu.finished(done, attempt), Some(device));
+        (cpu, process, done)
+    }
+
+    #[test]
+    fn a_preempted_process_is_slow_by_how_long_others_ran() {
+        let cooling = Cooling { share: 250, most: micros(30) };
+        for (interrupt, cold) in [(40, 10), (120, 30), (4_000, 30)] {
+            let (mut cpu, process, now) = preempted(cooling, interrupt);
+            let (done, attempt) = runs(cpu.dispatch(now));
+            assert_eq!(done, now + micros(2 + cold + 100), "preempted for {interrupt} µs");
+            assert_eq!(cpu.finished(done, attempt), Some(process));
+            // It has them warm now.
+            cpu.give(process, micros(100));
+            assert_eq!(runs(cpu.dispatch(done)).0, done + micros(100));
+        }
+    }
+
+    /// Cold, it is half as fast: a short run pays no more than it does.
+    #[test]
+    fn a_debt_is_paid_while_it_runs() {
+        let (mut cpu, process, now) = preempted(Cooling { share: 1_000, most: micros(60) }, 500);
+        let (done, _) = runs(cpu.dispatch(now));
+        assert_eq!(done, now + micros(2 + 60 + 100));
+        let (again, device) = (now + micros(42), TaskId(1));
+        cpu.give(device, micros(10));
+        let (done, attempt) = runs(cpu.dispatch(again));
+        assert_eq!(cpu.finished(done, attempt), Some(device));
+        // Of its 40 µs 20 were work and 20 paid; 40 are left, and 10 more were evicted.
+        let (end, attempt) = runs(cpu.dispatch(done));
+        assert_eq!((end, cpu.finished(end, attempt)), (done + micros(2 + 50 + 80), Some(process)));
+        // A piece that is shorter than the debt leaves some of it.
+        let (mut cpu, process, now) = preempted(Cooling { share: 1_000, most: micros(150) }, 500);
+        let (done, attempt) = runs(cpu.dispatch(now));
+        assert_eq!((done, cpu.finished(done, attempt)), (now + micros(2 + 200), Some(process)));
+        cpu.give(process, micros(100));
+        assert_eq!(runs(cpu.dispatch(done)).0, done + micros(150));
     }
 
     #[test]

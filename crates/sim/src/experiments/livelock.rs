@@ -14,6 +14,7 @@
 //! | [`LIVELOCK`] | one kernel at one rate: sections 4, 6 and 7, and everything that can be set |
 //! | [`MLFRR`] | the loss-free rate and the behaviour beyond: sections 3.1, 4.2 |
 //! | [`FIGURES`] | figures 2, 5, 6, 7, 9, 10, point by point |
+//! | [`FIT`] | the free constants, fitted to all of these at once |
 //! | [`BURST`] | first packets of bursts: sections 4.3, 8.2 |
 //! | [`MONITOR`] | tcpdump: section 9 |
 
@@ -22,6 +23,7 @@ mod closed;
 mod config;
 mod costs;
 mod figures;
+mod fit;
 mod generator;
 mod kernels;
 mod mlfrr;
@@ -31,6 +33,7 @@ mod router;
 
 pub(super) use burst::BURST;
 pub(super) use figures::FIGURES;
+pub(super) use fit::FIT;
 pub(super) use kernels::LIVELOCK;
 pub(super) use mlfrr::MLFRR;
 pub(super) use monitor::MONITOR;

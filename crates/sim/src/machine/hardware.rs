@@ -93,17 +93,20 @@ impl Priorities {
 
 /// The same router with its traced steps as true times, in nanoseconds.
 fn in_nanos(of: Livelock) -> Livelock {
-    each_step(Livelock { trace: 1, ..of }, |micros| micros * of.trace)
+    let untraced = Livelock { trace: 1, handlers: 1, ..of };
+    each_step(untraced, |micros| micros * of.trace, |micros| micros * of.handlers)
 }
 
 /// A router of which each step is scaled as its interrupt is, on 100 Mbit/s with a clock of 100 Hz.
 fn scaled(of: Livelock, interrupt: Duration) -> Livelock {
-    let was = of.interrupt * of.trace;
+    let was = of.interrupt * of.handlers;
     let is = interrupt.as_nanos() as u64;
     let time = |time: Duration| Duration::from_nanos(time.as_nanos() as u64 * is / was);
-    let router = each_step(of, |nanos| nanos * is / was);
+    let router = each_step(of, |nanos| nanos * is / was, |nanos| nanos * is / was);
     Livelock {
         pollution: time(of.pollution),
+        user: time(of.user),
+        cold: time(of.cold),
         queue: time(of.queue),
         screend: time(of.screend),
         background: time(of.background),
@@ -114,7 +117,8 @@ fn scaled(of: Livelock, interrupt: Duration) -> Livelock {
     }
 }
 
-fn each_step(of: Livelock, change: impl Fn(u64) -> u64) -> Livelock {
+/// Handlers of interrupts without polling are changed in one way, all other steps in another.
+fn each_step(of: Livelock, change: impl Fn(u64) -> u64, handled: impl Fn(u64) -> u64) -> Livelock {
     Livelock {
         polling_interrupt: change(of.polling_interrupt),
         polling_transmit_interrupt: change(of.polling_transmit_interrupt),
@@ -127,14 +131,14 @@ fn each_step(of: Livelock, change: impl Fn(u64) -> u64) -> Livelock {
         polling_turn: change(of.polling_turn),
         polling_transmit_turn: change(of.polling_transmit_turn),
         polling_arm: change(of.polling_arm),
-        interrupt: change(of.interrupt),
-        transmit_interrupt: change(of.transmit_interrupt),
+        interrupt: handled(of.interrupt),
+        transmit_interrupt: handled(of.transmit_interrupt),
         switch: change(of.switch),
-        receive: change(of.receive),
+        receive: handled(of.receive),
         input: change(of.input),
         output: change(of.output),
         finish: change(of.finish),
-        transmit: change(of.transmit),
+        transmit: handled(of.transmit),
         ..of
     }
 }

@@ -131,6 +131,9 @@ keys! {
         "process-queue": count(1, 65536) constants.livelock.process_queue, "packets that the queue to a process holds";
         "descriptors": count(1, 65536) constants.livelock.descriptors, "packets that the transmitter takes at once";
         "pollution": cost constants.livelock.pollution, "the cost to a thread of having been interrupted";
+        "user": cost constants.livelock.user, "that to a process that computes without end";
+        "cold": cost constants.livelock.cold, "what screend has in the caches, at most: cold, it runs so long at half speed";
+        "cooling": count(0, 2000) constants.livelock.cooling, "‰ of the time for which others run, that it loses of that; 0 to 2000";
         "to-process": cost constants.livelock.queue, "putting a packet into the queue to a process, and waking that";
         "process": cost constants.livelock.screend, "a packet in that process";
         "tick": cost constants.livelock.tick, "an interrupt of the clock";
@@ -160,7 +163,8 @@ keys! {
         "output": step constants.livelock.output, "from there to the device or its queue";
         "finish": step constants.livelock.finish, "from there until the thread is free";
         "transmit": step constants.livelock.transmit, "each transmission that is finished";
-        "unmodified": count(1, 1000) constants.livelock.unmodified, "% of all these that the unmodified kernel needs";
+        "unmodified": count(1, 1000) constants.livelock.unmodified, "% of the thread's steps that the unmodified kernel needs";
+        "unmodified-handlers": count(1, 1000) constants.livelock.unmodified_handlers, "% of the interrupts' steps that it needs";
     }
     "router.priorities" {
         "clock": count(1, 100) priorities.clock, "a larger number interrupts a smaller one";

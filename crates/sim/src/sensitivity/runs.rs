@@ -35,7 +35,7 @@ static ALL: &[Runs] = &[
     Runs {
         of: UnmodifiedScreend,
         experiment: "livelock",
-        sets: &[&[rate(5_000), UNMODIFIED, SCREEND, SHORT]],
+        sets: &[&[rate(3_000), UNMODIFIED, SCREEND, SHORT], &[rate(5_000), UNMODIFIED, SCREEND, SHORT]],
     },
     Runs {
         of: NoPolling,
@@ -91,7 +91,7 @@ static ALL: &[Runs] = &[
     Runs {
         of: Starvation,
         experiment: "livelock",
-        sets: &[&[rate(5_500), UNMODIFIED, choice("ip", "interrupt"), choice("transmit", "lower"), SHORT]],
+        sets: &[&[rate(6_000), UNMODIFIED, choice("ip", "interrupt"), choice("transmit", "lower"), SHORT]],
     },
     Runs {
         of: Captures,

@@ -241,7 +241,7 @@ fn lines_say_where_they_are_from() {
     let header = crate::csv::header(&sweep);
     assert_eq!(
         header,
-        "sweep,point,build,seed,seeds,trace_sha256,x,sum,sum_sd,sum_ci95,drawn,drawn_sd,drawn_ci95,reason\n"
+        "sweep,point,row,build,seed,seeds,trace_sha256,x,sum,sum_sd,sum_ci95,sum_n,drawn,drawn_sd,drawn_ci95,drawn_n,reason\n"
     );
     let found = run(&sweep, Part::default(), 1).0;
     let fields = header.matches(',').count();
@@ -250,7 +250,7 @@ fn lines_say_where_they_are_from() {
         let wanted = [
             "ba7816bf8f01cfea",
             "e3b0c44298fc1c14",
-            ["1,0,0", "17,,,"][point],
+            ["1,0,0,2", "17,,,,0"][point],
             ["\n", ": a bad number\n"][point],
         ];
         assert!(wanted.iter().all(|part| line.contains(part)), "{line}");

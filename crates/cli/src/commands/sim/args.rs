@@ -54,7 +54,8 @@ pub(crate) struct SimCommonArgs {
     /// Run each point with N seeds: means, their deviation and 95% interval
     ///
     /// The seeds are --seed and those after it. Cells are the mean ± half the interval's length; JSON and CSV have the mean,
-    /// and the keys with _sd and _ci95 after it: the standard deviation of one run, and half the interval's length.
+    /// and the keys with _sd, _ci95 and _n after it: the standard deviation of one run, half the interval's length, and the
+    /// seeds that had a value.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_000), help_heading = "Runs")]
     pub(crate) seeds: u32,
 

@@ -187,6 +187,7 @@ impl Serialize for RowCells<'_> {
                 let of = |name: &str| format!("{}_{name}", column.name);
                 map.serialize_entry(&of("sd"), &mean.and_then(|mean| mean.deviation))?;
                 map.serialize_entry(&of("ci95"), &mean.and_then(|mean| mean.interval))?;
+                map.serialize_entry(&of("n"), &mean.map_or(0, |mean| mean.seeds))?;
             }
         }
         if sweep.runs().seeds.get() > 1 {

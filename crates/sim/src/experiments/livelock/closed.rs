@@ -40,6 +40,7 @@ impl Closed {
         }
         let Costs { interrupt, receive, input, output, finish, queue, process, .. } = costs;
         let sent = costs.transmit_interrupt + costs.transmit;
+        let others = interrupt + costs.switch_network + receive + input + queue + sent;
         let (before, after) = match config.consumer {
             Consumer::Kernel if config.to_completion => {
                 let forwarded = receive + costs.forward();
@@ -50,7 +51,9 @@ impl Closed {
                 (forwarded, sent)
             }
             Consumer::Kernel => (interrupt + receive, input + output + finish + sent),
-            Consumer::Screend => (interrupt + receive + input + queue, process + output + finish + sent),
+            Consumer::Screend => {
+                (interrupt + receive + input + queue, process + output + finish + sent + cold(&costs, others))
+            }
             Consumer::Monitor => (interrupt + receive + input + queue, process),
         };
         Closed { before: Some(seconds(before)), whole: seconds(before + after) }
@@ -78,6 +81,13 @@ impl Closed {
     }
 }
 
+/// The time that screend is slower for each packet, when others had the processor for `away`.
+fn cold(costs: &Costs, away: Duration) -> Duration {
+    let work = costs.process + costs.output + costs.finish;
+    let evicted = away.saturating_mul(u32::try_from(costs.cooling.share).unwrap_or(u32::MAX)) / 1_000;
+    evicted.min(costs.cooling.most).min(work)
+}
+
 /// A packet of a full turn: what it costs before it can be dropped, where that is not in the interface, and in all.
 fn polled(config: &Config, costs: &Costs) -> (Option<Duration>, Duration) {
     let Costs { receive, input, queue, process, turn, output, finish, .. } = *costs;
@@ -92,7 +102,10 @@ fn polled(config: &Config, costs: &Costs) -> (Option<Duration>, Duration) {
             let all = (taken + costs.forward()).saturating_mul(quota).saturating_add(sent);
             return (None, all / loaded);
         }
-        Consumer::Screend => (taken + input + queue, process + output + finish + sent),
+        Consumer::Screend => {
+            let sent = sent + costs.user;
+            (taken + input + queue, process + output + finish + sent + cold(costs, sent))
+        }
         Consumer::Monitor => (taken + queue, process),
     };
     let (before, after) = through_process;

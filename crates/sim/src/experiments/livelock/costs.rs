@@ -15,6 +15,7 @@
 use std::time::Duration;
 
 use crate::constants::Livelock;
+use crate::engine::processor::Cooling;
 
 /// The steps of a packet's way through a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,6 +30,10 @@ pub(crate) struct Costs {
     pub(crate) switch: Duration,
     /// The cost to a thread of having been interrupted.
     pub(crate) pollution: Duration,
+    /// That to the network's thread of a process that computes, and had the processor before it.
+    pub(crate) user: Duration,
+    /// Beside `pollution`, that to screend, by how long it was interrupted.
+    pub(crate) cooling: Cooling,
     /// The driver, for each packet received.
     pub(crate) receive: Duration,
     /// IP until it knows where to.
@@ -63,6 +68,8 @@ impl Costs {
             switch_network: traced(of.polling_switch),
             switch: traced(of.polling_switch),
             pollution: of.pollution,
+            user: of.user,
+            cooling: Cooling { share: of.cooling, most: of.cold },
             receive: traced(of.polling_receive),
             input: traced(of.polling_input),
             output: traced(of.polling_output),
@@ -80,16 +87,17 @@ impl Costs {
     /// The costs of the same kernel configured to act as an unmodified one.
     pub(crate) fn no_polling(of: &Livelock) -> Self {
         let traced = |micros| traced(of, micros);
+        let handled = |micros: u64| Duration::from_nanos(micros * of.handlers);
         Costs {
-            interrupt: traced(of.interrupt),
-            transmit_interrupt: traced(of.transmit_interrupt),
+            interrupt: handled(of.interrupt),
+            transmit_interrupt: handled(of.transmit_interrupt),
             switch_network: traced(of.switch),
             switch: traced(of.switch),
-            receive: traced(of.receive),
+            receive: handled(of.receive),
             input: traced(of.input),
             output: traced(of.output),
             finish: traced(of.finish),
-            transmit: traced(of.transmit),
+            transmit: handled(of.transmit),
             turn: Duration::ZERO,
             transmit_turn: Duration::ZERO,
             arm: Duration::ZERO,
@@ -97,10 +105,22 @@ impl Costs {
         }
     }
 
-    /// The costs of the unmodified kernel, whose code is somewhat shorter.
+    /// The costs of the unmodified kernel: nobody traced it, so its handlers and its threads have a factor each.
     pub(crate) fn unmodified(of: &Livelock) -> Self {
-        let Costs { queue, process, tick, pollution, .. } = Costs::polling(of);
-        Costs { queue, process, tick, pollution, ..Costs::no_polling(of).times(of.unmodified) }
+        let modified = Costs::no_polling(of);
+        let (threads, handlers) = (modified.times(of.unmodified), modified.times(of.unmodified_handlers));
+        Costs {
+            interrupt: handlers.interrupt,
+            transmit_interrupt: handlers.transmit_interrupt,
+            receive: handlers.receive,
+            transmit: handlers.transmit,
+            switch_network: threads.switch_network,
+            switch: threads.switch,
+            input: threads.input,
+            output: threads.output,
+            finish: threads.finish,
+            ..modified
+        }
     }
 
     /// All costs, times `percent`.
@@ -113,6 +133,8 @@ impl Costs {
             switch_network: of(self.switch_network),
             switch: of(self.switch),
             pollution: of(self.pollution),
+            user: of(self.user),
+            cooling: Cooling { most: of(self.cooling.most), ..self.cooling },
             receive: of(self.receive),
             input: of(self.input),
             output: of(self.output),

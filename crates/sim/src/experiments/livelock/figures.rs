@@ -1,7 +1,5 @@
 //! `livelock-figures`: every point of the paper's figures that could be read from its plots, and beside it the model's.
 
-use std::time::Duration;
-
 use softtimers_core::Percent;
 use softtimers_poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota};
 
@@ -14,17 +12,10 @@ use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Str
 pub(crate) static FIGURES: Experiment = Experiment {
     name: "livelock-figures",
     about: "Each point of the livelock paper's figures beside the model's (sections 6 and 7)",
-    details: "The points were read from vector plots of the conference version (USENIX 1996), whose figures 6-1, 6-3, \
+    details: "Each point is a trial as the paper's: 10,000 packets to an idle router, and what leaves until it is idle again. \
+              The points were read from vector plots of the conference version (USENIX 1996), whose figures 6-1, 6-3, \
               6-4, 6-5, 6-6 and 7-1 are 2, 5, 6, 7, 9 and 10 of the journal's.",
-    parameters: &[
-        Parameter::choice("figure", "Which", &["6-1", "6-3", "6-4", "6-5", "6-6", "7-1"]),
-        Parameter::time(
-            "duration",
-            "Simulated time of each point",
-            Duration::from_millis(10)..=Duration::from_secs(1_000),
-            Duration::from_secs(1),
-        ),
-    ],
+    parameters: &[Parameter::choice("figure", "Which", &["6-1", "6-3", "6-4", "6-5", "6-6", "7-1"]), PACKETS],
     columns: &[
         Column::words("figure", "number in the conference version"),
         Column::words("series", "which kernel, as the figure names it"),
@@ -40,27 +31,35 @@ pub(crate) static FIGURES: Experiment = Experiment {
 };
 
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
-    let (figure, duration) = (parameters.choice("figure"), parameters.time("duration"));
+    let (figure, packets) = (parameters.choice("figure"), parameters.count("packets"));
     let wanted = || points().filter(|point| point.figure == figure);
     let all = wanted().count() as u64;
-    let rows = wanted().zip(0..).map(|(point, number)| {
-        let config = Config {
-            duration,
-            rate: point.input.round() as u64,
-            ..series(point.series).on(parameters.hardware())
-        };
-        let found = Router::new(config, streams).run_in(steps, number, all);
+    let mut rows = vec![];
+    for (point, number) in wanted().zip(0..) {
+        if !steps.go_on(number, all) {
+            break;
+        }
+        let config = point.config().on(parameters.hardware());
+        let found = Router::trial(config, packets, streams);
         let (rates, shares) = if config.user {
-            ([None; 2], [Some(point.output / 100.0), Some(found.share(found.user))])
+            ([None; 2], [Some(point.output / 100.0), Some(found.user)])
         } else {
-            ([Some(point.output), Some(found.rate(found.delivered))], [None; 2])
+            ([Some(point.output), Some(found.output)], [None; 2])
         };
         let mut row: Row = vec![point.figure.into(), point.series.into(), point.input.into()];
         row.extend(rates.into_iter().chain(shares).map(Value::from));
-        row
-    });
-    Ok(rows.collect())
+        rows.push(row);
+    }
+    Ok(rows)
 }
+
+/// Packets of a trial.
+pub(super) const PACKETS: Parameter = Parameter::count(
+    "packets",
+    "Packets of each trial, after which the queues empty (6.1)",
+    10..=10_000_000,
+    10_000,
+);
 
 /// A point of a figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -86,6 +85,13 @@ pub(crate) fn points() -> impl Iterator<Item = Point> {
             output: output.parse().ok()?,
         })
     })
+}
+
+impl Point {
+    /// The kernel of its series at its rate.
+    pub(crate) fn config(&self) -> Config {
+        Config { rate: self.input.round() as u64, ..series(self.series) }
+    }
 }
 
 /// The kernel of a series.

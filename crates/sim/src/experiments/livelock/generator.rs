@@ -51,6 +51,8 @@ pub(crate) struct Generator {
     rest: u128,
     /// The times of a recording, in their place.
     recorded: Option<std::vec::IntoIter<u64>>,
+    /// Packets that still come.
+    left: u64,
 }
 
 impl Generator {
@@ -58,8 +60,17 @@ impl Generator {
     pub(crate) fn new(rate: u64, spacing: Spacing, machine: &Livelock, random: Random) -> Self {
         let wire = u64::try_from(machine.wire.as_nanos()).unwrap_or(u64::MAX);
         let spread = machine.spread.max(1).into();
-        let mut generator =
-            Generator { spacing, random, at: 0, wire, spread, mean: 0, rest: 0, recorded: None };
+        let mut generator = Generator {
+            spacing,
+            random,
+            at: 0,
+            wire,
+            spread,
+            mean: 0,
+            rest: 0,
+            recorded: None,
+            left: u64::MAX,
+        };
         generator.set_rate(rate);
         generator
     }
@@ -75,6 +86,11 @@ impl Generator {
         };
         let times: Vec<u64> = recording.iter().map(time).collect();
         Generator { recorded: Some(times.into_iter()), ..generator }
+    }
+
+    /// The same, which ends after so many packets.
+    pub(crate) fn limited(self, packets: u64) -> Self {
+        Generator { left: packets, ..self }
     }
 
     /// When the last packet of a recording comes.
@@ -100,6 +116,7 @@ impl Iterator for Generator {
         if self.mean == u128::MAX {
             return None;
         }
+        self.left = self.left.checked_sub(1)?;
         let wire = u128::from(self.wire) << FRACTION;
         let beyond = self.mean - wire;
         self.rest += match self.spacing {

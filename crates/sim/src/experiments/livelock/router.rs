@@ -22,7 +22,7 @@ use super::costs::Costs;
 use super::generator::Generator;
 use crate::Engine;
 use crate::engine::device::{Ring, Transmitter};
-use crate::engine::processor::{Attempt, Dispatched, Level, Processor, TaskConfig, TaskId};
+use crate::engine::processor::{Attempt, Cooling, Dispatched, Level, Processor, TaskConfig, TaskId};
 use counters::Counters;
 use interrupts::Interrupts;
 use polled::Polled;
@@ -74,6 +74,15 @@ pub(crate) struct Router {
     generator: Generator,
 }
 
+/// The outcome of a trial.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Trial {
+    /// Packets a second that left.
+    pub(crate) output: f64,
+    /// The share of the processor that the computing process had.
+    pub(crate) user: f64,
+}
+
 /// What is delivered over time.
 #[derive(Debug, Default)]
 struct Watched {
@@ -120,6 +129,26 @@ impl Router {
         let generator = Generator::of_recording(recording, &config.machine);
         let config = Config { warm_up: Duration::ZERO, duration: generator.recorded(), ..config };
         Router::fed_by(generator, config, config.costs())
+    }
+
+    /// One trial of the paper (§6.1): `packets` come to an idle router, and those that leave are counted until it is idle again, by
+    /// the time in which they came. What waits in queues at the end is a part of that: under livelock nearly all of it.
+    pub(crate) fn trial(config: Config, packets: u64, streams: Streams) -> Trial {
+        let generator = Generator::new(config.rate, config.spacing, &config.machine, streams.of("arrivals"));
+        let costs = config.costs();
+        let mut router = Router::fed_by(generator.limited(packets), config, costs);
+        let last = Timestamp::ZERO + Duration::from_secs(packets / config.rate.max(1) + 2);
+        while router.counters.arrived < packets
+            && let Some(event) = router.engine.next(last)
+        {
+            router.happens(event);
+            router.dispatch();
+        }
+        let end = router.engine.now();
+        let seconds = end.saturating_duration_since(Timestamp::ZERO).as_secs_f64().max(f64::MIN_POSITIVE);
+        let user = router.cpu.worked(router.tasks.user, end).as_secs_f64();
+        router.run_until(end + DRAINED);
+        Trial { output: router.counters.delivered() as f64 / seconds, user: user / seconds }
     }
 
     fn fed_by(generator: Generator, config: Config, costs: Costs) -> Self {
@@ -371,7 +400,7 @@ impl Tasks {
             Kernel::HighIpl => TaskConfig::interrupt(device),
             // A function that the handler calls: it is done before the handler goes on.
             _ if config.to_completion => TaskConfig::interrupt(in_handler),
-            _ => thread(network, costs.switch_network),
+            _ => thread(network, switch_network(config, costs)),
         };
         let transmit = match config.transmit {
             TransmitPriority::Equal => device,
@@ -383,7 +412,14 @@ impl Tasks {
             receive: cpu.add(TaskConfig::interrupt(device)),
             transmit: cpu.add(TaskConfig::interrupt(transmit)),
             network: cpu.add(network),
-            process: cpu.add(thread(process, costs.switch)),
+            process: cpu.add(TaskConfig {
+                cooling: if config.consumer == Consumer::Screend {
+                    costs.cooling
+                } else {
+                    Cooling::default()
+                },
+                ..thread(process, costs.switch)
+            }),
             background: cpu.add(thread(background, Duration::ZERO)),
             // What switching back to it costs is in the costs of switching away.
             user: cpu.add(thread(user, costs.pollution)),
@@ -391,8 +427,16 @@ impl Tasks {
     }
 }
 
+/// Switching to the network's thread. A process that ran before it has evicted some of its code.
+fn switch_network(config: &Config, costs: &Costs) -> Duration {
+    let after_process = config.user || config.consumer == Consumer::Screend;
+    costs.switch_network + if after_process { costs.user } else { Duration::ZERO }
+}
+
 /// Between two looks at whether somebody still wants to know: milliseconds of a processor.
 const SLICE: Duration = Duration::from_secs(1);
+/// Longer than all queues take to empty, at any cost that a machine may have been given.
+const DRAINED: Duration = Duration::from_millis(200);
 /// Packets are counted for so long to see when a run is steady: some tens of them under overload.
 const OBSERVATION: Duration = Duration::from_millis(4);
 /// The warm-up and a second.

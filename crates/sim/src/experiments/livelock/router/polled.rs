@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 use softtimers_poll::{
-    Action, AnyPolicy, AutoQuota, AutoQuotaConfig, ConstantPeriod, CpuLimit, Feedback, GateId, Input,
-    Interrupts, Quota, Rounds, SourceConfig, SourceId, SourceStats,
+    Action, AnyPolicy, AutoQuota, AutoQuotaConfig, ConstantPeriod, CpuLimit, CpuLimitConfig, Feedback,
+    GateId, Input, Interrupts, Quota, Rounds, SourceConfig, SourceId, SourceStats,
 };
 
 use super::super::config::{Config, Consumer, Kernel};
@@ -74,7 +74,14 @@ impl Polled {
             gate
         };
         let feedback = config.feedback.map(|feedback| (Feedback::new(feedback), gate()));
-        let limit = config.limit.map(|limit| (CpuLimit::new(limit), gate()));
+        // A timer function clears the account, so its period is whole ticks: ten of the paper's are 9.77 ms (§7).
+        let ticks = config.machine.ticks;
+        let in_period =
+            |period: Duration| (period.as_secs_f64() / ticks.as_secs_f64()).round().max(1.0) as u32;
+        let limit = config.limit.map(|limit| {
+            let period = ticks.saturating_mul(in_period(limit.period));
+            (CpuLimit::new(CpuLimitConfig { period, ..limit }), gate())
+        });
         let first = config.quota.receive().min(LARGEST_QUOTA);
         let climb = AutoQuotaConfig { first, largest: LARGEST_QUOTA, ..AutoQuotaConfig::default() };
         Polled {
@@ -145,7 +152,12 @@ impl Router {
     /// Begins a round, unless the thread is in one.
     pub(super) fn wake_polling(&mut self) {
         if self.polled.step == Step::Asleep {
-            self.begin_round();
+            // The thread reads the cycle counter itself, so what switching to it takes is not counted (§7).
+            let switch = match self.config.kernel {
+                Kernel::HighIpl => Duration::ZERO,
+                _ => super::switch_network(&self.config, &self.costs),
+            };
+            self.begin_round(self.engine.now() + switch);
             self.next_action();
         }
     }
@@ -203,7 +215,8 @@ impl Router {
         }
     }
 
-    fn begin_round(&mut self) {
+    /// Whose loop begins at `counted_from`.
+    fn begin_round(&mut self, counted_from: Timestamp) {
         let now = self.engine.now();
         let Polled { rounds, feedback, limit, .. } = &mut self.polled;
         if let Some((feedback, gate)) = feedback {
@@ -211,7 +224,7 @@ impl Router {
         }
         if let Some((limit, gate)) = limit {
             rounds.set(*gate, limit.input(now));
-            limit.begin(cycles(now));
+            limit.begin(cycles(counted_from));
         }
     }
 
@@ -243,7 +256,7 @@ impl Router {
                     if self.rests() {
                         return;
                     }
-                    self.begin_round();
+                    self.begin_round(now);
                     continue;
                 }
             };

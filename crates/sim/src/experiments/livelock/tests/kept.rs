@@ -64,15 +64,17 @@ fn user_share_is_the_table_that_is_kept() {
     snapshot("user.txt", &table);
 }
 
+/// Packets of the paper's trials.
+const TRIAL: u64 = 10_000;
+
 /// All 543 points: how far the model is from them, on average and in the root of the mean square.
 #[test]
 fn the_distance_from_the_figures_is_the_table_that_is_kept() {
     let mut found: Vec<(&str, &str, Vec<[f64; 3]>)> = vec![];
     for point in points() {
-        let config = Config { rate: point.input.round() as u64, ..series(point.series) };
-        let outcome = Router::new(Config { duration: SHORT / 2, ..config }, Streams::new(1)).run();
-        let user = 100.0 * outcome.share(outcome.user);
-        let ours = if config.user { user } else { outcome.rate(outcome.delivered) };
+        let config = point.config();
+        let trial = Router::trial(config, TRIAL, Streams::new(1));
+        let ours = if config.user { 100.0 * trial.user } else { trial.output };
         let at = [point.input, point.output, ours];
         match found.last_mut() {
             Some((figure, name, points)) if (*figure, *name) == (point.figure, point.series) => {

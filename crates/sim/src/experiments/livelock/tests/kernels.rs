@@ -64,14 +64,14 @@ fn by_priority_the_transmitter_starves_where_ip_does_not() {
         let free = at(transmit, 4_000);
         assert!(free.delivered as f64 > 0.99 * free.arrived as f64 && free.starved.is_zero(), "{transmit:?}");
         // The processor keeps up with all input, up to the output queue, and next to nothing leaves.
-        let kept_up = at(transmit, 5_500);
+        let kept_up = at(transmit, 6_000);
         assert_eq!(kept_up.drops.ring + kept_up.drops.ipintrq, 0, "{transmit:?}");
-        assert!(kept_up.drops.output as f64 > 0.9 * kept_up.arrived as f64, "{transmit:?}");
-        assert!(kept_up.share(kept_up.starved) > 0.9, "{transmit:?}: {:?}", kept_up.starved);
+        assert!(kept_up.drops.output as f64 > 0.8 * kept_up.arrived as f64, "{transmit:?}");
+        assert!(kept_up.share(kept_up.starved) > 0.8, "{transmit:?}: {:?}", kept_up.starved);
         let flooded = at(transmit, 8_000);
         assert!(flooded.delivered == 0 && flooded.share(flooded.starved) == 1.0, "{transmit:?}");
     }
-    for rate in [5_500, 8_000, 14_000] {
+    for rate in [6_000, 8_000, 14_000] {
         let first = at(TransmitPriority::Higher, rate);
         assert!(first.starved.is_zero() && first.drops.output == 0 && first.drops.ring > 0, "{rate}");
         assert!(first.rate(first.delivered) > 4_300.0, "{rate}: {}", first.rate(first.delivered));
@@ -179,7 +179,7 @@ fn eager_transmission_starts_the_device_more_often() {
     let ((late, _), (eager, output)) = (starts(false, 9_000), starts(true, 9_000));
     assert!(eager > 2.0 * late && output > 4_000.0, "{late} {eager} {output}");
     // Below saturation, too, where all of them leave in either way: once packets wait for each other at all.
-    for (rate, more) in [(1_000, 1.0), (2_000, 1.0), (3_000, 1.001), (4_000, 2.0)] {
+    for (rate, more) in [(1_000, 1.0), (2_000, 1.0), (3_000, 1.0), (3_500, 1.1), (4_000, 1.5)] {
         let ((late, passed), (eager, output)) = (starts(false, rate), starts(true, rate));
         assert!(eager >= more * late, "{rate}: {late} and {eager} starts a packet");
         assert!(passed.min(output) > 0.99 * rate as f64, "{rate}: {passed} and {output} packets/s");

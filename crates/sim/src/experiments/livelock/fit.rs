@@ -1,0 +1,185 @@
+//! `livelock-fit`: the free constants of the router, fitted to all published points at once, and what that says of a figure that was
+//! left out.
+//!
+//! A constant that is chosen for one figure makes that figure agree, and shows nothing. Here all of them are chosen together, by the
+//! least sum of squares over the points of all figures, each as a share of its series' peak. A figure that is left out has had no
+//! part in the choice, so its error is the one that counts: the model's for a figure that nobody has published yet.
+//!
+//! ```text
+//!   figures.csv ─▶ series ──▶ residuals ◀── Router::trial, 417 of them ◀── router(free constants)
+//!                  without one     └──────▶ least_squares ─────────────────────────┘
+//! ```
+
+mod free;
+mod least_squares;
+mod series;
+
+use super::figures::{PACKETS, Point};
+use super::router::Router;
+use crate::constants::Livelock;
+use crate::experiment::ALWAYS;
+use crate::machine::Hardware;
+use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
+use free::{FREE, router};
+use least_squares::{Minimum, Residuals, Variable, minimise};
+use series::{Distance, Series, series};
+
+/// The fit, with the distance of each series.
+pub(crate) static FIT: Experiment = Experiment {
+    name: "livelock-fit",
+    about: "The router's free constants, fitted jointly to all published points, and the error of a figure left out",
+    details: "Least squares over the points of figures 2, 5, 6, 7, 9 and 10, each as a share of its series' peak; a series that \
+              stands in two figures counts once. With --leave-out a figure has no part in the fit, and its error is that of a \
+              prediction. Search begins where nothing is known of the figures. With --iterations 0 nothing is fitted: the distance \
+              of the machine as it is. A fit takes minutes.",
+    parameters: &[
+        Parameter::choice("leave-out", "The figure that is not fitted to", series::FIGURES),
+        Parameter::count("iterations", "At most; 0 leaves the constants as they are", 0..=100, 12),
+        PACKETS,
+    ],
+    columns: &[
+        Column::words(
+            "of",
+            "constant, series, fitted (all points that were fitted) or left-out (those that were not)",
+        ),
+        Column::words("name", "which"),
+        Column::words("figure", "the figure of a series, 'left out' behind it if so"),
+        Column::new("points", "points of it"),
+        Column::new("value", "of the constant").digits(1),
+        Column::new("error", "standard error of that").digits(1),
+        Column::share("bias", "mean difference of model and paper, of the peak"),
+        Column::share("rms", "root mean square of the differences, of the peak"),
+        Column::share(
+            "scatter",
+            "of the published points about a smooth curve, of the peak: no model is nearer",
+        ),
+    ],
+    sweep: &[("leave-out", "none,2,5,6,7,9,10")],
+    check: ALWAYS,
+    run,
+};
+
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    let (left_out, iterations) = (parameters.choice("leave-out"), parameters.count("iterations"));
+    let hardware = *parameters.hardware();
+    let all = series();
+    let (fitted, rest): (Vec<&Series>, Vec<&Series>) = all.iter().partition(|one| one.figure != left_out);
+    let trials =
+        |of| Trials { hardware, of, packets: parameters.count("packets"), streams, steps, done: 0, most: 0 };
+    let mut search = trials(fitted.clone());
+    search.most = search.of_search(iterations);
+    let kept: Vec<f64> = FREE.iter().map(|free| (free.get)(&hardware.constants.livelock)).collect();
+    let found = if iterations == 0 {
+        Some(Minimum { errors: vec![None; kept.len()], at: kept })
+    } else {
+        let variables: Vec<Variable> = FREE.iter().map(|free| free.variable).collect();
+        minimise(&variables, iterations, &mut search)
+    };
+    // Nobody wants to know any more.
+    let Some(found) = found else {
+        return Ok(vec![row("constant", "", String::new(), [const { Value::Missing }; 6])]);
+    };
+    let machine = router(&hardware.constants.livelock, &found.at);
+    let mut rows = vec![];
+    for (free, error) in FREE.iter().zip(&found.errors) {
+        let cells = [
+            Value::Missing,
+            (free.get)(&machine).into(),
+            (*error).into(),
+            Value::Missing,
+            Value::Missing,
+            Value::Missing,
+        ];
+        rows.push(row("constant", free.name, String::new(), cells));
+    }
+    for (of, wanted) in [("fitted", &fitted), ("left-out", &rest)] {
+        let mut residuals = vec![];
+        for one in wanted {
+            let found = trials(vec![one]).residuals(&machine, None).unwrap_or_default();
+            let figure =
+                if of == "fitted" { one.figure.to_owned() } else { format!("{} left out", one.figure) };
+            rows.push(distance_row("series", one.name, figure, &found, Some(one.scatter)));
+            residuals.extend(found);
+        }
+        if !residuals.is_empty() {
+            rows.push(distance_row(of, "all", String::new(), &residuals, None));
+        }
+    }
+    Ok(rows)
+}
+
+fn distance_row(of: &str, name: &str, figure: String, residuals: &[f64], scatter: Option<f64>) -> Row {
+    let Distance { points, bias, rms } = Distance::of(residuals);
+    let cells =
+        [(points as u64).into(), Value::Missing, Value::Missing, bias.into(), rms.into(), scatter.into()];
+    row(of, name, figure, cells)
+}
+
+fn row(of: &str, name: &str, figure: String, cells: [Value; 6]) -> Row {
+    let figure = if figure.is_empty() { Value::Missing } else { figure.into() };
+    [of.into(), name.into(), figure].into_iter().chain(cells).collect()
+}
+
+/// The trials of some series.
+struct Trials<'a> {
+    hardware: Hardware,
+    of: Vec<&'a Series>,
+    packets: u64,
+    streams: Streams,
+    steps: &'a Steps<'a>,
+    done: u64,
+    /// Trials of the search, at most.
+    most: u64,
+}
+
+impl Trials<'_> {
+    fn points(&self) -> impl Iterator<Item = (&Series, &Point)> {
+        self.of.iter().flat_map(|series| series.points.iter().map(move |point| (*series, point)))
+    }
+
+    /// What model and paper differ by, as a share of the series' peak. Points that a free constant does not move are as before.
+    fn residuals(&self, machine: &Livelock, moved: Option<(usize, &[f64])>) -> Option<Vec<f64>> {
+        let mut hardware = self.hardware;
+        hardware.constants.livelock = *machine;
+        let mut all = vec![];
+        for (at, (series, point)) in self.points().enumerate() {
+            let config = point.config().on(&hardware);
+            if let Some((free, before)) = moved
+                && !(FREE[free].moves)(&config)
+            {
+                all.push(before[at]);
+                continue;
+            }
+            if !self.steps.go_on(self.done, self.most.max(1)) {
+                return None;
+            }
+            let found = Router::trial(config, self.packets, self.streams);
+            let ours = if config.user { 100.0 * found.user } else { found.output };
+            all.push((ours - point.output) / series.peak);
+        }
+        Some(all)
+    }
+
+    /// Each residual by the deviation of its series, or back.
+    fn weighted(&self, residuals: &[f64], divided: bool) -> Vec<f64> {
+        let weights = self.points().map(|(series, _)| series.deviation());
+        let weigh =
+            |(residual, weight): (&f64, f64)| if divided { residual / weight } else { residual * weight };
+        residuals.iter().zip(weights).map(weigh).collect()
+    }
+
+    /// The calls of a search, about: each iteration has a derivative for each constant, and a step or two.
+    fn of_search(&self, iterations: u64) -> u64 {
+        iterations * (FREE.len() as u64 + 2) + 1
+    }
+}
+
+impl Residuals for Trials<'_> {
+    fn at(&mut self, at: &[f64], moved: Option<(usize, &[f64])>) -> Option<Vec<f64>> {
+        let machine = router(&self.hardware.constants.livelock, at);
+        let before = moved.map(|(free, before)| (free, self.weighted(before, false)));
+        let found = self.residuals(&machine, before.as_ref().map(|(free, before)| (*free, &before[..])))?;
+        self.done = (self.done + 1).min(self.most);
+        Some(self.weighted(&found, true))
+    }
+}
