@@ -255,9 +255,9 @@ fn seeds_and_files_are_swept() {
     let [a, b] = files.each_ref().map(|file| file.display().to_string());
     let csv = stdout(&format!("sim hip --scheme interrupts --sweep trace={a},{b} --csv"));
     let lines: Vec<Vec<_>> = csv.lines().map(|line| line.split(',').collect()).collect();
-    assert_eq!(lines[0][..6], ["sweep", "point", "build", "seed", "trace_sha256", "trace"]);
-    assert_eq!([lines[1][5], lines[2][5]], [a, b]);
-    assert_ne!(lines[1][4], lines[2][4]);
+    assert_eq!(lines[0][..7], ["sweep", "point", "row", "build", "seed", "trace_sha256", "trace"]);
+    assert_eq!([lines[1][6], lines[2][6]], [a, b]);
+    assert_ne!(lines[1][5], lines[2][5]);
     files.iter().for_each(|file| fs::remove_file(file).unwrap());
 }
 
