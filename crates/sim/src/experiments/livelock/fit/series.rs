@@ -34,7 +34,7 @@ pub(super) fn series() -> Vec<Series> {
         match all.last_mut() {
             Some(last) if (last.figure, last.name) == (figure, point.series) => last.points.push(point),
             _ => {
-                all.push(Series { figure, name: point.series, points: vec![point], peak: 0.0, scatter: 0.0 })
+                all.push(Series { figure, name: point.series, points: vec![point], peak: 0.0, scatter: 0.0 });
             }
         }
     }
