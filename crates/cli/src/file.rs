@@ -3,6 +3,8 @@
 //! Files written here are nobody else's to read, and overwrite nothing by accident: a capture has what others said, and a
 //! path in a directory that all may write to can have been prepared by anybody.
 
+mod lock;
+
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -26,20 +28,43 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     as_caller(|| File::open(path))
 }
 
-/// Reads a regular file of text: one that is none, such as a FIFO, is refused rather than waited for.
-///
-/// # Errors
-/// Those of the system, for the caller; `InvalidInput` if it is no regular file.
-pub(crate) fn read_regular(path: &Path) -> io::Result<String> {
+/// Opens a regular file to read it: one that is none, such as a FIFO, is refused rather than waited for.
+fn open_regular(path: &Path) -> io::Result<File> {
     let nonblocking =
         || OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
-    let mut file = as_caller(nonblocking)?;
+    let file = as_caller(nonblocking)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
-    Ok(text)
+    Ok(file)
+}
+
+/// A file that a run goes on with, and what is in it; nobody else goes on with it meanwhile.
+#[derive(Debug)]
+pub(crate) struct Resumed {
+    pub(crate) text: String,
+    /// Open for as long as the run.
+    _locked: File,
+}
+
+impl Resumed {
+    /// Locks the regular file that `flag` names, and reads it; `None` if there is none.
+    ///
+    /// # Errors
+    /// A usage failure: the system's, or that another process has it.
+    pub(crate) fn open(path: &Path, flag: &str) -> Result<Option<Self>, Failure> {
+        let refused =
+            |error: io::Error| Failure::usage(format_args!("{flag}: file '{}': {error}", path.display()));
+        let mut file = match open_regular(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(refused(error)),
+        };
+        lock::locked(&file, path, flag)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(refused)?;
+        Ok(Some(Resumed { text, _locked: file }))
+    }
 }
 
 /// Part of a file's content, for a message; `…` in a process that [may do more](exceeds_caller) than the caller.
@@ -138,6 +163,14 @@ impl OutputFile {
         kept.map_err(|error| self.failed(&error))?;
         (self.fresh, self.written) = (false, bytes);
         Ok(self)
+    }
+
+    /// Sees that nobody else [goes on](Resumed) with it meanwhile. What is no regular file may have several writers.
+    ///
+    /// # Errors
+    /// A usage failure that names the process which has it.
+    pub(crate) fn lock(&self, flag: &str) -> Result<(), Failure> {
+        if self.is_regular() { lock::locked(&self.file, &self.path, flag) } else { Ok(()) }
     }
 
     /// Writes the file's whole content.

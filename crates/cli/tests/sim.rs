@@ -606,6 +606,28 @@ fn a_full_disk_is_told_and_a_reader_that_leaves_is_not() {
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
 }
 
+/// Two that go on with one file would make of both what neither is.
+#[test]
+fn a_file_that_another_run_writes_is_left_alone() {
+    let file = path("resumed.csv");
+    let sweep = format!("{SWEEP} --out {}", file.display());
+    stdout(&sweep);
+    let whole = fs::read_to_string(&file).unwrap();
+    let held = fs::File::open(&file).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    for words in ["--resume", "--force"] {
+        let refused = refusal(&run(&format!("{sweep} {words}")), 2);
+        assert!(refused.contains("is writing it; wait until that has ended"), "{refused}");
+        let of_process = refused.contains(&format!("process {}", std::process::id()));
+        assert!(of_process || refused.contains("another process"), "{refused}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), whole);
+    drop(held);
+    stdout(&format!("{sweep} --resume"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), whole);
+    fs::remove_file(file).unwrap();
+}
+
 #[test]
 fn recordings_of_every_format_are_packets() {
     let pcap = captures::pcap(captures::BIG, true, 96, &[(0, 60), (2_000_000, 1_514)]);

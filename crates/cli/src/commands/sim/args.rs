@@ -1,6 +1,5 @@
 //! The arguments of `sim`, and the plan that is made of them. Each experiment is a subcommand whose flags are its parameters.
 
-use std::io;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use softtimers_sim::{
 
 use super::{build, machine, registry, setting};
 use crate::args::OutputArgs;
-use crate::file;
+use crate::file::Resumed;
 use crate::run::output::Output;
 
 /// `softtimers sim`.
@@ -262,6 +261,8 @@ pub(crate) struct OutPlan {
     pub(crate) force: bool,
     /// The lines of it that stay, for a run that goes on after them.
     pub(crate) kept: String,
+    /// The file of such a run, which has it alone.
+    pub(crate) resumed: Option<Resumed>,
 }
 
 impl SimPlan {
@@ -310,13 +311,18 @@ impl SimPlan {
         let given: Vec<_> = given.iter().copied().chain(swept.iter().map(|axis| axis.name)).collect();
         sweep.check(&given).map_err(Failure::usage)?;
         let mut part = common.part.unwrap_or_default();
-        let mut out =
-            common.out.clone().map(|path| OutPlan { path, force: common.force, kept: String::new() });
+        let mut out = common.out.clone().map(|path| OutPlan {
+            path,
+            force: common.force,
+            kept: String::new(),
+            resumed: None,
+        });
         if let (true, Some(out)) = (common.resume, &mut out)
-            && let Some((done, kept)) = finished(&sweep, part, &out.path)?
+            && let Some(resumed) = Resumed::open(&out.path, "--resume")?
         {
+            let (done, kept) = finished(&sweep, part, &out.path, &resumed.text)?;
             // It has been read and is of this sweep, even where nothing of it is kept.
-            (out.kept, out.force) = (kept, true);
+            (out.kept, out.force, out.resumed) = (kept, true, Some(resumed));
             part = part.after(done);
         }
         let all = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -385,17 +391,11 @@ fn refuse_vain(sweep: &Sweep) -> Result<(), Failure> {
     )))
 }
 
-/// The points that are in the file of an earlier run, and their lines; none if there is no such file.
-fn finished(sweep: &Sweep, part: Part, path: &Path) -> Result<Option<(usize, String)>, Failure> {
-    let name = path.display().to_string();
-    let text = match file::read_regular(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Failure::usage(format_args!("--resume: file '{name}': {error}"))),
-    };
-    let (done, kept) = csv::finished(sweep, part, &name, &text)
+/// The points that are in the file of an earlier run, and their lines.
+fn finished(sweep: &Sweep, part: Part, path: &Path, text: &str) -> Result<(usize, String), Failure> {
+    let (done, kept) = csv::finished(sweep, part, &path.display().to_string(), text)
         .map_err(|error| Failure::usage(format_args!("--resume: {error}")))?;
-    Ok(Some((done, kept.to_owned())))
+    Ok((done, kept.to_owned()))
 }
 
 fn axis(experiment: &Experiment, name: &str, values: &str) -> Result<Axis, Failure> {

@@ -143,6 +143,9 @@ impl Simulation {
         let out = plan.out.as_ref();
         let out = out.map(|out| {
             let file = OutputFile::create_while(&out.path, "--out", out.force, goes_on)?;
+            if out.resumed.is_none() {
+                file.lock("--out")?;
+            }
             if out.kept.is_empty() { Ok(file) } else { file.after(out.kept.len() as u64) }
         });
         let kept = Mutex::new(Kept { out: out.transpose()?, ..Kept::default() });
