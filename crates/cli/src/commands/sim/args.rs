@@ -274,33 +274,7 @@ impl SimPlan {
         let SimRunArgs { experiment, set, common } = args;
         let given: Vec<&'static str> = set.iter().map(|(name, _)| *name).collect();
         let parameters = parameters(experiment, set, common)?;
-        let axes = if common.sweeps.is_empty() {
-            // What would change nothing is not swept unasked.
-            let is_used = |name: &str| {
-                let needs =
-                    experiment.parameters.iter().find(|one| one.name == name).and_then(|one| one.needs);
-                needs.is_none_or(|need| (need.met)(&parameters))
-            };
-            let wanted = experiment.sweep.iter().filter(|(name, _)| !given.contains(name) && is_used(name));
-            wanted.map(|(name, values)| axis(experiment, name, values)).collect::<Result<Vec<_>, _>>()?
-        } else {
-            let mut axes = vec![];
-            for text in &common.sweeps {
-                let Some((name, values)) = text.split_once('=') else {
-                    return Err(Failure::usage(format_args!(
-                        "--sweep '{text}': write NAME=A,B,… with a parameter's name"
-                    )));
-                };
-                axes.push(axis(experiment, name, values)?);
-            }
-            axes
-        };
-        for (index, axis) in axes.iter().enumerate() {
-            let name = axis.name;
-            if given.contains(&name) || axes[..index].iter().any(|other| other.name == name) {
-                return Err(Failure::usage(format_args!("--sweep '{name}': {name} is set already")));
-            }
-        }
+        let axes = axes(experiment, common, &given, &parameters)?;
         let sweep = Sweep::new(experiment, parameters, axes, runs(common)?);
         refuse_vain(&sweep)?;
         if sweep.points() > MOST_POINTS {
@@ -335,6 +309,42 @@ impl SimPlan {
             output: Output::from(&common.output),
         })
     }
+}
+
+/// The parameters that are swept: those that were asked for, or else those of the paper's table that were not `given`.
+fn axes(
+    experiment: &Experiment,
+    common: &SimCommonArgs,
+    given: &[&'static str],
+    parameters: &Parameters,
+) -> Result<Vec<Axis>, Failure> {
+    let axes = if common.sweeps.is_empty() {
+        // What would change nothing is not swept unasked.
+        let is_used = |name: &str| {
+            let needs = experiment.parameters.iter().find(|one| one.name == name).and_then(|one| one.needs);
+            needs.is_none_or(|need| (need.met)(parameters))
+        };
+        let wanted = experiment.sweep.iter().filter(|(name, _)| !given.contains(name) && is_used(name));
+        wanted.map(|(name, values)| axis(experiment, name, values)).collect::<Result<Vec<_>, _>>()?
+    } else {
+        let mut axes = vec![];
+        for text in &common.sweeps {
+            let Some((name, values)) = text.split_once('=') else {
+                return Err(Failure::usage(format_args!(
+                    "--sweep '{text}': write NAME=A,B,… with a parameter's name"
+                )));
+            };
+            axes.push(axis(experiment, name, values)?);
+        }
+        axes
+    };
+    for (index, axis) in axes.iter().enumerate() {
+        let name = axis.name;
+        if given.contains(&name) || axes[..index].iter().any(|other| other.name == name) {
+            return Err(Failure::usage(format_args!("--sweep '{name}': {name} is set already")));
+        }
+    }
+    Ok(axes)
 }
 
 /// The papers' values, or those of the machine that was named, but where others were set.
