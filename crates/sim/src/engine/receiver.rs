@@ -15,6 +15,7 @@
 //! nobody. Two future events at most are pending, the next arrival and the next look, so there is no queue of
 //! events: the earlier of the two is next, and an arrival at the very time of a poll is taken by it.
 
+mod settling;
 mod stats;
 mod timing;
 
@@ -27,6 +28,7 @@ use softtimers_poll::{Look, Next, Policy};
 
 use super::arrivals::Arrival;
 
+pub(crate) use settling::Settling;
 pub(crate) use stats::ReceiveStats;
 pub(crate) use timing::Timing;
 

@@ -25,7 +25,7 @@ use softtimers_poll::{Aggregation, AggregationConfig, AnyPolicy, Interrupts, Pre
 
 use crate::engine::arrivals;
 use crate::engine::arrivals::Arrival;
-use crate::engine::receiver::{ReceiveStats, Receiver, Timing};
+use crate::engine::receiver::{ReceiveStats, Receiver, Settling, Timing};
 use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
 /// The gain of polls over interrupts, by the packets wanted in each.
@@ -81,6 +81,11 @@ pub(crate) static POLLING: Experiment = Experiment {
         Column::new("overhead_us", "processor time for a packet").digits(2),
         Column::new("delay_us", "from arrival to the end of the look").digits(1),
         Column::new("longest_delay_us", "the longest delay of any packet").digits(1),
+        Column::new(
+            "settled_packets",
+            "the packet from which on delays are steady, by MSER-5, of the first 5,000",
+        )
+        .greatest(),
     ],
     sweep: &[("server", "apache,flash"), ("protocol", "http,p-http"), ("quota", "1,2,5,10,15")],
     check,
@@ -134,10 +139,12 @@ fn check(parameters: &Parameters) -> Result<(), RunError> {
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     check(parameters)?;
     let server = Server::of(parameters);
-    let (interrupts, base) = settle(&server, 0, parameters, streams, steps).map_err(RunError::new)?;
+    let (interrupts, base, begun) = settle(&server, 0, parameters, streams, steps).map_err(RunError::new)?;
     let quota = parameters.count_u32("quota");
-    let (polls, rate) = settle(&server, quota, parameters, streams, steps).map_err(RunError::new)?;
-    let row = |quota: u32, account: &ReceiveStats, rate: f64| -> Row {
+    let (polls, rate, settled) = settle(&server, quota, parameters, streams, steps).map_err(RunError::new)?;
+    // A recording is as it is, and has no beginning that could be left out.
+    let is_synthetic = parameters.trace("trace").is_none();
+    let row = |quota: u32, account: &ReceiveStats, rate: f64, settled: &Settling| -> Row {
         let looks = account.interrupts + account.polls;
         let per_look = account.packets() as f64 / looks.max(1) as f64;
         vec![
@@ -151,10 +158,11 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
             account.overhead_us().into(),
             account.delay_us().into(),
             Value::Real(account.longest_delay.as_nanos() as f64 / 1e3),
+            settled.settled().filter(|_| is_synthetic).into(),
         ]
     };
-    let interrupts = row(0, &interrupts, base);
-    let polls = row(quota, &polls, rate);
+    let interrupts = row(0, &interrupts, base, &begun);
+    let polls = row(quota, &polls, rate, &settled);
     // The baseline once, beside the smallest quota.
     Ok(if quota == 1 { vec![interrupts, polls] } else { vec![polls] })
 }
@@ -166,15 +174,15 @@ fn settle(
     parameters: &Parameters,
     streams: Streams,
     steps: &Steps,
-) -> Result<(ReceiveStats, f64), RateError> {
+) -> Result<(ReceiveStats, f64, Settling), RateError> {
     let mut requests = server.requests_per_second(0.0);
-    let mut account = ReceiveStats::default();
+    let (mut account, mut settling) = (ReceiveStats::default(), Settling::default());
     for _ in 0..ROUNDS {
         let gap = Duration::from_nanos((1e9 / (requests * server.packets as f64)) as u64);
-        account = receive(server, quota, gap, parameters, streams, steps)?;
+        (account, settling) = receive(server, quota, gap, parameters, streams, steps)?;
         requests = server.requests_per_second(account.overhead_us());
     }
-    Ok((account, requests))
+    Ok((account, requests, settling))
 }
 
 fn receive(
@@ -184,7 +192,7 @@ fn receive(
     parameters: &Parameters,
     streams: Streams,
     steps: &Steps,
-) -> Result<ReceiveStats, RateError> {
+) -> Result<(ReceiveStats, Settling), RateError> {
     let packets: Box<dyn Iterator<Item = Arrival>> = match parameters.trace("trace") {
         Some(recording) => Box::new(stretched(recording, gap)),
         None => {
@@ -210,7 +218,10 @@ fn receive(
             Aggregation::new(AggregationConfig { quota, longest, ..wanted }).into()
         }
     };
-    Ok(Receiver::new(policy, costs, Timing::soft(streams.seed()), packets).run(|_, _| ()).0)
+    let mut settling = Settling::default();
+    let receiver = Receiver::new(policy, costs, Timing::soft(streams.seed()), packets);
+    let (account, _) = receiver.run(|at, event| settling.watch(at, event));
+    Ok((account, settling))
 }
 
 /// The packets of a recording, with this mean gap.

@@ -4,7 +4,7 @@ use super::paper::PaperTrace;
 use super::parameters::{PARAMETERS, settings};
 use super::scheme::Scheme;
 use super::source::{self, sources};
-use crate::engine::receiver::ReceiveStats;
+use crate::engine::receiver::{ReceiveStats, Settling};
 use crate::{Column, Experiment, Parameters, Row, RunError, Steps, Streams, Value};
 
 /// Table 3, for any trace, with any of Table 2.
@@ -44,6 +44,11 @@ const COLUMNS: &[Column] = &[
     Column::new("most_pps", "packets a second at which the overhead is a whole processor: section 2's R")
         .digits(0),
     Column::share("lost", "share of the packets that the device had no room for (--ring)"),
+    Column::new(
+        "settled_packets",
+        "the packet from which on delays are steady, by MSER-5, of the first 5,000; constant and poisson have one",
+    )
+    .greatest(),
 ];
 
 fn check(parameters: &Parameters) -> Result<(), RunError> {
@@ -59,18 +64,29 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     let mut rows = vec![];
     for source in sources(parameters, streams)? {
         for &scheme in &schemes {
+            let mut settling = Settling::default();
             let account = settings.run(
                 scheme,
                 source.arrivals().take_while(|_| steps.is_wanted()),
                 streams.seed(),
-                |_, _| (),
+                |at, event| settling.watch(at, event),
             );
-            rows.push(row(source.name, scheme, &account, source.paper.filter(|_| settings.are_of_table_2())));
+            let paper = source.paper.filter(|_| settings.are_of_table_2());
+            let settled = settling.settled().filter(|_| is_steady(parameters));
+            let mut row = row(source.name, scheme, &account, paper);
+            row.push(settled.into());
+            rows.push(row);
         }
     }
     Ok(rows)
 }
 
+/// Whether packets come at one rate throughout: recordings and bursts have no steady state.
+fn is_steady(parameters: &Parameters) -> bool {
+    parameters.trace("trace").is_none() && ["constant", "poisson"].contains(&parameters.choice("synthetic"))
+}
+
+/// All cells but the last.
 fn row(trace: &str, scheme: Scheme, account: &ReceiveStats, paper: Option<&PaperTrace>) -> Row {
     let found = paper.map(|paper| &paper.found);
     let hip = found.filter(|_| scheme == Scheme::Hip);
