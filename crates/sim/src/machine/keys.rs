@@ -131,9 +131,9 @@ keys! {
         "process-queue": count(1, 65536) constants.livelock.process_queue, "packets that the queue to a process holds";
         "descriptors": count(1, 65536) constants.livelock.descriptors, "packets that the transmitter takes at once";
         "pollution": cost constants.livelock.pollution, "the cost to a thread of having been interrupted";
-        "user": cost constants.livelock.user, "that to a process that computes without end";
+        "user": cost constants.livelock.user, "more for the network's thread when a process ran before it";
         "cold": cost constants.livelock.cold, "what screend has in the caches, at most: cold, it runs so long at half speed";
-        "cooling": count(0, 2000) constants.livelock.cooling, "‰ of the time for which others run, that it loses of that; 0 to 2000";
+        "cooling": count(0, 2000) constants.livelock.cooling, "‰ of the time for which others run, that it loses of that";
         "to-process": cost constants.livelock.queue, "putting a packet into the queue to a process, and waking that";
         "process": cost constants.livelock.screend, "a packet in that process";
         "tick": cost constants.livelock.tick, "an interrupt of the clock";

@@ -19,7 +19,7 @@ use super::router::Router;
 use crate::constants::Livelock;
 use crate::experiment::ALWAYS;
 use crate::machine::Hardware;
-use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 use free::{FREE, router};
 use least_squares::{Minimum, Residuals, Variable, minimise};
 use series::{Distance, Series, series};
@@ -33,7 +33,7 @@ pub(crate) static FIT: Experiment = Experiment {
               prediction. Search begins where nothing is known of the figures. With --iterations 0 nothing is fitted: the distance \
               of the machine as it is. A fit takes minutes.",
     parameters: &[
-        Parameter::choice("leave-out", "The figure that is not fitted to", series::FIGURES),
+        Parameter::choice("leave-out", "The figure that is not fitted to", series::FIGURES).needs(FITTED),
         Parameter::count("iterations", "At most; 0 leaves the constants as they are", 0..=100, 12),
         PACKETS,
     ],
@@ -58,6 +58,10 @@ pub(crate) static FIT: Experiment = Experiment {
     check: ALWAYS,
     run,
 };
+
+/// Where nothing is fitted, nothing is left out of it.
+const FITTED: Need =
+    Need { with: "iterations above zero", met: |parameters| parameters.count("iterations") > 0 };
 
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let (left_out, iterations) = (parameters.choice("leave-out"), parameters.count("iterations"));
@@ -181,5 +185,41 @@ impl Residuals for Trials<'_> {
         let found = self.residuals(&machine, before.as_ref().map(|(free, before)| (*free, &before[..])))?;
         self.done = (self.done + 1).min(self.most);
         Some(self.weighted(&found, true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Setting, Watch};
+
+    fn fitted(steps: &Steps) -> Vec<Row> {
+        let parameters = Parameters::new(FIT.parameters)
+            .with("leave-out", Setting::Choice("10"))
+            .with("iterations", Setting::Count(1))
+            .with("packets", Setting::Count(100));
+        run(&parameters, Streams::new(1), steps).unwrap()
+    }
+
+    fn words(row: &Row) -> Vec<String> {
+        let word = |value: &Value| if let Value::Text(text) = value { text.clone() } else { String::new() };
+        row[..3].iter().map(word).collect()
+    }
+
+    #[test]
+    fn a_figure_that_is_left_out_is_beside_those_that_were_fitted() {
+        let rows = fitted(&Steps::unwatched());
+        let of = |word: &str| rows.iter().filter(|row| words(row)[0] == word).count();
+        assert_eq!([of("constant"), of("series"), of("fitted"), of("left-out")], [FREE.len(), 18, 1, 1]);
+        let left = rows.iter().filter(|row| words(row)[2] == "10 left out").count();
+        assert_eq!(left, 4);
+        assert_eq!(fitted(&Steps::unwatched()), rows, "the same seed, the same fit");
+    }
+
+    #[test]
+    fn who_wants_it_no_more_waits_for_one_trial_at_most() {
+        let watch = Watch::new();
+        watch.stop();
+        assert_eq!(fitted(&watch.steps()).len(), 1);
     }
 }
