@@ -9,8 +9,8 @@ import sys
 
 from softtimers import sim
 
-# Which run of which program a line is of.
-OF_THE_RUN = ("sweep", "point", "build")
+# Which run of which program a line is of, and where it stands in it.
+OF_THE_RUN = ("sweep", "point", "row", "build")
 
 
 def same(text, value):
