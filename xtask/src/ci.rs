@@ -9,7 +9,7 @@ use crate::program::{self, cargo};
 use crate::report::{Outcome, Report};
 use crate::tests::Tests;
 use crate::workspace::{Page, Workspace, pages};
-use crate::{dependencies, header, instructions, licences, links, objects, packages, toolchains};
+use crate::{dependencies, header, instructions, licences, links, objects, packages, programs, toolchains};
 
 /// Runs every step of `ci`; `kept` is what `cargo test --workspace` printed, if it has just run.
 ///
@@ -42,6 +42,7 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
         program::check(program::program(lab, root).args(["render", "--check"]))
     });
     report.step("examples", || examples(workspace));
+    programs::run(workspace, report);
     report.step("clippy", || {
         let words = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
         program::check(cargo(root).args(words))
@@ -98,8 +99,7 @@ fn examples(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::of(problems, ""))
 }
 
-/// Checks each workspace of the project: two stand beside this one, with lock files of their own, and building them is
-/// not part of `ci`.
+/// Checks each workspace of the project: two stand beside this one, with lock files of their own.
 fn in_each(root: &Path, check: impl Fn(&Path) -> Result<Outcome>) -> Result<Outcome> {
     let mut problems = vec![];
     for directory in [".", "examples", "fuzz"] {

@@ -5,7 +5,7 @@
 //! ```text
 //!   ci ────▶ format, links, features, header, licences, …         seconds: no build
 //!            clippy ─▶ tests ─▶ claims of docs/features.toml ─▶ …  minutes: one build
-//!   full ──▶ ci, then examples/, Miri, loom, fuzzing, …            nightly tools, hours
+//!   full ──▶ ci, then all of examples/, Miri, loom, fuzzing, …     nightly tools, hours
 //! ```
 
 #![forbid(unsafe_code)]
@@ -23,6 +23,7 @@ mod links;
 mod objects;
 mod packages;
 mod program;
+mod programs;
 mod release;
 mod report;
 mod site;

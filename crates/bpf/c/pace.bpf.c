@@ -57,24 +57,16 @@ struct flow {
 	u32 oldest;
 	u64 places[WAITING]; /* the last ones, round and round */
 };
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct settings);
-} settings SEC(".maps");
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct state);
-} states SEC(".maps");
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, FLOWS);
-	__type(key, u32);
-	__type(value, struct flow);
-} flows SEC(".maps");
+#define ARRAY(name, entries, of)                     \
+	struct {                                     \
+		__uint(type, BPF_MAP_TYPE_ARRAY);    \
+		__uint(max_entries, entries);        \
+		__type(key, u32);                    \
+		__type(value, struct of);            \
+	} name SEC(".maps")
+ARRAY(settings, 1, settings);
+ARRAY(states, 1, state);
+ARRAY(flows, FLOWS, flow);
 
 static __always_inline struct settings *the_settings(void)
 {

@@ -36,11 +36,11 @@ const FIGURES: [(&str, usize); 6] = [
     ("CPU µs a request", 2),
 ];
 
-const SOFTWARE: Software = Software {
-    name: "axum 0.8",
-    problem: "[tokio #6866](https://github.com/tokio-rs/tokio/issues/6866): paced by an interval of half a millisecond, requests leave in pairs",
-    ours: include_str!("pacing.rs"),
-};
+const SOFTWARE: Software = Software::new(
+    "axum 0.8",
+    "[tokio #6866](https://github.com/tokio-rs/tokio/issues/6866): paced by an interval of half a millisecond, requests leave in pairs",
+    include_str!("pacing.rs"),
+);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum By {

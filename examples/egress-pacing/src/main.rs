@@ -19,11 +19,11 @@ use softtimers_net::udp::{RecvBatch, UdpSocket};
 
 const FIGURES: [(&str, usize); 4] =
     [("longest train", 0), ("gap p50 µs", 0), ("gap p99 µs", 0), ("CPU µs a packet", 2)];
-const SOFTWARE: Software = Software {
-    name: "Linux fq, any sender of UDP",
-    problem: "[srt #637](https://github.com/Haivision/srt/issues/637), [quic-go #2604](https://github.com/quic-go/quic-go/issues/2604): a sender's own timers are too coarse to pace by",
-    ours: include_str!("../../../crates/bpf/c/pace.bpf.c"),
-};
+const SOFTWARE: Software = Software::new(
+    "Linux fq, any sender of UDP",
+    "[srt #637](https://github.com/Haivision/srt/issues/637), [quic-go #2604](https://github.com/quic-go/quic-go/issues/2604): a sender's own timers are too coarse to pace by",
+    include_str!("../../../crates/bpf/c/pace.bpf.c"),
+);
 const RATE: u64 = 20_000_000;
 const PAYLOAD: usize = 1_200;
 /// With the headers of Ethernet, IP and UDP.

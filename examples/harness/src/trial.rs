@@ -11,6 +11,9 @@ use softtimers_measure::machine::Machine;
 use softtimers_measure::paired::{Measured, Paired, Round};
 use softtimers_measure::result::{Cell, Results, Table};
 
+/// Fewer lines than these are a short integration.
+const MOST_LINES: u32 = 120;
+
 /// The result of a trial.
 pub type Done<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -99,35 +102,69 @@ impl Trial {
 /// What is integrated, and what it was that asked for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Software {
-    /// Its name and version.
-    pub name: &'static str,
-    /// In Markdown, with its public link.
-    pub problem: &'static str,
-    /// The integration's own file.
-    pub ours: &'static str,
+    name: &'static str,
+    problem: &'static str,
+    lines: u32,
 }
 
 /// A line of the summary: what it says, the figure, and the rows before and after.
 pub type Line<'a> = (String, &'a str, [String; 2]);
 
 impl Software {
+    /// A name with its version, the problem in Markdown with its public link, and the text of the integration's own file.
+    ///
+    /// # Panics
+    /// If that file has 120 lines of code or more. Made in a constant, such an example does not compile.
+    pub const fn new(name: &'static str, problem: &'static str, ours: &'static str) -> Self {
+        let lines = code_lines(ours.as_bytes());
+        assert!(lines < MOST_LINES, "an integration is meant to be short: move what is not part of it");
+        Software { name, problem, lines }
+    }
+
     /// The table `summary`: before, after, and what they cost by the figure `cpu`.
     pub fn summary(&self, measured: &Measured, cpu: &str, lines: &[Line<'_>]) -> Table {
         let columns = [("software", 0), ("problem", 0), ("lines of ours", 0), ("figure", 0), ("before", 1)];
         let costs = [("after", 1), ("CPU before, µs", 1), ("CPU after, µs", 1)];
         let mut table = Table::new("summary", &[&columns[..], &costs[..]].concat());
-        let ours = self.ours.lines().map(str::trim_start);
-        let is_code = |line: &&str| {
-            !line.is_empty() && !["//", "/*", "* ", "*/"].iter().any(|mark| line.starts_with(mark))
-        };
-        let ours = ours.filter(is_code).count();
         for (said, figure, [before, after]) in lines {
             let of = |row: &str, figure: &str| Cell::from(measured.estimate(row, figure));
             let [name, problem, said] = [self.name, self.problem, said].map(Cell::from);
-            let lines = Cell::from(ours as f64);
+            let lines = Cell::from(f64::from(self.lines));
             let figures = [of(before, figure), of(after, figure), of(before, cpu), of(after, cpu)];
             table.rows.push([name, problem, lines, said].into_iter().chain(figures).collect());
         }
         table
+    }
+}
+
+/// Lines that are neither empty nor a comment.
+const fn code_lines(text: &[u8]) -> u32 {
+    let (mut lines, mut at) = (0, 0);
+    while at < text.len() {
+        while at < text.len() && (text[at] == b' ' || text[at] == b'\t') {
+            at += 1;
+        }
+        let after = if at + 1 < text.len() { text[at + 1] } else { b'\n' };
+        let is_code = at < text.len()
+            && !matches!((text[at], after), (b'\n', _) | (b'/', b'/' | b'*') | (b'*', b' ' | b'/' | b'\n'));
+        lines += is_code as u32;
+        while at < text.len() && text[at] != b'\n' {
+            at += 1;
+        }
+        at += 1;
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_empty_lines_are_not_code() {
+        let text = "//! Why.\n\n/* More\n * of it.\n */\nfn main() {\n\t// Nothing.\n    a *= b;\n}";
+        assert_eq!(code_lines(text.as_bytes()), 3);
+        assert_eq!(code_lines(b""), 0);
+        assert_eq!(code_lines(b"x"), 1);
     }
 }

@@ -28,11 +28,11 @@ const FIGURES: [(&str, usize); 6] = [
     ("answered p99 µs", 0),
     ("CPU µs a request", 2),
 ];
-const SOFTWARE: Software = Software {
-    name: "hyper 1, client",
-    problem: "[cql-stress #134](https://github.com/scylladb/cql-stress/issues/134), [tokio #5021](https://github.com/tokio-rs/tokio/issues/5021): a load generator's sleeps are milliseconds",
-    ours: include_str!("client.rs"),
-};
+const SOFTWARE: Software = Software::new(
+    "hyper 1, client",
+    "[cql-stress #134](https://github.com/scylladb/cql-stress/issues/134), [tokio #5021](https://github.com/tokio-rs/tokio/issues/5021): a load generator's sleeps are milliseconds",
+    include_str!("client.rs"),
+);
 const RATES: [u32; 3] = [1_000, 10_000, 50_000];
 const WRK: &str = "wrk, closed loop";
 

@@ -35,11 +35,11 @@ const FIGURES: [(&str, usize); 5] = [
     ("longest burst", 0),
     ("CPU µs a packet", 2),
 ];
-const SOFTWARE: Software = Software {
-    name: "h3 0.0.8 on quinn 0.11",
-    problem: "[quinn #2627](https://github.com/quinn-rs/quinn/issues/2627): bursts meet short queues, and tokio's timers are a millisecond",
-    ours: include_str!("files.rs"),
-};
+const SOFTWARE: Software = Software::new(
+    "h3 0.0.8 on quinn 0.11",
+    "[quinn #2627](https://github.com/quinn-rs/quinn/issues/2627): bursts meet short queues, and tokio's timers are a millisecond",
+    include_str!("files.rs"),
+);
 const FILE: &str = "film";
 
 /// A folder with the file, until it is dropped.

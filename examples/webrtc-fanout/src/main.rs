@@ -33,11 +33,11 @@ const FIGURES: [(&str, usize); 8] = [
     ("frame p99 ms", 1),
     ("CPU µs a packet", 2),
 ];
-const SOFTWARE: Software = Software {
-    name: "str0m 0.25",
-    problem: "[str0m #368](https://github.com/algesten/str0m/issues/368), [livekit #4724](https://github.com/livekit/livekit/issues/4724): a forwarder sends each frame at line rate, and short queues drop it",
-    ours: include_str!("fanout.rs"),
-};
+const SOFTWARE: Software = Software::new(
+    "str0m 0.25",
+    "[str0m #368](https://github.com/algesten/str0m/issues/368), [livekit #4724](https://github.com/livekit/livekit/issues/4724): a forwarder sends each frame at line rate, and short queues drop it",
+    include_str!("fanout.rs"),
+);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum By {

@@ -1,0 +1,61 @@
+//! The programs of `docs/integrations.md`: published software on softtimers, each run for a second.
+//!
+//! They are a workspace of their own, which is built in the same directory, so that crates which both have are built once.
+
+use anyhow::{Context, Result};
+
+use crate::program::{self, cargo};
+use crate::report::{Outcome, Report};
+use crate::workspace::Workspace;
+
+/// Their packages, whose programs have the same names.
+const NAMES: [&str; 6] =
+    ["http-load", "axum-pacing", "webrtc-fanout", "libuv-echo", "http3-files", "egress-pacing"];
+
+/// A step for each, so that one which cannot run here counts as skipped.
+pub(crate) fn run(workspace: &Workspace, report: &mut Report) {
+    let built = build(workspace);
+    for name in NAMES {
+        report.step(name, || match &built {
+            Ok(Outcome::Passed(_)) => run_one(workspace, name),
+            Ok(outcome) => Ok(outcome.clone()),
+            Err(error) => Ok(Outcome::failed(format!("{error:#}"))),
+        });
+    }
+}
+
+fn build(workspace: &Workspace) -> Result<Outcome> {
+    let mut cargo = cargo(&workspace.root().join("examples"));
+    cargo.env("CARGO_TARGET_DIR", workspace.target("")).args(["build", "--quiet", "--locked"]);
+    program::check(cargo.args(NAMES.iter().flat_map(|name| ["-p", name])))
+}
+
+/// Runs a program for one round of a second; it says itself what it lacks.
+fn run_one(workspace: &Workspace, name: &str) -> Result<Outcome> {
+    let path = workspace.target("debug").join(name);
+    let mut program = program::program(path, workspace.root());
+    let printed =
+        program::output(program.args(["--rounds", "1", "--millis", "1000"])).context(name.to_owned())?;
+    print!("{printed}");
+    Ok(outcome(&printed))
+}
+
+fn outcome(printed: &str) -> Outcome {
+    match printed.lines().find_map(|line| line.strip_prefix("skipped: ")) {
+        Some(reason) => Outcome::skipped(reason),
+        None if printed.contains("| software |") => Outcome::passed(""),
+        None => Outcome::failed("it printed no summary"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skip_is_not_a_pass_and_nor_is_silence() {
+        assert_eq!(outcome("skipped: no source\n"), Outcome::skipped("no source"));
+        assert!(matches!(outcome("machine\n\n| software | problem |\n"), Outcome::Passed(_)));
+        assert!(matches!(outcome(""), Outcome::Failed(_)));
+    }
+}
