@@ -147,7 +147,7 @@ fn a_flow_has_at_most_ninety_waiting() {
     assert!(others.count() > 0, "every flow has to wait for one");
 }
 
-/// What waits keeps its time, and the packet behind it has the new rate.
+/// A packet that waits keeps its time, and the packet behind it has the new rate.
 #[test]
 fn a_new_rate_holds_from_the_next_packet_on() {
     let Some(mut pace) = loaded(Egress::Port(PORT), 8_000) else { return };

@@ -89,7 +89,7 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Emulate a network path: delay, rate, queue, loss; no root
     ///
-    /// What comes in at --listen goes out to --to after the delay, rate, queue and loss of the path, and answers come back
+    /// Traffic that comes in at --listen goes out to --to after the delay, rate, queue and loss of the path, and answers come back
     /// the same way. `Up` is from the clients to --to, `down` is back. Without settings the path is a perfect wire.
     Wan(Box<WanArgs>),
     /// Forward between two interfaces, or relay UDP without root; stable under overload

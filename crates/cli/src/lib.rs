@@ -5,7 +5,7 @@
 //!   typed and meant        begun   done and told                 table or JSON, assertions, exit code
 //! ```
 //!
-//! What commands do is in libraries: `softtimers-load` sends and receives, `softtimers-forward` passes on,
+//! The work is done in libraries: `softtimers-load` sends and receives, `softtimers-forward` passes on,
 //! `softtimers-measure` watches the machine meanwhile. Here are the command line, one lifecycle of every run (`run`), the
 //! commands that nobody else needs, and the report of everything (`report`).
 #![forbid(unsafe_code)]

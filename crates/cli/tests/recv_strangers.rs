@@ -156,7 +156,7 @@ fn a_second_sender_waits_for_one_that_is_silent_and_not_for_long() {
     assert_eq!((&report["received"], &report["lost"]), (&first["sent"], &0.into()));
 }
 
-/// What asks for no agreement is counted as a stranger's, or with `--any` as traffic.
+/// Datagrams without an agreement are counted as a stranger's, or with `--any` as traffic.
 #[test]
 fn without_an_agreement_traffic_counts_only_with_any() {
     for (flag, received) in [("", 0), ("--any", 20)] {
@@ -289,7 +289,7 @@ fn another_version_is_told_so() {
     assert_eq!((&report["strangers"], &report["foreign"]), (&1.into(), &0.into()));
 }
 
-/// What a stranger says in another version is no note in the report of a run that was agreed on.
+/// A stranger's datagram in another version leaves no note in the report of a run that was agreed on.
 #[test]
 fn another_version_of_a_stranger_is_not_told_of_an_agreed_run() {
     let receiver = Receiver::start("--once");

@@ -78,7 +78,7 @@ fn all<'a>(document: &'a Document<'_>, tag: &'a str) -> impl Iterator<Item = Nod
     document.descendants().filter(move |node| node.has_tag_name(tag))
 }
 
-/// What holds for every page: unique ids, links that lead somewhere, nothing from elsewhere, nothing that runs.
+/// Rules for every page: unique ids, links that lead somewhere, nothing from elsewhere, nothing that runs.
 fn check_page(page: &str) -> Document<'_> {
     html::check(page);
     let document = parsed(page);

@@ -261,7 +261,7 @@ fn seeds_and_files_are_swept() {
     files.iter().for_each(|file| fs::remove_file(file).unwrap());
 }
 
-/// What is printed is a machine; what is changed in it is another one, and results say which.
+/// A machine that is printed can be read; one with a change is another one, and results say which.
 #[test]
 fn a_machine_of_somebody_is_simulated_and_named() {
     let file = path("machine.toml");

@@ -1,4 +1,4 @@
-//! What a public relay withstands: `wan --public` and `forward --udp --public` between real sockets. A
+//! Attacks that a public relay withstands: `wan --public` and `forward --udp --public` between real sockets. A
 //! client with an address of this machine that is not loopback stands for one that may be forged.
 
 mod common;

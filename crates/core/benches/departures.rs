@@ -1,4 +1,4 @@
-//! What the departure queue costs for each packet, without sending it: `cargo bench -p softtimers-core
+//! The departure queue's cost for each packet, without sending it: `cargo bench -p softtimers-core
 //! --bench departures [-- PACKETS [FLOWS]...]`.
 //!
 //! Each flow has an interval of its own between 10 µs and 1 ms, drawn at random. The clock is simulated: it goes

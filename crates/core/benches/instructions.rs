@@ -1,4 +1,4 @@
-//! What timers cost in instructions: what `cargo xtask instructions` runs under callgrind and holds against
+//! The cost of timers in instructions, which `cargo xtask instructions` runs under callgrind and holds against
 //! `instructions.toml`.
 //!
 //! Nanoseconds of a shared machine differ by a fifth from one minute to the next, so that they cannot tell whether

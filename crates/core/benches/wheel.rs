@@ -1,4 +1,4 @@
-//! What timers cost by their number: `cargo bench -p softtimers-core --bench wheel [-- WORKLOAD…]`.
+//! The cost of timers by their number: `cargo bench -p softtimers-core --bench wheel [-- WORKLOAD…]`.
 //!
 //! Ours beside the standard library's `BinaryHeap` with lazy cancels, in turns within one run. The clock is
 //! simulated, in steps of a microsecond; what is measured is this thread's time, the least of the rounds.

@@ -1,4 +1,4 @@
-//! What a loop with nothing to do should do: [`Idle`] decides between polling and sleeping.
+//! The choice of a loop with nothing to do: [`Idle`] decides between polling and sleeping.
 //!
 //! A sleeping wake-up comes late by an amount that one can learn (15–20 µs in a typical virtual
 //! machine). Sleeping less by that much meets the due time; the rest is polled away:

@@ -26,7 +26,7 @@ use crate::time::{NANOS_PER_SEC, saturating_nanos};
 /// # Ok::<(), softtimers_core::RateError>(())
 /// ```
 ///
-/// What departs may also be single bytes ([`Rate::bytes`]), where packets of different lengths share one
+/// The units may also be single bytes ([`Rate::bytes`]), where packets of different lengths share one
 /// bit rate: see [`Counts`](crate::pace::Counts).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Rate {

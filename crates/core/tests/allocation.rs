@@ -56,7 +56,7 @@ fn an_empty_turn_does_not_allocate() {
     assert_eq!(allocated.count_total, 0);
 }
 
-/// What was reserved is enough, wherever the timers belong; and keys have room for all that were named.
+/// Reserved memory is enough, wherever the timers belong; and keys have room for all that were named.
 #[test]
 #[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
 fn what_was_reserved_is_not_allocated_again() {

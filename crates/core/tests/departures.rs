@@ -1,4 +1,4 @@
-//! What the departure queue is for, in simulated time: many flows in one turn, each at its own rate;
+//! The purpose of the departure queue, in simulated time: many flows in one turn, each at its own rate;
 //! stalls, idle times and changes of the rate without bursts; bounds on what waits.
 
 mod machine;

@@ -1,4 +1,4 @@
-//! What becomes of unequal flows when a program can send less than they ask for, in virtual time: each send takes so
+//! Shares of unequal flows when a program can send less than they ask for, in virtual time: each send takes so
 //! long, all flows always have a packet waiting, and turn follows turn.
 
 use core::time::Duration;
@@ -16,7 +16,7 @@ struct Program {
     flows: Vec<FlowId>,
     sent: Vec<u64>,
     now: u64,
-    /// What a send takes, in nanoseconds.
+    /// Length of a send, in nanoseconds.
     send: u64,
 }
 
@@ -184,7 +184,7 @@ fn a_newcomer_gets_its_share_and_no_more() {
     }
 }
 
-/// What leaves in one go counts as all of it: quanta change how the flows take turns, not what they get.
+/// Packets that leave in one go count as all of it: quanta change how the flows take turns, not what they get.
 #[test]
 fn quanta_do_not_change_the_shares() {
     let time = if cfg!(miri) { SECOND / 500 } else { SECOND / 5 };
@@ -219,7 +219,7 @@ fn quantum(packets: u32) -> Quantum {
     Quantum { packets, ..Quantum::within(Duration::from_millis(1)) }
 }
 
-/// What a flow sent at its earlier rate counts as so much less at a higher one.
+/// Packets that a flow sent at its earlier rate count as so much less at a higher one.
 #[test]
 fn a_flow_whose_rate_has_changed_gets_the_share_of_the_new_one() {
     let time = if cfg!(miri) { SECOND / 500 } else { SECOND / 10 };
@@ -233,7 +233,7 @@ fn a_flow_whose_rate_has_changed_gets_the_share_of_the_new_one() {
     assert!(sent[0].abs_diff(sent[1]) <= 4, "{sent:?}");
 }
 
-/// What flows sent while there was room for all is no debt: one that makes up for stalls, beside one that does not.
+/// Packets sent while there was room for all are no debt: one flow that makes up for stalls, beside one that does not.
 #[test]
 fn what_was_sent_without_overload_is_not_owed() {
     let time = if cfg!(miri) { SECOND / 500 } else { SECOND / 10 };

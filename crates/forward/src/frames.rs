@@ -1,4 +1,4 @@
-//! What becomes of a frame between two interfaces: [`Forwarder`], which does no I/O and knows no time but what it is
+//! The fate of a frame between two interfaces: [`Forwarder`], which does no I/O and knows no time but what it is
 //! told.
 //!
 //! ```text

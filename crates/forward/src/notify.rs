@@ -1,4 +1,4 @@
-//! What somebody may want to know while a forwarder runs: [`Notify`].
+//! Events that somebody may want to know of while a forwarder runs: [`Notify`].
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a receiver does under overload: it is offered a rate by a sender in another process, and [`Point`] is what came of it.
+//! A receiver under overload: it is offered a rate by a sender in another process, and [`Point`] is the result.
 //!
 //! The highest rate at which nothing is lost (the MLFRR of the livelock paper, §4.2) says how much a receiver can do. What
 //! it delivers beyond that says whether it can be relied on, and that is where receivers differ:

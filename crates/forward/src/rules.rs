@@ -29,7 +29,7 @@
 //! **Clauses that never hold together** are refused, and it is said which, and why. So is a rule that is never reached, since
 //! an earlier one without a rate decides about all that it holds for.
 //!
-//! What exceeds a rate is not rejected by that: the rules below decide. Answers through a relay are not looked at; they
+//! Traffic that exceeds a rate is not rejected by that: the rules below decide. Answers through a relay are not looked at; they
 //! go only to those whose datagrams were accepted, within the bounds of the relay. Between interfaces both ways are.
 //!
 //! [`parse`] makes [`Rules`] of a file. A [`Filter`] decides by them, one in each poller, and has a [`Tally`] of what each

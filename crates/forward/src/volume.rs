@@ -23,7 +23,7 @@ impl Volume {
         self.bytes += bytes as u64;
     }
 
-    /// What this has more than the other, if it has.
+    /// The part of this that exceeds the other, if any.
     pub(crate) fn saturating_sub(self, other: Volume) -> Volume {
         Volume {
             packets: self.packets.saturating_sub(other.packets),

@@ -1,4 +1,4 @@
-//! What an event costs that does nothing, by each kind of timer, on a loop that is busy: `cargo bench
+//! The cost of an event that does nothing, by each kind of timer, on a loop that is busy: `cargo bench
 //! -p softtimers-lab --bench null_events [-- --seconds 6]` (soft timers §5.1 and §5.5, Tables I, VI, VII).
 //!
 //! The cost is the work that the loop does not do: the same saturated echo server with events and

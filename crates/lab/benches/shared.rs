@@ -11,7 +11,7 @@
 //!   Shared       ▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌ …          does not
 //! ```
 //!
-//! Of each hold the shortest of three identical runs: the longest, and what 99.9% do not exceed.
+//! A hold is the shortest of three identical runs: the longest, and what 99.9% do not exceed.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! What a wait of 100 µs comes to, by each way to wait: `cargo bench -p softtimers-lab --bench waits [-- --rounds 15
+//! The length of a wait of 100 µs, by each way to wait: `cargo bench -p softtimers-lab --bench waits [-- --rounds 15
 //! --quick --json FILE]`.
 //!
 //! The table of docs/choose.md for this machine. The program does nothing else; each way has 200 waits in each

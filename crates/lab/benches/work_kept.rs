@@ -122,7 +122,7 @@ fn run<const N: usize>(
     turns::contest_received(rate, Work::Echo { batch }, contenders, turn, time)
 }
 
-/// What the contender at this place counted in all of its turns.
+/// The figures of the contender at this place, over all of its turns.
 fn figures<const N: usize>(contest: &Contest<N>, at: usize) -> SendFigures {
     contest.stats[at].figures(Duration::from_secs(1))
 }

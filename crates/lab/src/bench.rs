@@ -1,4 +1,4 @@
-//! What all benches have in common: who is meant, what is asked, and where the figures go. [`main`], [`Asked`].
+//! The parts that all benches have in common: who is meant, what is asked, and where the figures go. [`main`], [`Asked`].
 //!
 //! ```text
 //!   section ──▶ rounds, contenders in turn ──▶ tables with what is to hold of them ──▶ stdout

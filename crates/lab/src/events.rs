@@ -1,4 +1,4 @@
-//! What events cost, from turns of the same work with them and without (soft timers §5.1, §5.5).
+//! The cost of events, from turns of the same work with them and without (soft timers §5.1, §5.5).
 //!
 //! Two things are lost: what a loop pays to notice events at all, whether there are any or not, and what
 //! each event costs. So the work lost is that against a plain loop, and the cost of an event is

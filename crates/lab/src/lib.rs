@@ -11,7 +11,7 @@
 //!   cargo lab rig: between interfaces ───────────┘
 //! ```
 //!
-//! What each bench asks is in [`bench::BENCHES`], and `cargo bench -p softtimers-lab --bench NAME -- --help` says it.
+//! The question of each bench is in [`bench::BENCHES`], and `cargo bench -p softtimers-lab --bench NAME -- --help` says it.
 //!
 //! Nothing depends on this crate and it is never published: nobody else builds the peers.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What `cargo lab rig` puts between two interfaces beside `softtimers forward`: receivers that answer one question
+//! Programs that `cargo lab rig` puts between two interfaces beside `softtimers forward`: receivers that answer one question
 //! each, and print an object (`cargo lab receive`).
 //!
 //! | word | question |

@@ -22,7 +22,7 @@ const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 328.0;
 const LEFT: f64 = 58.0;
 const TOP: f64 = 56.0;
-/// Of one panel.
+/// Size of one panel.
 const WIDE: f64 = 206.0;
 const HIGH: f64 = 216.0;
 const GAP: f64 = 26.0;
@@ -37,7 +37,7 @@ const STYLE: &str = "\
 @media(prefers-color-scheme:dark){.ground{fill:#0d1117}text{fill:#f0f6fc}.grid{stroke:#3d444d}.ours{stroke:#4493f8}.dot{fill:#4493f8}\
 .floor{stroke:#9198a1}.tokio{stroke:#d29922}}";
 
-/// What a cell of the table has at each slack, in its order, and what tokio and the floor take.
+/// The figures of a cell of the table at each slack, in its order, and those of tokio and the floor.
 struct Panel {
     name: String,
     by_slack: Vec<(String, f64)>,

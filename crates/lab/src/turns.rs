@@ -31,7 +31,7 @@ pub const TURN: Duration = Duration::from_millis(10);
 pub struct Contest<const N: usize> {
     /// A share of each contender, in their order, for each round.
     pub rounds: Vec<[Share; N]>,
-    /// What each of them counted in all of its turns.
+    /// The counts of each over all of its turns.
     pub stats: [SendStats; N],
     /// Why the comparison is inconclusive, if it is.
     pub disturbed: Option<String>,

@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// What a receiver does: the sum of all that the checksum covers, with it, is all ones.
+    /// The receiver's check: the sum of all that the checksum covers, with it, is all ones.
     fn is_whole(frame: &[u8]) -> bool {
         let (addresses, at) = if frame[12..14] == [8, 0] { (26..34, 34) } else { (22..54, 54) };
         let datagram = &frame[at..];

@@ -88,7 +88,7 @@ impl Permit {
         Err(Failure::check(format_args!("address {destination}: {refusal}; {how}")))
     }
 
-    /// What came of the question, in a word for the report.
+    /// The outcome of the question, in a word for the report.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Permit::Agreed(_) => "agreed",
@@ -97,7 +97,7 @@ impl Permit {
         }
     }
 
-    /// What the receiver agreed to, if it did.
+    /// The receiver's agreement, if it gave one.
     pub fn agreement(&self) -> Option<Agreement> {
         if let Permit::Agreed(agreement) = *self { Some(agreement) } else { None }
     }
@@ -108,7 +108,7 @@ pub fn may_go_unasked(destination: SocketAddr, packets_per_second: f64) -> bool 
     destination.ip().to_canonical().is_loopback() || packets_per_second <= UNASKED_PACKETS_PER_SECOND
 }
 
-/// What a receiver has agreed to: what each datagram of the run carries.
+/// A receiver's agreement: each datagram of the run carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Agreement {
     hello: Hello,
@@ -199,7 +199,7 @@ pub struct Patience {
     pub tries_if_closed: u32,
 }
 
-/// What came of the questions so far.
+/// The outcome of the questions so far.
 struct Asking {
     hello: Hello,
     /// An answer is taken up, so that the receiver is bound to this run.
@@ -313,7 +313,7 @@ fn random() -> u64 {
     RandomState::new().hash_one(())
 }
 
-/// What anybody may send to anybody: DNS queries and pings come as fast.
+/// A rate that anybody may send to anybody: DNS queries and pings come as fast.
 const UNASKED_PACKETS_PER_SECOND: f64 = 1_000.0;
 
 /// 3.1 s: longer than ARP or a lost Hello take, and than it takes a receiver to give up a sender that has gone.

@@ -46,7 +46,7 @@ pub struct SendPlan {
     pub no_handshake: bool,
     /// Departures to keep for a trace, the last ones; 0 for none.
     pub trace: usize,
-    /// What was found of a queue that could keep release times, if anybody asked.
+    /// The queue found that could keep release times, if anybody asked.
     pub queue: Option<String>,
 }
 

@@ -43,7 +43,7 @@ pub struct Outcome {
     pub skew: Option<Duration>,
     /// The fallbacks: each says in a sentence what did not work as asked, and what was done instead.
     pub fallbacks: Vec<String>,
-    /// What left when, if the plan asked for it.
+    /// The log of departures, if the plan asked for it.
     pub trace: Option<Box<SendTrace>>,
     /// The failure that broke the run off.
     pub broke_off: Option<Failure>,

@@ -1,4 +1,4 @@
-//! What every engine drives: the flow, the work beside it, and when to stop.
+//! A run as every engine drives it: the flow, the work beside it, and when to stop.
 
 mod ahead;
 mod catching_up;
@@ -116,7 +116,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) trace: usize,
 }
 
-/// What a session sends by.
+/// The sockets and interfaces of a session.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     pub(crate) udp: UdpSocket,

@@ -75,7 +75,7 @@ pub struct Share {
 pub struct Turns<const N: usize> {
     /// For each whole round what each of them did, in their order.
     pub rounds: Vec<[Share; N]>,
-    /// What each of them counted in all of its turns.
+    /// The counts of each over all of its turns.
     pub stats: [SendStats; N],
     /// Whether a signal ended the run before its time.
     pub interrupted: bool,

@@ -28,7 +28,7 @@ const WAIT: Duration = Duration::from_millis(1);
 const LOOK: Duration = Duration::from_millis(20);
 const SOCKET: Token = Token(0);
 
-/// What a loop does later.
+/// The events of a loop.
 #[derive(Clone, Copy)]
 enum Later {
     Answer(SocketAddr, [u8; 4]),

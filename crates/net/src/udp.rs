@@ -152,7 +152,7 @@ impl UdpSocket {
 
     /// Sends the datagrams of `batch` in order, until none is left or something stops it.
     ///
-    /// What was sent has left the batch; what was not is still in it, in order, for the next call.
+    /// Datagrams that were sent have left the batch; the others are still in it, in order, for the next call.
     /// On a blocking socket this waits for buffer space instead of stopping at
     /// [`Stopped::WouldBlock`].
     ///

@@ -28,10 +28,10 @@ use crate::{columns, setting};
 
 /// A name or key, and what it is about.
 type Named = (String, &'static str);
-/// Of an experiment: name, one line, a paragraph, parameters with their defaults, columns.
+/// An experiment: name, one line, a paragraph, parameters with their defaults, columns.
 type Described = (&'static str, &'static str, &'static str, Vec<(Named, String)>, Vec<Named>);
 
-/// What each experiment is called and shows, its parameters with their defaults, and its columns.
+/// Each experiment's name and purpose, its parameters with their defaults, and its columns.
 #[pyfunction]
 pub(crate) fn experiments() -> Vec<Described> {
     let described = |experiment: &&'static Experiment| {

@@ -9,7 +9,7 @@ use softtimers_poll::hip::Costs;
 use crate::engine::arrivals;
 use crate::engine::receiver::{Receiver, Timing};
 
-/// What became of the packets: the columns of HIP's Table 3.
+/// The account of packets: the columns of HIP's Table 3.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Received {
     /// Packets that were taken: all.

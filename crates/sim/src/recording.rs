@@ -1,4 +1,4 @@
-//! What a run was given from outside: [`Recording`], and [`Hashed`], which reads a file and keeps its SHA-256.
+//! Input from outside a run: [`Recording`], and [`Hashed`], which reads a file and keeps its SHA-256.
 
 use std::fmt;
 use std::io::{self, Read};

@@ -315,7 +315,7 @@ impl Sweep {
     }
 }
 
-/// What there is to run, for the threads that run it: every seed of every point of a part.
+/// The runs to do, for the threads that do them: every seed of every point of a part.
 struct Jobs<'a> {
     sweep: &'a Sweep,
     watch: &'a Watch,

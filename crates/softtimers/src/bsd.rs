@@ -16,7 +16,7 @@
 //! [`MultiTimers`], or a descriptor: Linux drops the signal of an `ITIMER_REAL` that expires where another `SIGALRM` is
 //! still pending, and keeps that of [`MultiTimers`], whatever is pending.
 //!
-//! What is pure, and the callouts of a BSD kernel, is in [`softtimers_core::bsd`], which is here too.
+//! The pure part, and the callouts of a BSD kernel, is in [`softtimers_core::bsd`], which is here too.
 
 mod itimerval;
 

@@ -61,7 +61,7 @@
 //!
 //! # Off Linux
 //!
-//! What waits is Linux's: modules and types of this crate, [`Timers`] among them, are there only. Elsewhere this is
+//! Waiting is Linux's: modules and types of this crate that wait, [`Timers`] among them, are there only. Elsewhere this is
 //! `softtimers-core` under its other name, so a program that brings its own clock and its own wait still builds.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]

@@ -1,4 +1,4 @@
-//! What a program with [`Timers`] needs, in one import.
+//! The names that a program with [`Timers`] needs, in one import.
 //!
 //! ```
 //! use std::time::Duration;

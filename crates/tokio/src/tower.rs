@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(schedule().ask(now, None).unwrap_err().time, now + 2 * STEP);
     }
 
-    /// What was promised to calls that are dropped holds up nobody.
+    /// Places of calls that are dropped hold up nobody.
     #[test]
     fn the_line_is_no_longer_than_those_who_wait() {
         let start = clock::now();

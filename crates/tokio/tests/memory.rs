@@ -1,4 +1,4 @@
-//! What a peak of timers took is given back, in a program that counts its allocations.
+//! The memory of a peak of timers is given back, in a program that counts its allocations.
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 

@@ -1,4 +1,4 @@
-//! What became of the packets: [`Counters`], and what was [`Measured`] of those that came out.
+//! The account of packets: [`Counters`], and the delays [`Measured`] of those that came out.
 
 use softtimers_core::{Histogram, Timestamp};
 

@@ -69,7 +69,7 @@ use crate::{Aqm, Backlog, Counters, Measured, PathConfig, PathError, Scenario, W
 #[derive(Debug)]
 pub struct Direction<T> {
     path: PathConfig,
-    /// What becomes of it by itself.
+    /// Changes that come by themselves.
     timeline: Timeline,
     /// Up to where the link has been worked off. Packets and changes from before count from here.
     latest: Timestamp,
@@ -82,7 +82,7 @@ pub struct Direction<T> {
     waiting_bytes: u64,
     link: Link,
     codel: Codel,
-    /// What waits, if flows take turns: then nothing is in `waiting`.
+    /// Packets that wait, if flows take turns: then nothing is in `waiting`.
     fair: Option<Box<FqCodel<Packet<T>>>>,
     /// Which flows share a queue.
     salt: u64,
@@ -98,7 +98,7 @@ pub struct Direction<T> {
     /// Packets accepted and copies made so far: the order among arrivals at the same time.
     sequence: u64,
     held_bytes: u64,
-    /// What was dropped or lost, and when, for a caller that asked for it.
+    /// Packets that were dropped or lost, and when, for a caller that asked for them.
     lost: Option<VecDeque<(Timestamp, T)>>,
     counters: Counters,
     measured: Box<Measured>,
@@ -537,7 +537,7 @@ impl<T: Clone> Direction<T> {
         self.latest = now;
     }
 
-    /// What the link has finished by then leaves it.
+    /// Packets that the link has finished by then leave it.
     fn work_off(&mut self, now: Timestamp) {
         while let Some((done, packet)) = self.serving.take_if(|(done, _)| *done <= now) {
             // What a managed queue drops then was dropped then.
@@ -567,7 +567,7 @@ impl<T: Clone> Direction<T> {
         next
     }
 
-    /// What a managed queue says to a packet that comes.
+    /// The verdict of a managed queue on a packet that comes.
     fn early_verdict(&mut self, ahead: &Backlog, capable: bool) -> Verdict {
         let Aqm::Pie(config) = self.path.aqm else { return Verdict::Enqueue };
         self.pie.verdict(&config, ahead.packets, capable, &mut self.early)

@@ -36,7 +36,7 @@ pub(crate) struct Endpoints {
     woken: Vec<Waker>,
 }
 
-/// What is on the path.
+/// A message on the path.
 #[derive(Clone, Debug)]
 enum Piece {
     Segment(Segment),
@@ -53,7 +53,7 @@ struct Segment {
     load: Load,
 }
 
-/// What waits to go one way.
+/// Data that waits to go one way.
 #[derive(Debug, Default)]
 struct Outgoing {
     /// Streams with something to send: they take turns.
@@ -124,7 +124,7 @@ impl Endpoints {
         Ok(())
     }
 
-    /// What was set one way, what became of it, and what was measured.
+    /// The settings, the account and the measured delays of one way.
     pub(crate) fn seen(&self, way: Way) -> (PathConfig, Counters, Measured) {
         let direction = self.wan.direction(way);
         (direction.path().clone(), direction.counters(), direction.measured().clone())
@@ -257,7 +257,7 @@ impl Endpoints {
         self.resend_lost(way);
     }
 
-    /// What the path has dropped of streams is sent again; datagrams are gone.
+    /// Sends again the pieces of streams that the path has dropped; datagrams are gone.
     fn resend_lost(&mut self, way: Way) {
         while let Some((at, piece)) = self.wan.direction_mut(way).pop_lost() {
             if let Piece::Segment(segment) = piece {

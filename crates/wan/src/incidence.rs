@@ -1,4 +1,4 @@
-//! What happens to a share of packets, each by itself or several in a row: [`Incidence`].
+//! How often something happens to packets, each by itself or several in a row: [`Incidence`].
 
 use softtimers_core::Random;
 

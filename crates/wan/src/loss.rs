@@ -1,4 +1,4 @@
-//! What the path loses beside its queue: [`Loss`], at random or in bursts.
+//! Loss on the path beside its queue: [`Loss`], at random or in bursts.
 //!
 //! Independent losses are kind to a protocol: two in a row are rare. Radio links and routing changes lose
 //! in bursts, and a chain of two states gives those with one parameter for how often and one for how long:

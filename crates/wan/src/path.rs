@@ -1,4 +1,4 @@
-//! What one direction of a path is like: [`PathConfig`].
+//! Settings of one direction of a path: [`PathConfig`].
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What must hold for any input at all: one body each, called by the property tests and the fuzzer.
+//! Properties that hold for any input at all: one body each, called by the property tests and the fuzzer.
 
 use std::time::Duration;
 

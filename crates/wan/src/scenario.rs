@@ -103,7 +103,7 @@ impl Scenario {
         })
     }
 
-    /// What happens in one direction, in order.
+    /// The changes of one direction, in order.
     fn changes(&self, way: Way) -> Vec<(Duration, Change)> {
         let is_here = |whose: &Option<Way>| whose.is_none_or(|whose| whose == way);
         let mut changes: Vec<_> = self
@@ -152,7 +152,7 @@ pub(crate) struct Timeline {
     next: usize,
 }
 
-/// What comes next on a [`Timeline`].
+/// The next step of a [`Timeline`].
 #[derive(Clone, Copy, Debug)]
 enum Ahead<'a> {
     Change(&'a Change),

@@ -19,7 +19,7 @@ use crate::Probability;
 /// A fault of one direction of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Toxic {
-    /// What comes is later by `latency`, give or take up to `jitter`.
+    /// Bytes come later by `latency`, give or take up to `jitter`.
     Latency {
         /// The delay of each piece.
         latency: Duration,
@@ -46,7 +46,7 @@ pub enum Toxic {
         /// This time.
         timeout: Duration,
     },
-    /// What comes passes in slices.
+    /// Bytes pass in slices.
     Slicer {
         /// Their length in the mean.
         average_size: u32,
@@ -73,7 +73,7 @@ pub struct Dose {
     pub toxicity: Probability,
 }
 
-/// What leaves a [`Chain`].
+/// An item that leaves a [`Chain`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Passed {
     /// Bytes of the stream.
@@ -92,7 +92,7 @@ pub struct Chain {
     stages: Vec<Stage>,
     random: Random,
     held: VecDeque<(Timestamp, Passed)>,
-    /// What came while very many pieces were held, and when: as it came, or its end. It is cut up as those leave, so their number is
+    /// Input that came while very many pieces were held, and when: as it came, or its end. It is cut up as those leave, so their number is
     /// bounded; its times are those that it would have had.
     waiting: VecDeque<(Timestamp, Option<Box<[u8]>>)>,
     /// When the connection ends, and how.

@@ -184,7 +184,7 @@ async fn ends_and_resets_take_the_way() {
     assert_eq!(server.write(b"and one").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
 }
 
-/// What was written before the end was dropped still arrives.
+/// Bytes that were written before the end was dropped still arrive.
 #[tokio::test(start_paused = true)]
 async fn what_was_written_outlives_its_writer() {
     let path = Path::new(Wan::builder().both(bad(77)).seed(1)).unwrap();

@@ -51,7 +51,7 @@ struct Ends {
     to: SocketAddr,
     port: u16,
     batch: RecvBatch,
-    /// Of the packets, at the rate.
+    /// Time between packets at the rate.
     interval: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What the examples share: an event that is moved about ([`Alarm`]), the figures by which they judge
+//! Parts that the examples share: an event that is moved about ([`Alarm`]), the figures by which they judge
 //! ([`Spacing`], [`Sorted`]), and how they print them ([`table`]).
 //!
 //! None of it is needed to use softtimers; an example that compares two ways of doing something only has to

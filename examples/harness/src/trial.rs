@@ -17,7 +17,7 @@ const MOST_LINES: u32 = 120;
 /// The result of a trial.
 pub type Done<T = ()> = Result<T, Box<dyn Error>>;
 
-/// What is asked of a program.
+/// The arguments of a program.
 #[derive(Clone, Debug)]
 pub struct Trial {
     rounds: usize,

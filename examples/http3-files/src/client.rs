@@ -18,7 +18,7 @@ use rcgen::{CertificateParams, KeyPair};
 use softtimers::{Clock, Monotonic};
 use softtimers_net::udp::UdpSocket;
 
-/// What a receiver has room for: else some of what is lost were lost there.
+/// Room of a receiver: with less, some packets would be lost there.
 pub(crate) const ROOM: usize = 16 << 20;
 const HTTP_3: &[u8] = b"h3";
 const NAME: &str = "server";

@@ -12,7 +12,7 @@ use h3::server::{Connection, RequestResolver};
 use http::{Response, StatusCode};
 use quinn::{Endpoint, Incoming, ServerConfig, TransportConfig};
 
-/// What a task ends with.
+/// The end of a task.
 pub(crate) type Ended = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// The pacer, and its congestion control.

@@ -54,7 +54,7 @@ impl Path {
         Ok(Path { address, stop, thread })
     }
 
-    /// What came to the link, and how closely.
+    /// Packets that came to the link, and how closely.
     pub(crate) fn finish(mut self) -> io::Result<(Counters, Spacing)> {
         self.stop.write_all(b"x")?;
         self.thread.join().map_err(|_| io::Error::other("the path has panicked"))?

@@ -77,7 +77,7 @@ fn library() -> Done<PathBuf> {
         .ok_or_else(|| "libsofttimers_capi.a was not built".into())
 }
 
-/// What it printed; or what it complained of last.
+/// The output of a command, or its last complaint as an error.
 fn run(command: &mut Command) -> Done<String> {
     let name = Path::new(command.get_program()).display().to_string();
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{name}: {error}"))?;

@@ -1,4 +1,4 @@
-//! What both ends of the connection agree on.
+//! The settings on which both ends of the connection agree.
 
 /// An error ends the run; nobody handles it.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;

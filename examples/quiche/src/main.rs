@@ -1,4 +1,4 @@
-//! What [quiche](https://docs.rs/quiche)'s release times are worth, and what it takes to keep them.
+//! The worth of [quiche](https://docs.rs/quiche)'s release times, and what it takes to keep them.
 //!
 //! A QUIC sender should not send a window of packets in one burst: the first queue on the path drops what it
 //! cannot hold, or delays everybody else. quiche therefore paces. But it is a protocol without I/O, so all it

@@ -1,4 +1,4 @@
-//! What time-outs on time are worth to [str0m](https://docs.rs/str0m), and what else a video frame needs.
+//! The worth of time-outs on time to [str0m](https://docs.rs/str0m), and what else a video frame needs.
 //!
 //! str0m is WebRTC without I/O: after each thing done to it, `poll_output` gives packets to send, then the time at
 //! which it wants to be called again. Most loops round that up to a millisecond, as the timer of `epoll_wait` or

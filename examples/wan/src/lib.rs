@@ -1,4 +1,4 @@
-//! What both examples share: the paths that they try, and how a result is shown.
+//! The parts that both examples share: the paths that they try, and how a result is shown.
 
 use std::time::Duration;
 

@@ -81,7 +81,7 @@ pub(crate) fn run(socket: &UdpSocket, clients: &mut [Client], video: &mut Video<
     Ok(())
 }
 
-/// What leaves by the socket: media in its time, all else at once.
+/// The way out by the socket: media in its time, all else at once.
 struct Out<'a> {
     socket: &'a UdpSocket,
     queue: DepartureQueue<(Vec<u8>, SocketAddr)>,

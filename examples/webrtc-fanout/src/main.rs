@@ -58,7 +58,7 @@ impl By {
     }
 }
 
-/// What the receivers saw of so many frames, and the sender's CPU time.
+/// The receivers' view of this number of frames, and the sender's CPU time.
 fn fan_out(by: By, receivers: usize, frames: u32) -> Done<(Seen, Duration)> {
     let (socket, mut clients, receivers) = peers::introduced(receivers)?;
     let over = AtomicBool::new(false);

@@ -87,7 +87,7 @@ pub(crate) struct Video<'a> {
     next: Timestamp,
     over: &'a AtomicBool,
     give_up: Timestamp,
-    /// What the thread had used before the first frame.
+    /// CPU time that the thread had used before the first frame.
     begun: Option<Usage>,
 }
 

@@ -18,10 +18,10 @@ use crate::peers::{GIVE_UP, INTERVAL, PACKET, frame, instant, is_rtp};
 const LINK: u64 = 10_000_000;
 const QUEUE: u32 = 16;
 
-/// What all receivers saw.
+/// The view of all receivers.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    /// Of each one's packets of video.
+    /// Spacing of each one's packets of video.
     pub(crate) spacing: Spacing,
     pub(crate) packets: u64,
     /// Packets that would find the link's queue full.

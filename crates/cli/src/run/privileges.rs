@@ -226,7 +226,7 @@ fn names(capabilities: CapabilitySet) -> Vec<String> {
     capabilities.iter_names().map(|(name, _)| format!("CAP_{name}")).collect()
 }
 
-/// What Linux 5.13 to 6.6 lack, each something else of it.
+/// Protections that Linux 5.13 to 6.6 lack, some more and some fewer.
 const PARTLY: &str =
     "Landlock holds partly: this kernel does not know all of its rules, which cover files and TCP";
 

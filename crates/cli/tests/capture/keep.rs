@@ -66,7 +66,7 @@ fn send_and_find(hosts: &Hosts, directory: &Path, frames: usize, all: &mut u64) 
     assert!(found, "{} bytes of {all} frames", bytes());
 }
 
-/// What it says about a full disk.
+/// The note about a full disk.
 fn says_it_is_full(capture: &mut Capture) -> String {
     let mut line = String::new();
     while !line.contains("frames are lost until there is room") {

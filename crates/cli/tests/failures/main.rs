@@ -158,7 +158,7 @@ fn refused(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
     }
 }
 
-/// What can be done without is answered by killing.
+/// System calls that a run can do without are answered by killing.
 fn killed(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
     for (name, call) in matrix.some_of(OPTIONAL, 2, line) {
         row.tries(Case::of(format!("SIGSYS of {name}"), [Fault::Killed(vec![call.clone()])]));
@@ -204,7 +204,7 @@ fn disk(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
     }
 }
 
-/// What a run finds in its directory, on another disk; and a reader for the pipe.
+/// The directory that a run finds, on another disk; and a reader for the pipe.
 const LAID: &str =
     "chmod 777 DIR && cp KEPT/recording.csv KEPT/rules DIR && mkfifo -m 666 DIR/fifo && exec 9<>DIR/fifo";
 
@@ -228,7 +228,7 @@ struct Matrix {
     cells: Mutex<Cells>,
 }
 
-/// What came of one kind of fault.
+/// The results of one kind of fault.
 struct Row<'a> {
     matrix: &'a Matrix,
     line: &'static Line,

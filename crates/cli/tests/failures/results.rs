@@ -15,7 +15,7 @@ pub(crate) struct Cell {
     pub(crate) ends: BTreeMap<End, u32>,
 }
 
-/// What came of it.
+/// The outcome of a cell.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum How {
     Passed,

@@ -123,7 +123,7 @@ fn receive_until(far: &UdpSocket, all_sent: &AtomicBool, arrived: &AtomicU64) {
     }
 }
 
-/// What the kernel does not forward by itself: the last hop, pieces, packets for the router.
+/// Packets that the kernel does not forward by itself: the last hop, pieces, packets for the router.
 #[test]
 fn exceptions_come_up() {
     with_route("fast-up", |hosts| {

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use super::*;
 
-/// What happens to a forwarder, beside load and changing rules.
+/// An event in the life of a forwarder, beside load and changing rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Life {
     /// Nothing, so the kernel's counters must be those of the report.
@@ -206,5 +206,5 @@ impl Load {
     }
 }
 
-/// Of the rules, in a life.
+/// Changes of the rules, in a life.
 const CHANGES: usize = 2;

@@ -68,7 +68,7 @@ fn every_frame_is_a_datagram_to_a_far_socket() {
     });
 }
 
-/// What others make of the frames, on the wire.
+/// Other programs' reading of the frames, on the wire.
 #[test]
 fn tcpdump_finds_no_fault() {
     with_both("tcpdump", |cable| {

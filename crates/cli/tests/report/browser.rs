@@ -28,7 +28,7 @@ const BROWSERS: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "
 
 type Colour = [u8; 3];
 
-/// What a screenshot has: its pixels, three bytes each.
+/// A screenshot's pixels, three bytes each.
 struct Screenshot {
     pixels: Vec<u8>,
     width: usize,

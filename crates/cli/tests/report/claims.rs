@@ -1,4 +1,4 @@
-//! What stands above the figures is held against them: the sentences by which a reader goes, in the saved runs and in runs
+//! The sentences above the figures are held against them, in the saved runs and in runs
 //! that are otherwise.
 
 use std::path::Path;
@@ -254,7 +254,7 @@ fn intervals_are_drawn_by_their_buckets_and_what_is_left_out_is_told() {
     assert_eq!(paper[6], "–");
 }
 
-/// What runs say against their figures is what the whole says.
+/// The verdict on the whole follows the verdicts of its runs.
 #[test]
 fn the_report_is_inconclusive_where_its_runs_are() {
     let directory = Directory::of_saved("doubts", |file, mut run| {

@@ -1,4 +1,4 @@
-//! What makes a page HTML, beyond that it is XML: elements that HTML knows, each where it may stand, and closed as HTML closes
+//! The rules that make a page HTML, beyond XML: elements that HTML knows, each where it may stand, and closed as HTML closes
 //! them. Not all of the standard, but what a slip of this program's own markup would break.
 
 use roxmltree::Node;
@@ -7,7 +7,7 @@ use super::parsed;
 
 /// Those without an inside, which alone may be closed by a stroke; an HTML reader takes any other as open.
 const VOID: [&str; 3] = ["meta", "link", "br"];
-/// What may stand in these and nothing else.
+/// The only elements that may stand in these.
 const CHILDREN: [(&str, &[&str]); 11] = [
     ("html", &["head", "body"]),
     ("head", &["meta", "link", "title", "style"]),
@@ -91,7 +91,7 @@ pub(super) fn check(page: &str) {
     assert_eq!(titles.filter(|title| title.text().is_some_and(|text| !text.is_empty())).count(), 1);
 }
 
-/// What HTML does not know as void is open until its end is written; pictures are XML.
+/// Elements that HTML does not know as void are open until their end is written; pictures are XML.
 fn closed_as_html_closes(page: &str) {
     let outside = page.split("</svg>").map(|text| text.split("<svg ").next().unwrap_or_default());
     for start in outside.flat_map(|text| text.split('<').skip(1)) {

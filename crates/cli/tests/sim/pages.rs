@@ -1,4 +1,4 @@
-//! What `docs/sim.md` and `docs/papers.md` say that experiments print is what the commands named there print.
+//! The output of experiments in `docs/sim.md` and `docs/papers.md` is that of the commands named there.
 
 use std::fs;
 use std::path::Path;

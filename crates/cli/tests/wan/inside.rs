@@ -144,7 +144,7 @@ fn iperf3_gets_no_more_than_the_rate() {
     assert!(rate > 0.0 && rate < 5.5e6, "{received}");
 }
 
-/// What the kernel has joined stays so as long as nothing of the path looks at packets, and arrives whole; with a rate it is cut.
+/// Frames that the kernel has joined stay so as long as nothing of the path looks at packets; with a rate they are cut.
 #[test]
 fn joined_frames_are_carried_whole_unless_packets_matter() {
     if lacks("iperf3") {

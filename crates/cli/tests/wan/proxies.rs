@@ -249,7 +249,7 @@ fn a_loop_of_proxies_is_refused() {
     proxies.finish();
 }
 
-/// Of proxies with one address, each may be the one that is enabled later.
+/// If proxies share an address, each may be the one that is enabled later.
 #[test]
 fn a_loop_by_way_of_a_disabled_proxy_is_refused() {
     let proxies = Proxies::start("");

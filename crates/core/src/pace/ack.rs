@@ -137,7 +137,7 @@ impl AckPacer {
 
     /// A packet has left at `now`; returns when the next one may, or `None` if none waits.
     ///
-    /// What was late is made up, for a few packets and never within the burst interval: if each departure
+    /// Lateness is made up, for a few packets and never within the burst interval: if each departure
     /// were counted from the one before, all that trigger states add would stretch the train.
     pub fn departed(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.waiting = self.waiting.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! What a path can carry, from pairs of packets: [`PacketPairs`], and how far to trust it.
+//! The capacity of a path, from pairs of packets: [`PacketPairs`], and how far to trust it.
 //!
 //! Two packets sent back to back leave the slowest link as far apart as it takes to send one, and keep that
 //! distance. So the receiver, or the sender from the ACKs, sees the capacity from a single pair (Keshav

@@ -21,13 +21,13 @@ use crate::Timestamp;
 #[repr(C)]
 pub(super) struct Lane {
     pub(super) place: u64,
-    /// Of an open lane, the end of the burst interval that the last departure began; of a closed one, when the next
+    /// For an open lane, the end of the burst interval that the last departure began; for a closed one, when the next
     /// packet may leave.
     pub(super) floor: u64,
     /// Zero: the lane is closed, and each departure is the clock's.
     pub(super) interval: u32,
     pub(super) burst: u32,
-    /// What has departed since the lane was opened.
+    /// Bytes that have departed since the lane was opened.
     pub(super) bytes: u32,
     pub(super) packets: u16,
     /// The most places that a departure may leave behind without skipping any.

@@ -16,7 +16,7 @@
 //!           stall      end: eight times the stall later
 //! ```
 //!
-//! What one packet at a time can do is judged by the usual gap of a flow that is late, learnt from the last sixteen or so.
+//! The speed of one packet at a time is judged by the usual gap of a flow that is late, learnt from the last sixteen or so.
 //! While that is at most eight ninths of the target interval, a longer gap now and then is a stall of its own: it moves the
 //! end on, and is no reason for a train.
 

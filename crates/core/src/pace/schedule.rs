@@ -14,7 +14,7 @@ use crate::{Rate, Timestamp};
 /// A walk along the places of a [`Pattern`] or of a [`Trace`]: absolute times, which no departure and no
 /// delay moves.
 ///
-/// What a sender makes of them when it is late is the business of [`RateClock`](super::RateClock); what
+/// How a sender that is late treats them is the business of [`RateClock`](super::RateClock); a caller that
 /// only wants the times, such as a simulation, walks along them itself.
 ///
 /// ```

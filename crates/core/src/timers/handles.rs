@@ -67,7 +67,7 @@ impl Handles {
 
     /// Drops the records at the end that are free, and puts the others in order. O(n).
     ///
-    /// What is dropped may come back, and handles to it may still be around: it comes back with a generation that
+    /// A record that is dropped may come back, and handles to it may still be around: it comes back with a generation that
     /// none of them has.
     pub(super) fn shrink<E>(&mut self, records: &mut Records<E>) {
         let mut len = records.len();

@@ -40,7 +40,7 @@ pub(super) struct Front {
     /// Timers of few that come next.
     pub(super) near: Near,
     pub(super) chain: Chain,
-    /// What has come out of a slot, to be sorted.
+    /// Entries that have come out of a slot, to be sorted.
     loose: Vec<Entry>,
 }
 
@@ -204,7 +204,7 @@ impl Front {
     }
 }
 
-/// What the least entry is first of.
+/// The list that the least entry is first of.
 enum Of {
     Queue,
     Near,

@@ -166,7 +166,7 @@ impl<E> Wheel<E> {
         self.later.until.is_before(entry.key())
     }
 
-    /// What comes after the least of all is for later, also what was near.
+    /// Makes all that come after the least later, also what was near.
     #[inline(never)]
     fn leave_least_near(&mut self) {
         let Some(&least) = self.front.least() else { return };

@@ -1,4 +1,4 @@
-//! What lies about a due time: the time asked for, before it, and the deadline, after it.
+//! The times about a due time: the time asked for, before it, and the deadline, after it.
 //!
 //! Both nearly always fit 32 bits: a due time is less than a tick after what was asked for, and slack is little, or a
 //! whole number of microseconds. What does not fit has two words of its own, in a table beside the records.

@@ -31,7 +31,7 @@ impl<E> Wheel<E> {
 
     /// Moves a pending timer: O(1), or O(log n) at the front.
     ///
-    /// Of two timers with equal due times the one with the lower sequence comes out first.
+    /// If two timers have equal due times, the one with the lower sequence comes out first.
     #[inline(never)]
     pub(crate) fn move_to(&mut self, now: u64, timer: u32, terms: &Terms) {
         let record = &mut self.records[timer];

@@ -1,4 +1,4 @@
-//! What the wheel knows of one timer: [`Record`], half a cache line with an event of up to eight bytes.
+//! The wheel's record of one timer: [`Record`], half a cache line with an event of up to eight bytes.
 //!
 //! Everything that scheduling, re-arming and expiry read or write of a timer is here, the event as well, so that each of
 //! them costs one cold cache line at a million timers.

@@ -1,4 +1,4 @@
-//! What an owner asks of the wheel for one timer: [`Terms`], and the [`Key`] by which timers come out in order.
+//! An owner's request for one timer: [`Terms`], and the [`Key`] by which timers come out in order.
 
 use core::num::NonZeroU32;
 

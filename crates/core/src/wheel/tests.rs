@@ -1,4 +1,4 @@
-//! What only the wheel itself can show: how much one call does, and which way timers go.
+//! Tests of what only the wheel itself can show: how much one call does, and which way timers go.
 
 mod front;
 mod horizon;

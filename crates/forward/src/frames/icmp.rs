@@ -1,4 +1,4 @@
-//! What a router tells senders: that a packet has passed too many routers, or is too long for what comes next.
+//! Messages of a router to senders: that a packet has passed too many routers, or is too long for what comes next.
 //!
 //! ```text
 //!   dropped:            │ Ethernet │ IP │ payload …………………… │

@@ -1,4 +1,4 @@
-//! What must hold of any frame, whatever its bytes: called by the property tests and the fuzzer.
+//! Properties of any frame, whatever its bytes: called by the property tests and the fuzzer.
 
 use etherparse::{NetSlice, SlicedPacket};
 use softtimers_core::Timestamp;

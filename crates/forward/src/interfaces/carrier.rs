@@ -1,4 +1,4 @@
-//! What becomes of frames between two ports: [`Carrier`], the handler of a forwarder between interfaces.
+//! The fate of frames between two ports: [`Carrier`], the handler of a forwarder between interfaces.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;

@@ -65,7 +65,7 @@ impl FastRoute {
     }
 }
 
-/// What keeps a route as the rules and the interfaces are, in a thread of its own.
+/// A worker that keeps a route as the rules and the interfaces are, in a thread of its own.
 #[derive(Debug)]
 pub(crate) struct FastWorker {
     route: FastRoute,
@@ -74,7 +74,7 @@ pub(crate) struct FastWorker {
     woken: Woken,
     latest: [Link; 2],
     rules: Option<(Follower, Filter)>,
-    /// What came at each side and has not been counted.
+    /// Packets that came at each side and have not been counted.
     under_way: [Volume; 2],
     interrupt: Interrupt,
 }

@@ -30,7 +30,7 @@ use crate::wake::{Waker, Woken, pair};
 pub(crate) struct Links {
     version: AtomicU64,
     now: Mutex<[Link; 2]>,
-    /// Of who sleeps through frames, and so does not see the version.
+    /// Wakers of those who sleep through frames, and so do not see the version.
     wakers: Mutex<Vec<Waker>>,
 }
 

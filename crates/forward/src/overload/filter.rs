@@ -1,4 +1,4 @@
-//! What each datagram costs beyond being received: [`Filter`], a list of rules that is walked to its end.
+//! The cost of each datagram beyond being received: [`Filter`], a list of rules that is walked to its end.
 //!
 //! The livelock paper's second stage was `screend`, a program that looks at each packet and lets it pass (§6.2). What it
 //! costs decides the capacity. It is real work, not a loop that waits for a clock: that would go on counting while

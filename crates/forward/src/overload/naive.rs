@@ -1,4 +1,4 @@
-//! What programs do: everything at hand is received first. [`run`].
+//! The loop of most programs: everything at hand is received first. [`run`].
 //!
 //! ```text
 //!   epoll ─▶ readable? ─ yes ─▶ receive one ─▶ queue, or drop ─┐

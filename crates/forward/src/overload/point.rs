@@ -1,4 +1,4 @@
-//! What is told of a trial: [`Point`].
+//! The result of a trial: [`Point`].
 
 use std::time::Duration;
 

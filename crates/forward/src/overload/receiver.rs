@@ -1,4 +1,4 @@
-//! What is measured: a [`Receiver`], and what its stages share in a trial.
+//! The receiver under test: a [`Receiver`], and what its stages share in a trial.
 
 use std::os::unix::net::UnixStream;
 

@@ -1,4 +1,4 @@
-//! What the threads of a trial tell each other: [`Window`], and how much CPU time one had: [`Busy`].
+//! State that the threads of a trial share: [`Window`], and how much CPU time one had: [`Busy`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use softtimers::late::cpu_time;
 
 /// The time from the first datagram on that a trial is about, and what was done so far.
 ///
-/// What comes out later was waiting in a buffer, and would make an overloaded receiver look better, the more so the
+/// Datagrams that come out later waited in a buffer, and would make an overloaded receiver look better, the more so the
 /// shorter the trial is.
 #[derive(Debug)]
 pub struct Window {

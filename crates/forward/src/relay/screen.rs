@@ -1,4 +1,4 @@
-//! What becomes of a datagram: [`Screen`], the handler of a relay.
+//! The fate of a datagram: [`Screen`], the handler of a relay.
 //!
 //! ```text
 //!   from a client:  no loop? ─▶ rules ─▶ a client, or room for one? ─▶ its socket

@@ -1,4 +1,4 @@
-//! What the clauses of a rule hold: [`Span`], [`Limit`], [`EtherType`], [`Protocol`], [`Entrance`].
+//! Values of the clauses of a rule: [`Span`], [`Limit`], [`EtherType`], [`Protocol`], [`Entrance`].
 
 use std::fmt;
 use std::time::Duration;

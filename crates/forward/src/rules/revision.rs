@@ -1,4 +1,4 @@
-//! What each rule has decided about, over all pollers and all changes of the file: [`Revision`] and [`Tally`].
+//! The decisions of each rule, over all pollers and all changes of the file: [`Revision`] and [`Tally`].
 //!
 //! Each poller counts for itself, and takes changed rules up when it comes to it; meanwhile the others go by the old ones.
 //! What all of them count must add up nevertheless, at any moment, and the count of a rule that stays must never drop:

@@ -1,4 +1,4 @@
-//! What a file of rules says: [`Rules`], each of which is a [`Rule`].
+//! The contents of a file of rules: [`Rules`], each of which is a [`Rule`].
 
 use std::fmt;
 

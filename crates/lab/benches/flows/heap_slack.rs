@@ -1,6 +1,6 @@
 //! A heap of due times, and a wait that ends a slack after the earliest: a wake-up serves all flows that are due by then.
 //!
-//! What a program without a timer library would write to spare wake-ups. The slack is the one that `soft` has here.
+//! A program without a timer library would write this to spare wake-ups. The slack is the one that `soft` has here.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

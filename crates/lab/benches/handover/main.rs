@@ -1,4 +1,4 @@
-//! What it costs to hand a datagram to the kernel, so many at a time: `cargo bench -p softtimers-lab --bench
+//! The cost of handing datagrams to the kernel, one to 64 at a time: `cargo bench -p softtimers-lab --bench
 //! handover [-- --rounds 100]`.
 //!
 //! A pacer sends one datagram when it is due, or the few that are due when it looks; rarely more. So the sizes

@@ -1,4 +1,4 @@
-//! What something costs a web server: windows with it beside windows without.
+//! The cost of something to a web server: windows with it beside windows without.
 //!
 //! ```text
 //!   without │ A │ B │ without │ C │ D │ without │ …      every second round backwards

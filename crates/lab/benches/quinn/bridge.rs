@@ -86,7 +86,7 @@ impl Crossing {
         Ok(crossing)
     }
 
-    /// What the path has done with the packets of the near host.
+    /// The path's account of the near host's packets.
     pub(crate) fn finish(mut self) -> Result<Counters, Failure> {
         let _ = self.stop.write_all(b"x");
         self.thread.join().map_err(|_| "the bridge has panicked")?

@@ -36,9 +36,9 @@ impl Sender {
 /// The flows that met, and the path.
 #[derive(Debug)]
 pub(crate) struct Met {
-    /// What was received of each flow by when, from the time at which the first one began.
+    /// Bytes received of each flow by when, from the time at which the first one began.
     pub(crate) received: Vec<(Duration, Vec<u64>)>,
-    /// Of the packets that came to the link, those that found its queue full, in percent.
+    /// Share of the packets at the link that found its queue full, in percent.
     pub(crate) drops: f64,
 }
 

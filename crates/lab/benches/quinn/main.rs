@@ -37,7 +37,7 @@ use softtimers_measure::result::{Cell, Table};
 use path::Line;
 use run::{COLUMNS, COST, DROPS, GOODPUT, Kind, Load, run};
 
-/// What is measured: a path, what is on it, and what is to hold.
+/// A measurement: a path, the flows on it, and the figures that are to hold.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     load: Load,
@@ -51,7 +51,7 @@ struct Case {
 /// A bound of what is dropped.
 #[derive(Clone, Copy, Debug)]
 enum Drops {
-    /// Of stock's.
+    /// A share of stock's.
     Share(f64),
     Percent(f64),
     Any,

@@ -91,7 +91,7 @@ pub(crate) fn shared(&(rounds, megabytes): &(usize, u64)) -> Done<Vec<Table>> {
 
 const KEPT: &str = "others keep";
 const JAIN: &str = "Jain's index";
-/// What is told of flows that meet: means of a flow; the part of its fair share that one of the others has.
+/// Figures of flows that meet: means of a flow; the part of its fair share that one of the others has.
 const SHARES: [(&str, usize); 5] =
     [("even, Mbit/s", 1), ("others, Mbit/s", 1), (KEPT, 2), (JAIN, 3), (DROPS, 2)];
 

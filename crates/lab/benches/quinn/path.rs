@@ -31,7 +31,7 @@ impl Line {
     pub(crate) const SHORT: Line = Line { mbit: 100, packets: 20, millis: 20 };
     pub(crate) const FAST: Line = Line { mbit: 300, packets: 30, millis: 20 };
 
-    /// Of each way.
+    /// The delay each way.
     fn delay(self) -> Duration {
         Duration::from_micros(self.millis * 500)
     }

@@ -1,4 +1,4 @@
-//! What ours may cost at most: in itself, or of a peer's figure.
+//! The most that ours may cost: in itself, or as a share of a peer's figure.
 
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Measured;

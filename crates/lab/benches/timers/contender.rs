@@ -1,4 +1,4 @@
-//! What a timer structure must do to take part: [`Contender`].
+//! The interface of a timer structure that takes part: [`Contender`].
 
 /// A structure of timers that carry a number. Time is in ticks, and never goes backwards.
 pub(crate) trait Contender {

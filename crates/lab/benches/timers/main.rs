@@ -103,7 +103,7 @@ fn measure_grid(effort: &Effort) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// What a contender says of a workload, from a process of its own.
+/// The figures of a contender under a workload, from a process of its own.
 fn figures_of(contender: &str, workload: &str, timers: usize, effort: &Effort) -> Done<Figures> {
     let [timers, shrink] = [timers, effort.shrink].map(|number| number.to_string());
     let told = output(child::command()?.args([contender, workload, &timers, &shrink]))?;

@@ -1,4 +1,4 @@
-//! What is done, the same for every contender. The figures are nanoseconds of processor time.
+//! The workloads, the same for every contender. The figures are nanoseconds of processor time.
 
 use std::hint::black_box;
 

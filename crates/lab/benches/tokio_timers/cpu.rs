@@ -1,4 +1,4 @@
-//! What timers cost a process that does nothing else: CPU time and wake-ups.
+//! The cost of timers to a process that does nothing else: CPU time and wake-ups.
 
 use std::time::Duration;
 

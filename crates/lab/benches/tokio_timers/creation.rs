@@ -1,4 +1,4 @@
-//! What timers cost that never fire.
+//! The cost of timers that never fire.
 
 use std::future::{Future, ready};
 use std::hint::black_box;

@@ -176,7 +176,7 @@ fn bars(table: &mut Table, measured: &Measured, cell: &Cell) {
     table.bar(Bar::at_most(said("CPU, default slack against the floor"), 2.0, ratio(CPU, DEFAULT, FLOOR)));
 }
 
-/// What a longer slack saves at each density: the CPU time of a tick, and of the floor.
+/// The savings of a longer slack at each density: the CPU time of a tick, and of the floor.
 pub(crate) fn slack(rounds: &usize) -> Done<Vec<Table>> {
     let mut contenders: Vec<(String, Whose)> = [0, 10, 50, 100, 200, 500, 1_000, 2_000]
         .map(|micros| (format!("slack {micros} µs"), Whose::Soft(Slack::micros(micros))))
@@ -199,7 +199,7 @@ pub(crate) fn slack(rounds: &usize) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// What ticked in a cell.
+/// The ticks of a cell.
 #[derive(Default)]
 pub(crate) struct Ticked {
     /// In nanoseconds.

@@ -1,4 +1,4 @@
-//! What it costs to move a deadline among many.
+//! The cost of moving a deadline among many.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! What the border to C costs, and C programs beside libuv and libevent in the same process.
+//! The cost of the border to C, and C programs beside libuv and libevent in the same process.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -51,10 +51,10 @@ enum Set {
     Rate(u64),
 }
 
-/// What is asked, and by whom.
+/// A question, and who asks it.
 struct Trial<'a> {
     program: &'a Program,
-    /// Of this process.
+    /// The path of this process.
     this: &'a str,
     /// Where it [serves](serve) on loopback.
     server: SocketAddr,

@@ -1,4 +1,4 @@
-//! What the paper and the independent model say of Tables VIII and IX.
+//! The paper's and the independent model's figures of Tables VIII and IX.
 //!
 //! The tables' bodies are lost; `reference/pacing.json` has what the text still tells of them, and the means
 //! and deviations of a model that was written from the text alone, with the trigger states of

@@ -1,7 +1,7 @@
 //! Table V and figure 4: how many trigger states each source contributes, and how long the intervals between
 //! them would be without it.
 //!
-//! What would be left without a source is known in two ways. By calculation: the same run, with the gaps
+//! The intervals that would be left without a source are known in two ways. By calculation: the same run, with the gaps
 //! around its trigger states merged. And live: in a loop that really does without them, whose packets then
 //! leave later. Both have to agree that the source with the largest share matters most.
 //!

@@ -10,7 +10,7 @@
 //! a host would send in one piece with others goes past those threads (veth), so packets are sent by interfaces that
 //! join nothing; streams with all that interfaces do by default, and `rps_cpus` keeps the same CPUs apart.
 //!
-//! What a router uses is what a computation of idle priority on its CPU loses: interrupts and softirqs are in it, which no
+//! A router is charged what a computation of idle priority on its CPU loses: interrupts and softirqs are in it, which no
 //! account of the kernel has to the microsecond.
 
 use std::fs;
@@ -230,7 +230,7 @@ impl Computation {
         Ok(computation)
     }
 
-    /// What was done until when.
+    /// The work done until when.
     pub(super) fn so_far(&self) -> (f64, u64) {
         (now(), self.pieces.load(Ordering::Relaxed))
     }
@@ -250,7 +250,7 @@ impl Drop for Computation {
     }
 }
 
-/// What grew by how much a second.
+/// The growth a second.
 pub(super) fn rate(before: (f64, u64), after: (f64, u64)) -> f64 {
     (after.1 - before.1) as f64 / (after.0 - before.0).max(1e-9)
 }

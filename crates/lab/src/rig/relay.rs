@@ -15,7 +15,7 @@ use super::trial::{Rig, busy, now};
 use crate::bench::Done;
 use crate::command::{Killed, announced, output, pause, start, works};
 
-/// What relays from one address to another.
+/// A program that relays from one address to another.
 #[derive(Clone, Debug)]
 enum By {
     /// The command, with so many pollers.

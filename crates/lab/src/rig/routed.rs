@@ -245,7 +245,7 @@ impl<'a> Stage<'a> {
             .filter(|&rate| rate > 0.0))
     }
 
-    /// What the far host finds of bursts, 2,000 packets a second.
+    /// Delays that the far host finds in bursts, 2,000 packets a second.
     fn delay(&self, burst: u32) -> Result<Value> {
         let program = std::env::current_exe()?.to_string_lossy().into_owned();
         let burst_text = burst.to_string();

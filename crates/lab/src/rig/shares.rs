@@ -1,4 +1,5 @@
-//! What others get: a computation beside packets, sources beside a flooded one, programs beside a limited forwarder, the first packet of a burst.
+//! The shares of others: a computation beside packets, sources beside a flooded one, programs beside a limited forwarder, the
+//! first packet of a burst.
 
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Paired;

@@ -1,4 +1,4 @@
-//! What a request is answered with: [`Request::of`] reads its head, [`Site`] has the answers.
+//! Requests and their answers: [`Request::of`] reads a request's head, [`Site`] has the answers.
 //!
 //! The site is one file in memory. A name is compared with its name and with nothing else, so there is no path that
 //! could lead anywhere; what is no request for that file is refused, and its connection closed.

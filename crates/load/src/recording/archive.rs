@@ -5,7 +5,7 @@
 //!   0.010445 2 1 2436 23 2                  lbl-tcp-3.tcp: the time, hosts, ports, and bytes of data
 //! ```
 //!
-//! What stands between the two is not looked at. Lengths are taken as they are.
+//! Text between the two is ignored. Lengths are taken as they are.
 
 use std::io::Read;
 

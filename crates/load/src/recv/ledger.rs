@@ -1,6 +1,6 @@
 //! The account of everything a receiver was sent: no sockets, no clock, bounded memory.
 //!
-//! What a receiver says decides whether a sender is believed, and anybody may send it anything. So the account is a state
+//! A receiver's word decides whether a sender is believed, and anybody may send it anything. So the account is a state
 //! machine, which tests and a fuzzer feed with every order, loss and forgery they can think of; times come with the datagrams.
 //!
 //! ```text

@@ -46,7 +46,7 @@ pub struct SendReport {
     pub agreement: &'static str,
     /// How datagrams reached the kernel, and why so.
     pub send_via: SendVia,
-    /// What left as frames, with `--driver packet`.
+    /// Datagrams that left as frames, with `--driver packet`.
     pub frames: FramesReport,
     /// System calls that sent datagrams or tried to; goodbyes do not count.
     pub system_calls: u64,

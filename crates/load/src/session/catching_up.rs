@@ -22,7 +22,7 @@ pub struct CatchUps {
     pub spells: u64,
     /// Datagrams that left an interval late or more.
     pub packets: u64,
-    /// Of those, the ones that followed the one before them in less than the burst interval.
+    /// Packets of these that followed the one before them in less than the burst interval.
     pub in_trains: u64,
     /// The longest time until it was on schedule again.
     pub longest: Duration,

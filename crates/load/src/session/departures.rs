@@ -22,7 +22,7 @@ pub(super) struct Departures {
     foretold: bool,
     /// Places given up that have been counted.
     forfeited: u64,
-    /// What left when, if that was asked for.
+    /// The log of departures, if that was asked for.
     pub(super) trace: Option<Box<SendTrace>>,
 }
 

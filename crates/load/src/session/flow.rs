@@ -1,4 +1,4 @@
-//! What a session sends, and when the next datagram is due: [`Flow`].
+//! The datagrams of a session, and when the next one is due: [`Flow`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -210,7 +210,7 @@ impl Flow {
         self.departures.trace = Some(Box::new(trace));
     }
 
-    /// What left when, if that was kept.
+    /// Takes the log of departures, if one was kept.
     pub(crate) fn take_trace(&mut self) -> Option<Box<SendTrace>> {
         self.departures.trace.take()
     }

@@ -31,7 +31,7 @@ use softtimers_net::udp::{SendBatch, SendOutcome};
 
 use crate::frame::{Heading, most};
 
-/// What frames leave by, opened while there is the right to.
+/// The way by which frames leave, opened while there is the right to.
 #[derive(Debug)]
 pub(crate) struct FramePath {
     sender: FrameSender,

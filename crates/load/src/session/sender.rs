@@ -24,13 +24,13 @@ pub(super) struct Sender {
     retries: Retries,
     /// Those that have not been counted yet.
     calls: Calls,
-    /// What the destination did not take.
+    /// Refusals of the destination.
     pub(super) refusals: Arc<Refusals>,
     /// Why the kernel did not cut a send into datagrams, if it was to.
     uncut: Option<io::Error>,
     /// The kernel keeps what is put into a batch until the time at which it is to leave.
     keeps_times: bool,
-    /// What datagrams leave by as frames, if they do.
+    /// The interface by which datagrams leave as frames, if they do.
     frames: Option<Box<Frames>>,
 }
 

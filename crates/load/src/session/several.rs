@@ -16,7 +16,7 @@
 //! flow with a quantum is a case of it, and so is one that is handed over ahead of its times: then what is due
 //! at several times leaves by one call.
 //!
-//! Of all together a [`TrainLimit`] makes trains, so that a stall of the loop is no burst of as many as there are
+//! All flows together share a [`TrainLimit`], so that a stall of the loop is no burst of as many packets as there are
 //! flows.
 
 use std::collections::VecDeque;

@@ -55,7 +55,7 @@ impl SendTrace {
         SendTrace { left, room, forgotten: 0, interval, gap_from, unchecked: Duration::ZERO }
     }
 
-    /// What leaves next was found by a clock check, before which there was none for so long.
+    /// Notes a clock check that found the next departure, and how long there had been none before it.
     pub(super) fn checked(&mut self, unchecked: Duration) {
         self.unchecked = unchecked;
     }

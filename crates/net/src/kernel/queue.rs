@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::rtnetlink::queues::example;
 
-    /// Of these queues, as the kernel describes each: kind, handle and parent.
+    /// The outcome for these queues, as the kernel describes each: kind, handle and parent.
     fn judged(described: &[(&str, u32, u32)]) -> Outcome {
         let queues: Vec<Queue> = described
             .iter()

@@ -218,7 +218,7 @@ mod tests {
     use super::super::Segments;
     use super::*;
 
-    /// Of TCP over IPv4, with this payload, and a tag or none.
+    /// A frame of TCP over IPv4, with this payload, and a tag or none.
     fn tcp(tag: &[u8], payload: usize) -> Vec<u8> {
         let addresses = [2; 12];
         let network = [0x08, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];

@@ -19,7 +19,7 @@ pub(super) struct Cpu {
     /// The counter's value when it was read last, and the sum that was charged so far.
     read: Duration,
     used: Duration,
-    /// Of timers' interrupts, to be charged.
+    /// Time of timers' interrupts, to be charged.
     interrupts: Duration,
     /// A round is under way, of which interrupts are left out.
     round: Option<Round>,
@@ -47,7 +47,7 @@ impl Cpu {
         }
     }
 
-    /// What was done before is not for packets.
+    /// Starts anew: CPU time used before is not for packets.
     pub(super) fn forget<D: Device>(&mut self, host: &impl Host<D>) {
         self.read = host.cpu_time();
     }

@@ -45,6 +45,6 @@ fn change(kind: u16, body: &[u32], attributes: &[Vec<u8>]) -> Result<(), Errno> 
     acknowledged(&message(kind, flags, body, &attributes.concat()))
 }
 
-/// Of `linux/if_link.h` and `linux/veth.h`.
+/// From `linux/if_link.h` and `linux/veth.h`.
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;

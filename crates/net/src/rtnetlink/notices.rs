@@ -28,7 +28,7 @@ pub(crate) enum Notice {
     Removed(u32),
     /// It has another address, or one less.
     Addresses(u32),
-    /// What is known of this neighbour at the interface of this index has changed.
+    /// The neighbour with this address at the interface of this index has changed.
     Neighbour(u32, IpAddr),
     /// A route, or a rule that chooses one, has changed.
     Routes,

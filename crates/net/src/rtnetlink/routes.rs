@@ -87,7 +87,7 @@ pub(crate) fn neighbour(interface: u32, neighbour: IpAddr) -> Result<Option<[u8;
     }
 }
 
-/// What a description of a neighbour says of its station.
+/// The station in a description of a neighbour.
 fn station(neighbour: &[u8]) -> Option<[u8; 6]> {
     if half(neighbour, 8) & NUD_VALID == 0 {
         return None;
@@ -118,14 +118,14 @@ fn address_of(bytes: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Of `linux/rtnetlink.h`: what the C library's headers lack, or have by other types.
+/// From `linux/rtnetlink.h`: constants that the C library's headers lack, or have by other types.
 const RTAX_MTU: u16 = 2;
 const RTA_VIA: u16 = 18;
 const RTA_ENCAP_TYPE: u16 = 21;
 const RTA_IP_PROTO: u16 = 27;
 const RTA_SPORT: u16 = 28;
 const RTA_DPORT: u16 = 29;
-/// Of `linux/neighbour.h`.
+/// From `linux/neighbour.h`.
 const NDMSG: usize = 12;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;

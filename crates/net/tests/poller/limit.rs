@@ -32,7 +32,7 @@ fn policy(name: &str) -> Box<dyn Policy> {
     }
 }
 
-/// What was done in 400 ms beside a packet each `gap` ns and way: thousandths that the computation kept, packets
+/// Figures of 400 ms beside a packet each `gap` ns and way: thousandths that the computation kept, packets
 /// received, and times that they waited for too long.
 fn beside(name: &str, gap: u64, limit: Option<u32>) -> (u64, u64, u64) {
     let clock = super::clock();

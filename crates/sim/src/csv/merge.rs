@@ -120,12 +120,12 @@ pub(super) struct Place<'a> {
     pub(super) sweep: &'a str,
     pub(super) point: usize,
     pub(super) points: usize,
-    /// Of the point.
+    /// The row of the point.
     pub(super) row: usize,
     pub(super) rows: usize,
 }
 
-/// What a line looks like.
+/// The complaint about a line of another form.
 pub(super) const FORM: &str = "not of the form SWEEP,POINT/POINTS,ROW/ROWS,…";
 
 /// The first fields of a line.

@@ -119,7 +119,7 @@ struct Task {
     cost: u64,
     /// The part of `left` that is there because its caches are cold, paid after that at half speed.
     cold: u64,
-    /// What the caches lack, `cold` included.
+    /// The time that cold caches will still cost, `cold` included.
     debt: u64,
     /// When it last had the processor.
     ran_until: u64,

@@ -1,4 +1,4 @@
-//! What a machine has beside its parameters: the constants, the priorities of the router's tasks, room in HIP's device.
+//! Properties of a machine beside its parameters: the constants, the priorities of the router's tasks, room in HIP's device.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use super::{PointRows, Sweep, summary};
 use crate::experiment::RunError;
 use crate::table::{Row, Value};
 
-/// What one run of a point returned.
+/// The result of one run of a point.
 pub(super) type Found = Result<Vec<Row>, RunError>;
 
 /// The runs of one point so far.

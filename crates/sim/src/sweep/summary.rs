@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    /// Of samples whose mean is known, 95 in a hundred intervals hold it.
+    /// If the mean of samples is known, 95 in a hundred intervals hold it.
     #[test]
     fn intervals_hold_the_mean_as_often_as_they_say() {
         let mut random = softtimers_core::Random::stream(7, 7);

@@ -6,7 +6,7 @@ use softtimers_sim::Mean;
 
 use super::{SEEDS, number, rows, trace, word};
 
-/// What the text leaves open, the flags of both answers, and those that both runs have.
+/// A choice that the text leaves open, the flags of both answers, and those that both runs have.
 struct Reading {
     open: &'static str,
     flag: (&'static str, &'static str, &'static str),

@@ -44,7 +44,7 @@ pub(super) fn recordings() -> String {
     table
 }
 
-/// What polls at trigger states gain on a saturated server, and what they cost in time.
+/// The gain of polls at trigger states on a saturated server, and their cost in time.
 pub(super) fn server() -> String {
     let mut table =
         "| requests a second | interrupts | quota 1 | 2 | 5 | 10 | 15 |\n|---|---|---|---|---|---|---|"

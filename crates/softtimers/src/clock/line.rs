@@ -19,7 +19,7 @@
 //! A sandwich that was held up in the middle is wide, so it says little, but nothing wrong; no average
 //! and no filter has to be kept clean of it.
 //!
-//! What is forgiven is a thousandth of the time that has passed, and a microsecond on top that has to be
+//! The clock is forgiven a thousandth of the time that has passed, and a microsecond on top that has to be
 //! earned anew: many small steps are found out as one large step is. All of this is integers, and reads
 //! no clock.
 

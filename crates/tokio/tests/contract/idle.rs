@@ -1,4 +1,4 @@
-//! What the driver does while it waits.
+//! The driver's wait, by idle policy.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

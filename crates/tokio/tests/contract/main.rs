@@ -1,4 +1,4 @@
-//! What a program may rely on, whoever looks for due timers and whichever runtime runs the tasks.
+//! The promises to programs, whoever looks for due timers and whichever runtime runs the tasks.
 //!
 //! Times are asserted from below only, or as an order: how late a timer is depends on what else the machine does.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What loopback never shows: a socket that is full, and a path that does not cut segments.
+//! Cases that loopback never shows: a socket that is full, and a path that does not cut segments.
 //!
 //! Packets wait for the address of a neighbour that never answers, and count as the socket's until then: in a network
 //! of its own, which a second process of this very test is in.

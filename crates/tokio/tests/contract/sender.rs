@@ -62,7 +62,7 @@ fn flows_leave_in_order_and_at_their_rates() {
     });
 }
 
-/// What is due at one time, of whichever flows, leaves by one call.
+/// Packets that are due at one time, of whichever flows, leave by one call.
 #[test]
 fn flows_that_are_due_together_leave_together() {
     bounded(|| {
@@ -225,7 +225,7 @@ fn who_waits_is_told_what_became_of_it() {
     });
 }
 
-/// What is queued when the last clone goes leaves at its times; with the runtime nothing does.
+/// Packets queued when the last clone goes leave at their times; with the runtime nothing does.
 #[test]
 fn what_is_queued_leaves_without_its_sender_but_not_without_its_runtime() {
     on_each(async || {

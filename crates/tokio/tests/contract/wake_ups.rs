@@ -1,4 +1,4 @@
-//! What timers cost a process that has nothing else to do, in wake-ups.
+//! The cost of timers in wake-ups, for a process that has nothing else to do.
 
 use std::time::Duration;
 

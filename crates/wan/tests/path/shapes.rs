@@ -96,7 +96,7 @@ fn every_fifth_packet_goes_ahead_as_in_netem() {
     assert!((ahead - 0.5).abs() < 0.01, "{ahead}");
 }
 
-/// Of 50,000 packets at 5% and a correlation of a half.
+/// With 50,000 packets at 5% and a correlation of a half.
 #[test]
 fn correlated_losses_keep_their_share() {
     let [share, half] = [Probability::once_in(20), Probability::once_in(2)];
@@ -163,7 +163,7 @@ fn flows_take_turns_and_a_small_one_does_not_wait() {
     assert!(small.len() >= 999 && counters.queue_drops > counters.aqm_drops);
 }
 
-/// What waits when the management changes is neither lost nor, of a flow, out of order.
+/// Packets that wait when the management changes are neither lost nor, within a flow, out of order.
 #[test]
 fn a_queue_may_change_while_packets_wait() {
     let rate = Bottleneck::bits_per_second(12_000_000).unwrap();
@@ -185,7 +185,7 @@ fn a_queue_may_change_while_packets_wait() {
     }
 }
 
-/// Of 50,000 packets at 5% and a correlation of a half, copies and damage each.
+/// With 50,000 packets at 5% and a correlation of a half, copies and damage each.
 #[test]
 fn correlated_copies_and_damage_keep_their_share() {
     let often = Incidence::from(Probability::once_in(20)).correlated(Probability::once_in(2));

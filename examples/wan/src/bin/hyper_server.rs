@@ -16,7 +16,7 @@ use softtimers_wan::tokio::Path;
 use tokio::time::{Instant, sleep};
 use wan_examples::{Line, lines};
 
-/// What a client saw of an hour.
+/// A client's view of an hour.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Seen {
     requests: usize,

@@ -28,7 +28,7 @@ pub(crate) struct BatchWriter {
     blocks: Vec<u8>,
     /// The packets in them.
     waiting: Vec<Waiting>,
-    /// What became of the packets of each interface.
+    /// The account of each interface's packets.
     written: Vec<Passed>,
     counter: Counter<CaptureStats>,
     before: Before,

@@ -73,7 +73,7 @@ fn output(mut command: Command) -> io::Result<Output> {
     read.map(|_| Output { status, stdout, stderr })
 }
 
-/// What libpcap compiles otherwise if it knows the interface: the kernel takes tags out of frames before a filter sees them,
+/// Words that libpcap compiles otherwise if it knows the interface: the kernel takes tags out of frames before a filter sees them,
 /// and a program has to ask for them.
 fn unknown(expression: &str) -> Option<&str> {
     let mut words = expression.split(|c: char| !c.is_ascii_alphanumeric());

@@ -82,7 +82,7 @@ pub(crate) struct ForwardArgs {
 
     /// Receive buffer to ask for: 4KiB to 1GiB; the system may grant less
     ///
-    /// What does not fit is dropped at no cost. In overload a datagram waits in a full buffer for its turn, so a smaller
+    /// Datagrams that do not fit are dropped at no cost. In overload a datagram waits in a full buffer for its turn, so a smaller
     /// one means less delay, and a larger one keeps longer bursts.
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = units::bytes, help_heading = DATAGRAMS, hide_short_help = true)]
     pub(crate) recv_buffer: u64,

@@ -238,9 +238,9 @@ fn with_type(mut response: Response<Full<Bytes>>, kind: &'static str) -> Respons
     response
 }
 
-/// What a peer may take to ask, and the forwarder to answer.
+/// The longest time for a peer to ask, and for the forwarder to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What a connection may take in all: as long as Prometheus waits unless it is told otherwise.
+/// The longest time for a connection in all: as long as Prometheus waits unless it is told otherwise.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Between two times that the forwarder is asked.
 const BETWEEN: Duration = Duration::from_millis(20);
@@ -248,14 +248,14 @@ const BETWEEN: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_millis(100);
 /// At once; each has a descriptor and some kilobytes.
 const MOST_CONNECTIONS: usize = 128;
-/// What each may take to ask even if there is no room: more than a round trip to most places. With it, new connections are let in
+/// Time for each to ask even if there is no room: more than a round trip to most places. With it, new connections are let in
 /// at 2,560 a second at the least, unless all are being answered.
 const TO_ASK: Duration = Duration::from_millis(50);
-/// What each may take to read its answer if there is no room: its first bytes have left by then, and so have most answers' last.
+/// Time for each to read its answer if there is no room: its first bytes have left by then, and so have most answers' last.
 const TO_READ: Duration = Duration::from_millis(250);
 /// Between two looks for room.
 const MOMENT: Duration = Duration::from_millis(1);
-/// Of a request: more than any scraper sends, and the least that hyper takes.
+/// The longest head of a request: more than any scraper sends, and the least that hyper takes.
 const LONGEST_HEAD: usize = 8_192;
 
 #[cfg(test)]

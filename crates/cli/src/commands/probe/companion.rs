@@ -1,6 +1,6 @@
 //! The command that runs while `probe` measures: [`Companion`].
 //!
-//! What it prints goes to stderr, for stdout is data. It is asked to end with the run, and made to if it does not; one that
+//! Its output goes to stderr, for stdout is data. It is asked to end with the run, and made to if it does not; one that
 //! has become another user goes on.
 //!
 //! It runs as who asked for the run: under `sudo` as its caller, with their groups and without capabilities. It is started

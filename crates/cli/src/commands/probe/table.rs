@@ -39,7 +39,7 @@ impl Report for ProbeReport {
     }
 }
 
-/// What counts as a trigger state on which CPUs, and what runs meanwhile.
+/// The sources counted as trigger states, the CPUs, and what runs meanwhile.
 pub(super) fn header(config: &ProbeConfig) -> String {
     let cpus = config.cpus.as_ref().map_or_else(
         || "all CPUs".to_owned(),

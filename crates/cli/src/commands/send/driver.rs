@@ -9,7 +9,7 @@ use softtimers_load::generate::MacAddress;
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Drivers, and the in-kernel generator (--driver xdp)")]
 pub(crate) struct DriverArgs {
-    /// What sends: socket, packet for frames that cost less CPU, or xdp for millions a second out of a veth
+    /// Send by a socket, by packet (frames that cost less CPU), or by xdp (millions a second out of a veth)
     ///
     /// packet writes each datagram as a frame to the interface that the route names (AF_PACKET). It needs CAP_NET_RAW, and
     /// a destination on another machine over Ethernet. Route and neighbour are the kernel's and are followed while it runs;

@@ -39,11 +39,11 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = catch_up, help_heading = PACING)]
     pub(crate) catch_up: CatchUp,
 
-    /// What tells the loop that a datagram is due [default: soft]
+    /// How the loop learns that a datagram is due [default: soft]
     #[arg(long, value_name = "TIMER", value_parser = timers(), help_heading = LOOP)]
     pub(crate) timer: Option<Timer>,
 
-    /// What the loop does when idle (--timer soft) [default: park]
+    /// How the loop waits when idle (--timer soft) [default: park]
     #[arg(long, value_name = "POLICY", value_parser = policies(), help_heading = LOOP, hide_short_help = true)]
     pub(crate) idle: Option<Idle>,
 
@@ -60,7 +60,7 @@ pub(crate) struct EngineArgs {
 
     /// How late a datagram may be before the backup timer fires (--timer soft) [default: 0ns]
     ///
-    /// What falls due within the slack leaves together, by one wake-up. With several flows the default is 1/32 of their
+    /// Datagrams that fall due within the slack leave together, by one wake-up. With several flows the default is 1/32 of their
     /// interval, at most 20 us.
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = LOOP, hide_short_help = true)]
     pub(crate) slack: Option<Duration>,

@@ -68,7 +68,7 @@ fn check(experiments: &[&'static Experiment]) -> Result<(), String> {
     Ok(())
 }
 
-/// Of two that have one key, JSON's readers see one.
+/// If two have one key, JSON's readers see one.
 fn check_columns(experiment: &Experiment) -> Result<(), String> {
     let mut known: Vec<String> = OF_EVERY_ROW.map(str::to_owned).to_vec();
     for column in experiment.columns {

@@ -59,7 +59,7 @@ pub(crate) struct WanArgs {
 
     /// Listen where other machines can reach it
     ///
-    /// Of datagrams, clients of other networks than those of --trust get limited answers.
+    /// Datagram clients of other networks than those of --trust get limited answers.
     #[arg(long)]
     pub(crate) public: bool,
 
@@ -225,7 +225,7 @@ pub(crate) struct WanPlan {
     pub(crate) up: PathConfig,
     /// The settings of the way back.
     pub(crate) down: PathConfig,
-    /// What changes by itself.
+    /// Settings that change by themselves.
     pub(crate) scenario: Option<ScenarioFile>,
     /// Decides what is random.
     pub(crate) seed: u64,

@@ -150,7 +150,7 @@ impl Carrier {
         each!(self, it => it.measured(way))
     }
 
-    /// What waits for the link of a direction.
+    /// Packets that wait for the link of a direction.
     pub(crate) fn backlog(&self, way: Way) -> Backlog {
         each!(self, it => it.backlog(way))
     }

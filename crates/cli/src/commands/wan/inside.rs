@@ -34,7 +34,7 @@ use super::run::Emulator;
 use crate::run::carry_out;
 use crate::run::output::say;
 
-/// What runs inside.
+/// The plan of a run inside.
 #[derive(Clone, Debug)]
 pub(crate) struct InsidePlan {
     /// The command and its arguments; at least one word.

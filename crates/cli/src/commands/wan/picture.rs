@@ -153,7 +153,7 @@ fn both(spans: &[Span], of: impl Fn(usize) -> (String, Box<dyn Fn(&WaySpan) -> O
     vec![line(0), line(1)]
 }
 
-/// What was set of both directions; one line where it is the same.
+/// The settings of both directions; one line where they are the same.
 fn rules(spans: &[Span], get: impl Fn(&WaySpan) -> Option<f64> + Copy, unit: &str) -> Vec<Series> {
     let of = |at: usize, way| rule(spans, at, way, get, unit);
     let [up, down] = [of(0, ""), of(1, "")];
@@ -163,7 +163,7 @@ fn rules(spans: &[Span], get: impl Fn(&WaySpan) -> Option<f64> + Copy, unit: &st
     [of(0, WAYS[0]), of(1, WAYS[1])].into_iter().flatten().collect()
 }
 
-/// What was set, where something was.
+/// The setting, where there was one.
 fn rule(
     spans: &[Span],
     at: usize,

@@ -1,4 +1,4 @@
-//! What `--report` draws: [`Recorder`] looks at the carrier ten times a second, or less often in a long run.
+//! The series that `--report` draws: [`Recorder`] looks at the carrier ten times a second, or less often in a long run.
 
 use std::time::Duration;
 

@@ -297,7 +297,7 @@ const JITTER_OPTIONS: [&str; 5] = ["normal", "exponential", "pareto", "paretonor
 const TRACE_LINES: &str =
     "each is a whole number of milliseconds, not below the one before, the last above zero";
 const TABLE_LINES: &str = "each has whole numbers from -32768 to 32767, or begins with #";
-/// Of 16,384 numbers, and comments.
+/// Room for 16,384 numbers, and comments.
 const MOST_OF_A_TABLE: u64 = 1 << 20;
 /// A day of one packet a millisecond has less than a gigabyte; recordings have minutes.
 const MOST_OF_A_TRACE: u64 = 64 << 20;

@@ -11,7 +11,7 @@ use landlock::{
 };
 use softtimers_linux::optional::Optional;
 
-/// What a run opens after it has given up its rights.
+/// Paths that a run opens after it has given up its rights.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Opens {
     /// Directories in which it reads files.
@@ -83,7 +83,7 @@ fn restrict(opens: &Opens) -> Result<RulesetStatus, String> {
     Ok(ruleset.restrict_self().map_err(refused)?.ruleset)
 }
 
-/// What is not there, or not for this user, needs no rule; who has no descriptor left to look knows of neither.
+/// A path that is not there, or not for this user, needs no rule; who has no descriptor left to look knows of neither.
 fn allow(ruleset: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
     match PathFd::new(path) {
         Ok(opened) => ruleset

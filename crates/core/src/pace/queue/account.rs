@@ -1,4 +1,4 @@
-//! What becomes of packets: handed out, refused, expired, counted.
+//! The account of packets: handed out, refused, expired, counted.
 
 use core::fmt;
 use core::time::Duration;

@@ -6,7 +6,7 @@
 //!   …         each 128 times as wide, up to the end of time
 //! ```
 //!
-//! Of two slots of a level the earlier is the one whose bit comes first, so what is released next is found by
+//! In a level, the earlier of two slots is the one whose bit comes first, so what is released next is found by
 //! counting zeros. A flow is filed on the lowest level that reaches its time. While the horizon goes through
 //! a block, the slot of the level above that is the next block is *open*: what is in it moves down a few flows
 //! at a time, whenever a flow is filed, so that nobody waits for all of them when the horizon gets there.
@@ -235,7 +235,7 @@ impl Calendar {
 
     /// The first occupied slot.
     ///
-    /// What is in open slots moves down first: shortly before a boundary of several levels, the next block of the lowest
+    /// Flows in open slots move down first: shortly before a boundary of several levels, the next block of the lowest
     /// level lies in the open slots of all of them. With those empty, what is on a level comes before all that is
     /// above it.
     #[inline(never)]

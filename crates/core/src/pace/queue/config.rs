@@ -170,7 +170,7 @@ pub struct Limits {
     /// The longest wait, from the time a packet could have left on. What has waited longer is handed back as
     /// [expired](super::Popped::Expired).
     ///
-    /// What is foreseen to wait longer is refused. Foreseen are the time that the packets before it take at the rate,
+    /// Rejects packets whose predicted wait is longer. Predicted are the time that the packets before it take at the rate,
     /// and the latest `not_before` among them; not that packets behind that one are paced anew from there, so that of
     /// those some may expire which were accepted.
     pub delay: Duration,

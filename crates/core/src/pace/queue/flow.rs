@@ -1,4 +1,4 @@
-//! What few packets touch of their flow: its clock, its limits and its account.
+//! The part of a flow that few packets touch: its clock, its limits and its account.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -13,7 +13,7 @@ use crate::{PaceError, Rate, RateClock, Timestamp};
 /// A flow that is plain, even and one at a time, leaves this alone while it is on schedule and has one packet waiting:
 /// its [`Lane`] is open then. The counts are those of the clock, and of the lane since it was opened.
 ///
-/// What follows from other counts is not counted again: what was enqueued is what left or waits, and what was
+/// Counts that follow from others are not kept: what was enqueued is what left or waits, and what was
 /// sent is what the clock saw depart.
 #[derive(Debug)]
 pub(super) struct Flow {

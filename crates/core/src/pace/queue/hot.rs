@@ -1,4 +1,4 @@
-//! What every packet touches of its flow: one cache line, half of it the pace and half the first packet that waits.
+//! The part of a flow that every packet touches: one cache line, half of it the pace and half the first packet that waits.
 //!
 //! With ten thousand flows nothing of one is in the nearest cache when it is its turn again, so a packet costs the lines
 //! that it touches. The clock, the limits and the counts are [elsewhere](super::flow).

@@ -105,7 +105,7 @@ impl Releases {
 
     /// Files a flow under a release time, anew if it was filed before.
     ///
-    /// What is due at `now` already queues behind all that is due by then.
+    /// A flow that is due at `now` already queues behind all that is due by then.
     #[inline(always)]
     pub(super) fn file(&mut self, flow: u32, release: Timestamp, now: Timestamp) {
         if self.nodes[flow as usize].place != Place::NOWHERE {

@@ -7,7 +7,7 @@ use crate::Timestamp;
 
 /// A sorted array, taken from its beginning.
 ///
-/// What is filed for the present sorts behind nearly all that is here, so that it is put in from the end. What
+/// A flow inserted for the present sorts behind nearly all that is here, so that it is put in from the end. One that
 /// is called off leaves its place empty until there is no room left.
 #[derive(Debug)]
 pub(super) struct Run {

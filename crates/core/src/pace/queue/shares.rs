@@ -145,7 +145,7 @@ impl Shares {
         }
     }
 
-    /// What was called off is not the first.
+    /// Drops flows that were called off from the front.
     fn drop_called_off(&mut self) {
         while let Some(Reverse(due)) = self.due.peek() {
             if self.flows[due.flow as usize].order == due.order {

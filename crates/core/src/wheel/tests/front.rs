@@ -61,7 +61,7 @@ fn the_look_through_a_slot_goes_on_when_what_it_has_seen_is_cancelled() {
     }
 }
 
-/// What a handler sets for now, or moves within the slot, comes after what is left of the slot.
+/// Timers that a handler sets for now, or moves within the slot, come after those left in the slot.
 #[test]
 fn what_is_set_while_a_slot_is_handed_out_waits_for_its_turn() {
     let half_way = || {

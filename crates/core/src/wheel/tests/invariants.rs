@@ -1,4 +1,4 @@
-//! What holds inside the wheel after every operation, whatever the operations were.
+//! Invariants inside the wheel, checked after every operation.
 //!
 //! To the model that the tests of handles and keys have, a wheel is a closed box: a timer in the wrong slot still comes
 //! out right if somebody happens to look in time, and a bound that is too low costs a look that nobody counts. Here a
@@ -156,7 +156,7 @@ impl Inside<'_> {
         assert_eq!(inbox.is_empty(), places.inbox.is_empty());
     }
 
-    /// What comes later has the times of the timers, all after what is to come next.
+    /// The entries for later have the times of the timers, all after what is to come next.
     fn check_later(&self, places: &[(usize, Entry)]) {
         let entries = self.wheel.later.entries();
         assert!(entries.len() == places.len() && no_gap(places.iter().map(|&(at, _)| at)));

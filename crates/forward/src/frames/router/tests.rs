@@ -1,4 +1,4 @@
-//! What a router does with packets of all kinds.
+//! A router's treatment of packets of all kinds.
 
 use etherparse::icmpv4::{DestUnreachableHeader, TimeExceededCode};
 use etherparse::{

@@ -1,4 +1,4 @@
-//! What a packet socket has to say of its interface beside frames: [`Presence`], and [`Losses`].
+//! State of a packet socket's interface beside frames: [`Presence`], and [`Losses`].
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -141,7 +141,7 @@ impl Trials<'_> {
         self.of.iter().flat_map(|series| series.points.iter().map(move |point| (*series, point)))
     }
 
-    /// What model and paper differ by, as a share of the series' peak. Points that a free constant does not move are as before.
+    /// The differences of model and paper, as a share of the series' peak. Points that a free constant does not move are as before.
     fn residuals(&self, machine: &Livelock, moved: Option<(usize, &[f64])>) -> Option<Vec<f64>> {
         let mut hardware = self.hardware;
         hardware.constants.livelock = *machine;

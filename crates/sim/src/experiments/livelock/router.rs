@@ -83,7 +83,7 @@ pub(crate) struct Trial {
     pub(crate) user: f64,
 }
 
-/// What is delivered over time.
+/// Packets delivered over time.
 #[derive(Debug, Default)]
 struct Watched {
     /// In each [`OBSERVATION`].

@@ -7,7 +7,7 @@
 //!                                             └─ a slice ┘
 //! ```
 //!
-//! What the kernel is configured for (`base_slice_ns`) only root may read, and a tick or another rule
+//! The configured slice (`base_slice_ns`) only root may read, and a tick or another rule
 //! may decide instead; this is what happens. The reader's own runs are measured, not the gaps between
 //! them: a third program on the same processor makes the gaps longer, and not the runs.
 

@@ -230,5 +230,5 @@ fn watch(child: &mut Child) -> io::Result<Option<String>> {
     }
 }
 
-/// What is kept of a gateway's words.
+/// The part of a gateway's words that is kept.
 const MOST_WORDS: usize = 4_096;

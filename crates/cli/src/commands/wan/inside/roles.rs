@@ -77,7 +77,7 @@ fn keep() -> io::Result<()> {
     init.wait().map(drop)
 }
 
-/// What the keeper says once there is an init.
+/// The keeper's word once there is an init.
 pub(super) const READY: &[u8] = b"ready\n";
 
 /// With the end of the init the kernel ends all others inside.

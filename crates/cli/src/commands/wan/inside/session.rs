@@ -120,7 +120,7 @@ impl Session {
         Ok(())
     }
 
-    /// What becomes this command once its names are there.
+    /// The process that becomes this command once its names are there.
     fn helper(&self, words: &Vec<OsString>) -> Command {
         let mut helper = myself("command");
         helper.args(names(&self.plan).iter().map(|(name, address)| format!("--name={name}={address}")));

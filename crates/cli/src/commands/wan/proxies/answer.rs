@@ -1,4 +1,4 @@
-//! What a request of the API means, and its answer: no HTTP but method, path and status.
+//! Requests of the API and their answers: no HTTP but method, path and status.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub(crate) struct Asked {
     /// The path's parts, if they are UTF-8.
     parts: Option<Vec<String>>,
     body: Vec<u8>,
-    /// What it says of proxies, if it is about them.
+    /// The proxies that it describes, if it is about them.
     proxies: Result<Vec<ProxyFields>, Refusal>,
 }
 
@@ -49,7 +49,7 @@ impl Asked {
         Asked { proxies, ..self }
     }
 
-    /// What it says of one.
+    /// The one proxy that it describes.
     fn proxy(self) -> Result<ProxyFields, Refusal> {
         Ok(self.proxies?.pop().unwrap_or_default())
     }

@@ -1,4 +1,4 @@
-//! What `wan` with several proxies is asked for: [`ProxiesPlan`].
+//! The plan of `wan` with several proxies: [`ProxiesPlan`].
 
 use std::io::Read;
 use std::net::SocketAddr;
@@ -50,7 +50,7 @@ pub(crate) struct ProxiesPlan {
     pub(crate) api: Option<SocketAddr>,
     /// The proxies to begin with.
     pub(crate) proxies: Vec<ProxyFields>,
-    /// What all of them have.
+    /// Settings of all of them.
     pub(crate) defaults: Defaults,
     /// The longest time that the run lasts.
     pub(crate) duration: Option<Duration>,

@@ -18,7 +18,7 @@ use super::worker::{Order, Worker};
 use crate::address;
 use crate::args::ClientArgs;
 
-/// What all proxies have.
+/// Settings of all proxies.
 #[derive(Clone, Debug)]
 pub(crate) struct Defaults {
     /// The path there and back.

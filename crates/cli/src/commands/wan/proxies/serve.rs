@@ -249,7 +249,7 @@ fn is_loopback(host: &str) -> bool {
 const SITE: &str = "sec-fetch-site";
 /// See [`Desk`].
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What the names in a request may take.
+/// The longest time for the names in a request.
 const LONGEST_LOOKUP: Duration = Duration::from_secs(10);
 /// After a connection could not be taken.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -258,7 +258,7 @@ const MOST_CONNECTIONS: usize = 64;
 /// At once: so there is always a place for who asks without a name.
 const MOST_LOOKUPS: usize = 32;
 const LONGEST_HEAD: usize = 16_384;
-/// Of all proxies and toxics that may be, a good part.
+/// Room for a good part of all proxies and toxics that there may be.
 const LONGEST_BODY: usize = 256 << 10;
 
 #[cfg(test)]

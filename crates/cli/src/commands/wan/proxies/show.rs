@@ -1,4 +1,4 @@
-//! What several proxies tell: the keys of `softtimers.wan-proxies/1`.
+//! The report of several proxies: the keys of `softtimers.wan-proxies/1`.
 
 use serde::Serialize;
 use softtimers_wan::Way;
@@ -45,12 +45,12 @@ pub(crate) struct ProxyReport {
     pub(crate) enabled: bool,
     /// The number of its toxics at the end.
     pub(crate) toxics: usize,
-    /// What it has carried since it was enabled last.
+    /// Traffic since it was enabled last.
     #[serde(flatten)]
     pub(crate) carried: Carried,
 }
 
-/// What a relay has carried.
+/// Traffic of a relay.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Carried {
     /// The direction from the clients.

@@ -25,7 +25,7 @@ pub(crate) struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a relay is told.
+/// An order to a relay.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Other toxics one way.
@@ -36,7 +36,7 @@ pub(crate) enum Order {
     Stop,
 }
 
-/// What it answers: what it has carried so far.
+/// The answer: how much it has carried so far.
 type Answer = Carried;
 
 impl Worker {

@@ -1,4 +1,4 @@
-//! What a finer clock is worth (§3), which depends on how the text is read.
+//! The worth of a finer clock (§3), which depends on how the text is read.
 
 use std::time::Duration;
 

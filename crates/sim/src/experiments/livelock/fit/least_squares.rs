@@ -17,7 +17,7 @@ pub(super) struct Variable {
     pub(super) step: f64,
 }
 
-/// What is minimised: the sum of squares of what this returns.
+/// The function to minimise: the sum of squares of what this returns.
 pub(super) trait Residuals {
     /// The residuals at `at`. Those that `moved`, one of the variables, cannot change may be copied from `before`.
     /// `None` ends the search.
@@ -135,7 +135,7 @@ impl Normal {
         Some(factor.solve(&self.gradient).iter().map(|step| -step).collect())
     }
 
-    /// What moves nothing has a one in the diagonal, so that it stays.
+    /// A variable that moves nothing has a one in the diagonal, so that it stays.
     fn damped(&self, damping: f64) -> Vec<Vec<f64>> {
         let mut matrix = self.matrix.clone();
         for (index, row) in matrix.iter_mut().enumerate() {
@@ -214,7 +214,7 @@ const FIRST_DAMPING: f64 = 0.01;
 const DAMPING: f64 = 5.0;
 /// Steps that are tried with one Jacobian.
 const TRIES: u32 = 4;
-/// Of a variable's own steps.
+/// In a variable's own steps.
 const REACH: f64 = 8.0;
 /// Parts of its step by which each variable is moved at the end.
 const POLISH: [f64; 4] = [0.5, 0.5, 0.25, 0.25];

@@ -79,7 +79,7 @@ pub(super) struct Distance {
 }
 
 impl Distance {
-    /// Of at least one residual.
+    /// The figures of at least one residual.
     pub(super) fn of(residuals: &[f64]) -> Self {
         let mean = |sum: f64| sum / residuals.len().max(1) as f64;
         Distance {
