@@ -170,3 +170,42 @@ fn the_examples_run() {
         assert!(ran.status.success() && said.contains(says), "{name}: {}\n{said}", ran.status);
     }
 }
+
+/// The names that snippets of the pages leave to the program around them.
+const AROUND: &str = "#include <poll.h>\n#include <stddef.h>\n#include <sys/epoll.h>\n#include <sys/socket.h>\n\
+    #include \"softtimers.h\"\n\
+    extern softtimers_pace *pace; extern softtimers_backup *backup; extern softtimers_timers *timers;\n\
+    extern struct pollfd ready; extern int loop, udp; extern char packet[]; extern size_t length; extern uint64_t next;\n\
+    extern uint64_t label, handle; extern softtimers_expired expired;\n\
+    void handle_event(struct epoll_event *event); void handle_expiry(uint64_t label, uint64_t at);\n\
+    static void departure(void *unused);\n";
+
+/// C in the pages is checked as it would be in a program: its names, their types and arguments.
+#[test]
+fn the_snippets_of_the_pages_compile() {
+    let Some(compiler) = c_compiler() else { return skipped("there is no compiler for C") };
+    let page = std::fs::read_to_string(here().join("../../docs/c.md")).unwrap();
+    let own = std::fs::read_to_string(here().join("README.md")).unwrap();
+    let fences = page.split("```").chain(own.split("```"));
+    let snippets: Vec<_> = fences.filter_map(|fence| fence.strip_prefix("c\n")).collect();
+    assert!(snippets.len() >= 5, "only {} snippets were found", snippets.len());
+    for (number, snippet) in snippets.into_iter().enumerate() {
+        // A loop over epoll has more than one event; `…` is the program's own.
+        let snippet = snippet
+            .replace("handle(&ready[", "handle_event(&events[")
+            .replace("loop, ready,", "loop, events,");
+        let snippet = snippet.replace('…', ";").replace("#include <softtimers.h>", "");
+        let body = if snippet.starts_with("static ") {
+            snippet
+        } else {
+            format!(
+                "void snippet(struct epoll_event *events);\nvoid snippet(struct epoll_event *events) {{\n(void)events;\n{snippet}}}\n"
+            )
+        };
+        let source = built(&format!("snippet_{number}.c"));
+        std::fs::write(&source, format!("{AROUND}{body}")).unwrap();
+        let flags = ["-fsyntax-only", "-std=gnu11", "-Wall", "-Werror", "-Wno-unused", "-I"].map(OsStr::new);
+        let include = here().join("include");
+        compile(compiler, flags.into_iter().chain([include.as_os_str(), source.as_os_str()]));
+    }
+}
