@@ -67,9 +67,9 @@ pub(crate) struct WanArgs {
     #[arg(long, conflicts_with_all = ["listen", "to", "control", "duration", "json_stream"])]
     pub(crate) self_test: bool,
 
-    /// Measured network: 3g, 4g, 5g, dsl or satellite
+    /// Published network: 3g, 4g, 5g, dsl, satellite, wifi or lossy-wifi
     ///
-    /// Rates and round trip are as they were published; settings beside it prevail.
+    /// Rates, round trip and loss are as they were published; settings beside it prevail.
     #[arg(long, value_name = "NAME", value_parser = Profile::named, help_heading = BOTH_WAYS)]
     pub(crate) profile: Option<Profile>,
 
@@ -131,7 +131,7 @@ pub(crate) struct WanArgs {
 
     /// Take changes at this Unix socket while it runs
     ///
-    /// For its owner only. A socket that a killed run left behind is replaced; anything else there is refused. One command to a line: 'set up delay 50ms loss 1%', 'set both rate 10Mbit', 'show'.
+    /// For its owner only. A socket that a killed run left behind is replaced; anything else there is refused. One command to a line: 'set up delay 50ms loss 1%', 'set both rate 10Mbit', 'show'. Of several proxies, the name comes first: 'set NAME both rtt 80ms', 'show NAME'.
     #[arg(long, value_name = "PATH", help_heading = RUN)]
     pub(crate) control: Option<PathBuf>,
 
