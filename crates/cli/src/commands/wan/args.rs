@@ -413,7 +413,7 @@ Values:
          a TCP segment 52, a frame of --ifaces nothing more; see --overhead
   LIMIT  20packets, 64KiB, 50ms
   LOSS   1%, 1%:corr=25%, or gilbert:TO_BAD,TO_GOOD[,LOSS_BAD[,LOSS_GOOD]] with losses in bursts: gilbert:0.2%,30%
-  TIME[:OPTION] of --jitter: 2ms:normal, :exponential, :pareto, :paretonormal, :dist=FILE (netem's format),
+  TIME[:OPTION] of --jitter: 2ms:normal, :exponential, :pareto, :paretonormal, :dist=FILE (netem's format, or VALUE,COUNT lines),
          then :corr=25%, :reordering
   NAME[:OPTION] of --aqm: codel:5ms:interval=100ms:ecn, fq_codel:flows=1024:quantum=1514, pie:15ms
   TIME[-TIME][:OPTION] of --slot: 1ms-10ms:packets=42:bytes=64KiB

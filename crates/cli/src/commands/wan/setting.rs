@@ -7,7 +7,7 @@ use std::path::Path;
 
 use softtimers_measure::units::{self, SendRate};
 use softtimers_wan::{
-    Ahead, Aqm, Bottleneck, Change, DelayTable, DeliveryTrace, FqCodelConfig, GilbertElliott, Incidence,
+    Ahead, Aqm, Bottleneck, Change, DelayTable, DelayTableError, DeliveryTrace, FqCodelConfig, GilbertElliott, Incidence,
     Jitter, Late, Limit, Loss, PieConfig, Probability, Reorder, Slots, Spread,
 };
 
@@ -114,10 +114,17 @@ fn next_option(options: &str) -> (&str, Option<&str>) {
 
 fn distribution(path: &str) -> Result<DelayTable, String> {
     let text = read(Path::new(path), MOST_OF_A_TABLE).map_err(|error| format!("dist={path}: {error}"))?;
-    DelayTable::parse(&text).map_err(|error| {
+    // A table of netem has spaces between its numbers.
+    let is_histogram = text.split(|&byte| byte == b'\n').any(|line| line.first() != Some(&b'#') && line.contains(&b','));
+    let (parse, lines) = if is_histogram {
+        (DelayTable::histogram as fn(&[u8]) -> _, HISTOGRAM_LINES)
+    } else {
+        (DelayTable::parse as fn(&[u8]) -> _, TABLE_LINES)
+    };
+    parse(&text).map_err(|error: DelayTableError| {
         // It may quote the line.
         let problem = if exceeds_caller() {
-            format!("line {}: {TABLE_LINES}", error.line())
+            format!("line {}: {lines}", error.line())
         } else {
             error.to_string()
         };
@@ -297,6 +304,7 @@ const JITTER_OPTIONS: [&str; 5] = ["normal", "exponential", "pareto", "paretonor
 const TRACE_LINES: &str =
     "each is a whole number of milliseconds, not below the one before, the last above zero";
 const TABLE_LINES: &str = "each has whole numbers from -32768 to 32767, or begins with #";
+const HISTOGRAM_LINES: &str = "each has a value in sizes, a comma and how often it was";
 /// Of 16,384 numbers, and comments.
 const MOST_OF_A_TABLE: u64 = 1 << 20;
 /// A day of one packet a millisecond has less than a gigabyte; recordings have minutes.
@@ -387,6 +395,10 @@ mod tests {
         std::fs::write(directory.join("table"), "-8192 8192\n").unwrap();
         let text = format!("2ms:dist={}/table:corr=25%", directory.display());
         assert!(matches!(change("jitter", &text), Ok(Change::Jitter(_))), "{text}");
+        std::fs::write(directory.join("histogram"), "# of a radio link\nms,count\n0,3\n1.5,1\n").unwrap();
+        let text = format!("1ms:dist={}/histogram", directory.display());
+        let Ok(Change::Jitter(jitter)) = change("jitter", &text) else { panic!("no histogram") };
+        assert!(matches!(jitter.spread, Spread::Table(table) if table.quantiles() == 4));
         std::fs::remove_dir_all(directory).unwrap();
     }
 
