@@ -110,14 +110,18 @@ impl DelayTable {
         let (mut bins, mut until) = (bins.into_iter(), 0);
         let mut deviation = 0;
         // The middle of each of the equal parts; with so many as were counted, one of the count.
-        Ok(DelayTable((0..quantiles).map(|quantile| {
-            let middle = (2 * quantile + 1) * total;
-            while 2 * until * quantiles <= middle {
-                let Some((next, count)) = bins.next() else { break };
-                (deviation, until) = (next, until + u128::from(count));
-            }
-            deviation
-        }).collect()))
+        Ok(DelayTable(
+            (0..quantiles)
+                .map(|quantile| {
+                    let middle = (2 * quantile + 1) * total;
+                    while 2 * until * quantiles <= middle {
+                        let Some((next, count)) = bins.next() else { break };
+                        (deviation, until) = (next, until + u128::from(count));
+                    }
+                    deviation
+                })
+                .collect(),
+        ))
     }
 
     /// A normal distribution of mean 0 and deviation 1, between −3.7 and 3.7.
@@ -202,10 +206,15 @@ impl fmt::Display for DelayTableError {
         match &self.problem {
             Problem::NoNumber(word) => write!(f, "{word}: a whole number from -32768 to 32767 is needed"),
             Problem::NoBin(line) => {
-                write!(f, "{line}: a value from -{MOST_SIZES} to {MOST_SIZES}, a comma and a whole number are needed")
+                write!(
+                    f,
+                    "{line}: a value from -{MOST_SIZES} to {MOST_SIZES}, a comma and a whole number are needed"
+                )
             }
             Problem::TooMany => write!(f, "more than {} numbers", DelayTable::MOST),
-            Problem::Empty => f.write_str("no number; a table of netem has some thousands, a histogram a count above zero"),
+            Problem::Empty => {
+                f.write_str("no number; a table of netem has some thousands, a histogram a count above zero")
+            }
         }
     }
 }

@@ -62,7 +62,8 @@ fn request(api: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
     stream.set_read_timeout(Some(WAIT)).unwrap();
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let length = body.len();
-    let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}");
+    let head =
+        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}");
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -128,14 +129,20 @@ fn interfaces_stand_beside_sockets_in_a_file() {
 
         assert_eq!(ask(&control, "set lab both rtt 60ms\n"), ["ok"]);
         assert!(trip(hosts, WAIT).unwrap() >= MS(60));
-        let said = ask(&control, "show lab\nshow\nset lab both\nset web both loss 1%\nset nobody both rtt 1ms\n");
+        let said =
+            ask(&control, "show lab\nshow\nset lab both\nset web both loss 1%\nset nobody both rtt 1ms\n");
         let lab: Value = serde_json::from_str(&said[0]).unwrap();
         assert_eq!((&lab["protocol"], &lab["listen"]), (&json!("interfaces"), &json!("wa")));
         assert_eq!(lab["down"]["set"]["delay_ns"], 30_000_000);
-        assert!(lab["up"]["measured"]["delivered"].as_u64() >= Some(2) && lab["interfaces"].is_object(), "{lab}");
+        assert!(
+            lab["up"]["measured"]["delivered"].as_u64() >= Some(2) && lab["interfaces"].is_object(),
+            "{lab}"
+        );
         let all: Value = serde_json::from_str(&said[1]).unwrap();
         assert_eq!(all["proxies"].as_array().unwrap().len(), 2);
-        for (said, part) in said[2..].iter().zip(["nothing is set", "cannot have loss", "'show' has them all"]) {
+        for (said, part) in
+            said[2..].iter().zip(["nothing is set", "cannot have loss", "'show' has them all"])
+        {
             assert!(said.starts_with("error: ") && said.contains(part), "{said}");
         }
 
@@ -190,7 +197,8 @@ fn interfaces_of_a_file_are_guarded() {
         refused(json!([lab("a", "wa", "wb"), lab("b", "wb", "wa")]), "another proxy has the interface wb");
         let file = file("guard.json", &json!([lab("b", "wa", "wb")]));
         let middle = hosts.host("middle");
-        let words = ["netns", "exec", &middle, "setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"];
+        let words =
+            ["netns", "exec", &middle, "setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"];
         let mut command = Command::new("ip");
         command.args(words).arg(env!("CARGO_BIN_EXE_softtimers")).args(["wan", "--proxies"]).arg(&file);
         match command.output() {
@@ -222,7 +230,10 @@ fn the_control_socket_names_a_proxy() {
     let running = Running::start(command(&line));
     let api = running.api();
     let path = |name: &str| request(&api, "GET", &format!("/proxies/{name}"), &Value::Null).1["path"].clone();
-    let said = ask(&control, "set names both delay 5ms rate 8Mbit\nset names of old up delay 9ms\nset names up loss 0%\n");
+    let said = ask(
+        &control,
+        "set names both delay 5ms rate 8Mbit\nset names of old up delay 9ms\nset names up loss 0%\n",
+    );
     assert_eq!(said, ["ok"; 3]);
     // Each setting stands there once, however often it is set.
     for _ in 0..3 {
@@ -231,7 +242,10 @@ fn the_control_socket_names_a_proxy() {
     assert_eq!(path("names"), json!(["both rate 8Mbit", "up loss 0%", "both delay 30ms"]));
     assert_eq!(path("names%20of%20old"), json!(["up delay 9ms"]));
     // A change of both directions happens in both or in neither.
-    let said = ask(&control, "set names up delay 2ms\nset names both jitter 3ms\nset names both dealy 1ms\nset\nhelp\n");
+    let said = ask(
+        &control,
+        "set names up delay 2ms\nset names both jitter 3ms\nset names both dealy 1ms\nset\nhelp\n",
+    );
     assert_eq!(said[0], "ok");
     for (said, part) in said[1..].iter().zip(["jitter", "no setting", "set NAME", "set NAME up|down|both"]) {
         assert!(said.starts_with("error: ") && said.contains(part), "{said}");

@@ -50,10 +50,13 @@ fn delays_are_those_of_the_histogram() {
         let delays = jittered(Spread::Table(table.clone()), correlation);
         let mut seen = 0;
         for (value, share) in [(-3.0, 0.05), (0.0, 0.7), (1.0, 0.2), (2.5, 0.04), (40.0, 0.01)] {
-            let count = delays.iter().filter(|&&delay| (delay - 20_000.0 - 1_000.0 * value).abs() < 1.0).count();
+            let count =
+                delays.iter().filter(|&&delay| (delay - 20_000.0 - 1_000.0 * value).abs() < 1.0).count();
             let expected = f64::from(PACKETS) * share;
             // Five deviations; those of correlated draws are larger.
-            let bound = 5.0 * (expected * (1.0 - share)).sqrt() * if correlation == Probability::NEVER { 1.0 } else { 1.5 };
+            let bound = 5.0
+                * (expected * (1.0 - share)).sqrt()
+                * if correlation == Probability::NEVER { 1.0 } else { 1.5 };
             assert!((count as f64 - expected).abs() < bound, "{value}: {count}, not {expected} ± {bound}");
             seen += count;
         }

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use softtimers_measure::units::{self, SendRate};
 use softtimers_wan::{
-    Ahead, Aqm, Bottleneck, Change, DelayTable, DelayTableError, DeliveryTrace, FqCodelConfig, GilbertElliott, Incidence,
-    Jitter, Late, Limit, Loss, PieConfig, Probability, Reorder, Slots, Spread,
+    Ahead, Aqm, Bottleneck, Change, DelayTable, DelayTableError, DeliveryTrace, FqCodelConfig,
+    GilbertElliott, Incidence, Jitter, Late, Limit, Loss, PieConfig, Probability, Reorder, Slots, Spread,
 };
 
 use crate::file;
@@ -115,19 +115,18 @@ fn next_option(options: &str) -> (&str, Option<&str>) {
 fn distribution(path: &str) -> Result<DelayTable, String> {
     let text = read(Path::new(path), MOST_OF_A_TABLE).map_err(|error| format!("dist={path}: {error}"))?;
     // A table of netem has spaces between its numbers.
-    let is_histogram = text.split(|&byte| byte == b'\n').any(|line| line.first() != Some(&b'#') && line.contains(&b','));
-    let (parse, lines) = if is_histogram {
-        (DelayTable::histogram as fn(&[u8]) -> _, HISTOGRAM_LINES)
+    let is_histogram =
+        text.split(|&byte| byte == b'\n').any(|line| line.first() != Some(&b'#') && line.contains(&b','));
+    type Parse = fn(&[u8]) -> Result<DelayTable, DelayTableError>;
+    let (parse, lines): (Parse, &str) = if is_histogram {
+        (DelayTable::histogram, HISTOGRAM_LINES)
     } else {
-        (DelayTable::parse as fn(&[u8]) -> _, TABLE_LINES)
+        (DelayTable::parse, TABLE_LINES)
     };
-    parse(&text).map_err(|error: DelayTableError| {
+    parse(&text).map_err(|error| {
         // It may quote the line.
-        let problem = if exceeds_caller() {
-            format!("line {}: {lines}", error.line())
-        } else {
-            error.to_string()
-        };
+        let problem =
+            if exceeds_caller() { format!("line {}: {lines}", error.line()) } else { error.to_string() };
         format!("dist={path}: {problem}")
     })
 }

@@ -89,7 +89,9 @@ fn answer(registry: &mut Registry, line: &str) -> String {
     let (command, rest) = line.split_once(|c: char| c.is_ascii_whitespace()).unwrap_or((line, ""));
     let answer = match (command, rest.trim_start()) {
         ("show", "") => json(&registry.report()),
-        ("show", name) => registry.report_of(name).map_err(|refusal| refusal.words).and_then(|one| json(&one)),
+        ("show", name) => {
+            registry.report_of(name).map_err(|refusal| refusal.words).and_then(|one| json(&one))
+        }
         ("set", rest) => match registry.split_name(rest) {
             None => Err("set NAME, with the name of a proxy; 'show' has them all".to_owned()),
             Some((name, change)) => {
@@ -105,7 +107,9 @@ fn answer(registry: &mut Registry, line: &str) -> String {
 fn json(report: &impl serde::Serialize) -> Result<String, String> {
     let text = serde_json::to_string(report).map_err(|error| error.to_string())?;
     if text.len() > LONGEST_ANSWER {
-        return Err(format!("an answer has at most {LONGEST_ANSWER} bytes, and there are many proxies; show NAME"));
+        return Err(format!(
+            "an answer has at most {LONGEST_ANSWER} bytes, and there are many proxies; show NAME"
+        ));
     }
     Ok(text)
 }

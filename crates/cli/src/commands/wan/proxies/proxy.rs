@@ -110,7 +110,8 @@ impl Proxy {
 
     /// Says whether it lies between what is asked for.
     pub(super) fn lies_between(&self, fields: &ProxyFields) -> bool {
-        let [listen, upstream] = [fields.listen.as_deref(), fields.upstream.as_deref()].map(Option::unwrap_or_default);
+        let [listen, upstream] =
+            [fields.listen.as_deref(), fields.upstream.as_deref()].map(Option::unwrap_or_default);
         match &self.between {
             Between::Sockets(sockets) => upstream == sockets.upstream_name && sockets.listen_at(listen),
             Between::Interfaces([a, b]) => [listen, upstream] == [a, b],
@@ -304,9 +305,8 @@ impl Line {
 
     /// Says whether it sets just what another one sets that has one setting.
     fn sets_what(&self, other: &Line) -> bool {
-        let words = |line: &Line| -> Vec<String> {
-            line.text.split_ascii_whitespace().map(str::to_owned).collect()
-        };
+        let words =
+            |line: &Line| -> Vec<String> { line.text.split_ascii_whitespace().map(str::to_owned).collect() };
         let (own, others) = (words(self), words(other));
         own.len() == 3 && own.iter().take(2).eq(others.iter().take(2))
     }
@@ -334,7 +334,9 @@ fn tell_paths(worker: &Worker, paths: &[PathConfig; 2]) -> Result<(), Refusal> {
 
 /// Refused for what takes rights that are gone.
 pub(super) fn unopened() -> Refusal {
-    bad("protocol \"interfaces\": interfaces are opened before the run gives its rights up; name them in --proxies FILE")
+    bad(
+        "protocol \"interfaces\": interfaces are opened before the run gives its rights up; name them in --proxies FILE",
+    )
 }
 
 /// A share of connections.

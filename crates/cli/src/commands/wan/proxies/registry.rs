@@ -95,8 +95,8 @@ impl Registry {
 
     fn new_sockets(&self, name: &str, protocol: Protocol, fields: &ProxyFields) -> Result<Sockets, Refusal> {
         let listen = found(&fields.listen_at)?.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let upstream = found(&fields.upstream_at)?
-            .ok_or_else(|| refuse(400, "missing required field: upstream"))?;
+        let upstream =
+            found(&fields.upstream_at)?.ok_or_else(|| refuse(400, "missing required field: upstream"))?;
         let upstream_name = fields.upstream.clone().unwrap_or_default();
         let sockets = Sockets { listen, upstream, upstream_name, is_udp: protocol == Protocol::Udp };
         self.check_loop(name, Some(&sockets))?;
@@ -293,7 +293,10 @@ impl Registry {
         let attributes = Attributes::read(&fields.kind, &fields.attributes).map_err(bad)?;
         let attributes = attributes.ok_or_else(|| refuse(400, "invalid toxic type"))?;
         if proxy.protocol() != Protocol::Tcp {
-            return Err(refuse(400, "toxics are of TCP streams; \"path\" changes a path of datagrams or frames"));
+            return Err(refuse(
+                400,
+                "toxics are of TCP streams; \"path\" changes a path of datagrams or frames",
+            ));
         }
         let name =
             if fields.name.is_empty() { format!("{}_{}", fields.kind, fields.stream) } else { fields.name };
@@ -342,7 +345,10 @@ impl Registry {
     /// What all have carried until now.
     pub(crate) fn report(&self) -> ProxiesReport {
         let proxies = self.proxies.iter().map(|(name, proxy)| proxy.report(name));
-        ProxiesReport { proxies: proxies.collect(), span_s: Monotonic.now().saturating_duration_since(self.begun).as_secs_f64() }
+        ProxiesReport {
+            proxies: proxies.collect(),
+            span_s: Monotonic.now().saturating_duration_since(self.begun).as_secs_f64(),
+        }
     }
 
     /// What one of them has.
