@@ -8,6 +8,8 @@ mod delays;
 mod inside;
 #[path = "wan/interfaces.rs"]
 mod interfaces;
+#[path = "wan/named.rs"]
+mod named;
 #[path = "wan/peer.rs"]
 mod peer;
 #[path = "wan/proxies.rs"]
@@ -167,7 +169,7 @@ fn a_report_shows_what_was_set_and_measured() {
         .filter(|node| node.has_tag_name("svg") && node.attribute("role").is_some())
         .filter_map(|node| node.descendants().find(|node| node.has_tag_name("title"))?.text())
         .collect();
-    for title in ["Rate up", "Delay", "Loss"] {
+    for title in ["Rate up", "Rate down", "Queue", "Delay", "Round trip", "Loss"] {
         assert!(titles.contains(&title), "{titles:?}");
     }
     assert!(page.contains("set: 10 Mbit/s") && page.contains("set: 7 ms") && !page.contains("<script"));
@@ -431,6 +433,10 @@ fn what_makes_no_sense_is_refused() {
         (format!("{base} --tcp --corrupt 1%"), "cannot have corruption"),
         (format!("{base} --tcp --mark 5ms"), "cannot have marks"),
         (format!("{base} --take"), "--take"),
+        (format!("{base} --queue 50ms"), "about a bottleneck; --rate or --trace makes one"),
+        (format!("{base} --up-rate 1Mbit --down-queue 20packets"), "the path down: --queue"),
+        (format!("{base} --aqm codel"), "about a bottleneck"),
+        (format!("{base} --rate 100pps"), "bits a second"),
         ("wan --ifaces one".to_owned(), "two interfaces"),
         ("wan --ifaces nosuch0,nosuch1".to_owned(), "no such interface"),
         (format!("{base} --rtt 1ms --delay 1ms"), "--delay"),

@@ -6,6 +6,8 @@
 mod codel;
 mod fq_codel;
 mod pie;
+#[cfg(test)]
+mod pseudocode;
 
 pub use codel::CodelConfig;
 pub use fq_codel::FqCodelConfig;

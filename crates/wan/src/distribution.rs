@@ -7,6 +7,15 @@
 //!   -5461 -5460 -5457 … 0 … 32767        each as likely; 8192 is one size later, -8192 one earlier
 //! ```
 //!
+//! A [histogram](DelayTable::histogram) becomes one as well:
+//!
+//! ```text
+//!   delay,count                          a first line with names is passed over
+//!   0,70                                 70 of 100 packets are not later, 20 by one size, 10 by two and a half
+//!   1,20
+//!   2.5,10
+//! ```
+//!
 //! Those that have a name here are computed in integers, so they are the same on every machine. Pareto is netem's, with an exponent of
 //! 3 and cut off at four sizes, and so is its mixture of a quarter normal and three quarters of Pareto (iproute2, `netem/pareto.c`
 //! and `netem/paretonormal.c`).
@@ -66,6 +75,55 @@ impl DelayTable {
         Ok(DelayTable(quantiles.into()))
     }
 
+    /// Reads a histogram: lines with a value in sizes, a comma, and how often it was. Values may have fractions and signs; lines
+    /// that begin with `#`, and a first line that begins with a letter, are passed over. Counts of more than [`MOST`](Self::MOST)
+    /// together become shares of so many quantiles.
+    ///
+    /// ```
+    /// let table = softtimers_wan::DelayTable::histogram(b"ms,packets\n0,70\n1,20\n2.5,10\n")?;
+    /// assert_eq!(table.quantiles(), 100);
+    /// # Ok::<(), softtimers_wan::DelayTableError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`DelayTableError`], which names the line.
+    pub fn histogram(file: &[u8]) -> Result<Self, DelayTableError> {
+        let (mut bins, mut last) = (Vec::new(), 1);
+        for (line, number) in file.split(|&byte| byte == b'\n').zip(1..) {
+            let line = line.trim_ascii();
+            let is_title = last == 1 && bins.is_empty() && line.first().is_some_and(u8::is_ascii_alphabetic);
+            if line.is_empty() || line.first() == Some(&b'#') || is_title {
+                continue;
+            }
+            last = number;
+            bins.push(bin(line).ok_or_else(|| {
+                let text = String::from_utf8_lossy(&line[..line.len().min(20)]).escape_debug().to_string();
+                DelayTableError { line: number, problem: Problem::NoBin(text) }
+            })?);
+        }
+        bins.sort_unstable();
+        let total: u128 = bins.iter().map(|&(_, count)| u128::from(count)).sum();
+        let quantiles = total.min(Self::MOST as u128);
+        if quantiles == 0 {
+            return Err(DelayTableError { line: last, problem: Problem::Empty });
+        }
+        let (mut bins, mut until) = (bins.into_iter(), 0);
+        let mut deviation = 0;
+        // The middle of each of the equal parts; with so many as were counted, one of the count.
+        Ok(DelayTable(
+            (0..quantiles)
+                .map(|quantile| {
+                    let middle = (2 * quantile + 1) * total;
+                    while 2 * until * quantiles <= middle {
+                        let Some((next, count)) = bins.next() else { break };
+                        (deviation, until) = (next, until + u128::from(count));
+                    }
+                    deviation
+                })
+                .collect(),
+        ))
+    }
+
     /// A normal distribution of mean 0 and deviation 1, between −3.7 and 3.7.
     pub fn normal() -> Self {
         NORMAL.clone()
@@ -105,6 +163,14 @@ impl DelayTable {
     }
 }
 
+/// A line of a histogram: the deviation, and how often it was.
+fn bin(line: &[u8]) -> Option<(i32, u64)> {
+    let (value, count) = std::str::from_utf8(line).ok()?.split_once(',')?;
+    let value = value.trim().parse::<f64>().ok().filter(|value| value.abs() <= MOST_SIZES)?;
+    let deviation = (value * f64::from(DelayTable::ONE)).round() as i32;
+    Some((deviation, count.trim().parse().ok()?))
+}
+
 /// Prints a summary, not thousands of numbers.
 impl fmt::Debug for DelayTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,6 +188,7 @@ pub struct DelayTableError {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Problem {
     NoNumber(String),
+    NoBin(String),
     TooMany,
     Empty,
 }
@@ -138,14 +205,24 @@ impl fmt::Display for DelayTableError {
         write!(f, "line {}: ", self.line)?;
         match &self.problem {
             Problem::NoNumber(word) => write!(f, "{word}: a whole number from -32768 to 32767 is needed"),
+            Problem::NoBin(line) => {
+                write!(
+                    f,
+                    "{line}: a value from -{MOST_SIZES} to {MOST_SIZES}, a comma and a whole number are needed"
+                )
+            }
             Problem::TooMany => write!(f, "more than {} numbers", DelayTable::MOST),
-            Problem::Empty => f.write_str("no number; a table of netem has some thousands"),
+            Problem::Empty => {
+                f.write_str("no number; a table of netem has some thousands, a histogram a count above zero")
+            }
         }
     }
 }
 
 impl std::error::Error for DelayTableError {}
 
+/// The most sizes by which a value of a histogram may differ; their parts are whole numbers of 32 bits.
+const MOST_SIZES: f64 = 10_000.0;
 /// The quantiles of the tables that are computed.
 const COUNT: i64 = 4_096;
 
@@ -237,6 +314,46 @@ mod tests {
         }
         assert!((moments(&pareto).0).abs() < 0.05 && pareto.least() == -5_461);
         assert!(DelayTable::pareto_normal().0.is_sorted());
+    }
+
+    /// Histograms at random: each value is drawn by just its share of all numbers at random, or one of 16,384 quantiles less.
+    #[test]
+    fn a_histogram_is_drawn_as_it_is() {
+        for seed in 0..200 {
+            let mut random = softtimers_core::Random::stream(seed, 0);
+            let most = if seed % 2 == 0 { 600 } else { 1 << 40 };
+            let bins: Vec<(i32, u64)> = (0..1 + random.below(25))
+                .map(|bin| (bin as i32 * 3 - 20, random.below(most) + u64::from(bin == 0)))
+                .collect();
+            let file: String = bins.iter().map(|(value, count)| format!("{value}.5 , {count}\r\n")).collect();
+            let table = DelayTable::histogram(file.as_bytes()).unwrap();
+            let total: u64 = bins.iter().map(|&(_, count)| count).sum();
+            let is_exact = total <= DelayTable::MOST as u64;
+            assert_eq!(is_exact, seed % 2 == 0);
+            for &(value, count) in &bins {
+                let deviation = (f64::from(value) + if value < 0 { -0.5 } else { 0.5 }) * 8_192.0;
+                let (_, parts) = table.below(deviation as i32);
+                let expected = (u128::from(count) << 32) / u128::from(total);
+                let quantile = if is_exact { 1 } else { (1 << 32) / DelayTable::MOST as u128 };
+                assert!(u128::from(parts).abs_diff(expected) <= quantile, "seed {seed}: {parts} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_in_a_histogram_name_their_line() {
+        for (file, begin) in [
+            (&b""[..], "line 1: no number"),
+            (b"ms,count\n1,0\n", "line 2: no number"),
+            (b"ms,count\n1,1\nx,2\n", "line 3: x,2: a value from -10000"),
+            (b"1,1\n2\n", "line 2: 2: a value"),
+            (b"1,-1\n", "line 1: 1,-1: "),
+            (b"10001,1\n", "line 1: 10001,1: "),
+            (b"NaN,1\n1,inf\n", "line 2: "),
+        ] {
+            let problem = DelayTable::histogram(file).unwrap_err().to_string();
+            assert!(problem.starts_with(begin), "{problem}");
+        }
     }
 
     #[test]

@@ -26,8 +26,10 @@
 //! others they are not, and these are not dropped instead.
 
 mod bridge;
+mod claimed;
 mod mark;
 mod problem;
 
 pub use bridge::{Bridge, BridgeConfig, BridgeStats};
+pub use claimed::Claimed;
 pub use problem::Problem;

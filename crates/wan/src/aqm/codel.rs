@@ -144,6 +144,7 @@ mod tests {
 
     use softtimers_core::Random;
 
+    use super::super::pseudocode::Pseudocode;
     use super::*;
 
     /// Packets of one length; `(number, when it came, whether it can be marked)`.
@@ -181,79 +182,6 @@ mod tests {
         }
     }
 
-    /// The same rules a second time, in the form of the RFC's pseudocode; the square root is rounded down.
-    struct Pseudocode {
-        first_above_time: u64,
-        drop_next: u64,
-        count: u64,
-        lastcount: u64,
-        dropping: bool,
-    }
-
-    const TARGET: u64 = 5_000_000;
-    const INTERVAL: u64 = 100_000_000;
-
-    impl Pseudocode {
-        fn control_law(t: u64, count: u64) -> u64 {
-            t + (u128::from(INTERVAL) * u128::from(INTERVAL) / u128::from(count)).isqrt() as u64
-        }
-
-        fn dodequeue(&mut self, now: u64, queue: &mut VecDeque<(u64, u64)>) -> (Option<(u64, u64)>, bool) {
-            let p = queue.pop_front();
-            let mut ok_to_drop = false;
-            match p {
-                None => self.first_above_time = 0,
-                Some((_, tstamp)) => {
-                    let sojourn_time = now - tstamp;
-                    if sojourn_time < TARGET || queue.is_empty() {
-                        self.first_above_time = 0;
-                    } else if self.first_above_time == 0 {
-                        self.first_above_time = now + INTERVAL;
-                    } else if now >= self.first_above_time {
-                        ok_to_drop = true;
-                    }
-                }
-            }
-            (p, ok_to_drop)
-        }
-
-        fn dequeue(
-            &mut self,
-            now: u64,
-            queue: &mut VecDeque<(u64, u64)>,
-            dropped: &mut Vec<u64>,
-        ) -> Option<u64> {
-            let mut r = self.dodequeue(now, queue);
-            if self.dropping {
-                if !r.1 {
-                    self.dropping = false;
-                }
-                while now >= self.drop_next && self.dropping {
-                    dropped.extend(r.0.map(|p| p.0));
-                    self.count += 1;
-                    r = self.dodequeue(now, queue);
-                    if r.1 {
-                        self.drop_next = Self::control_law(self.drop_next, self.count);
-                    } else {
-                        self.dropping = false;
-                    }
-                }
-            } else if r.1 {
-                dropped.extend(r.0.map(|p| p.0));
-                r = self.dodequeue(now, queue);
-                self.dropping = true;
-                let delta = self.count - self.lastcount;
-                self.count = 1;
-                if delta > 1 && (now as i64 - self.drop_next as i64) < 16 * INTERVAL as i64 {
-                    self.count = delta;
-                }
-                self.drop_next = Self::control_law(now, self.count);
-                self.lastcount = self.count;
-            }
-            r.0.map(|p| p.0)
-        }
-    }
-
     /// Ten seeds of arrivals that come and go, served by a link that is sometimes too slow.
     #[test]
     fn it_drops_what_the_pseudocode_drops() {
@@ -261,8 +189,7 @@ mod tests {
         for seed in 0..10 {
             let mut random = Random::stream(seed, 0);
             let (mut ours, mut fifo) = (Codel::default(), Fifo::default());
-            let mut theirs =
-                Pseudocode { first_above_time: 0, drop_next: 0, count: 0, lastcount: 0, dropping: false };
+            let mut theirs = Pseudocode::default();
             let (mut queue, mut dropped) = (VecDeque::new(), Vec::new());
             let (mut now, mut number) = (1, 0);
             for step in 0..40_000 {
@@ -275,7 +202,7 @@ mod tests {
                 }
                 now += 400_000 + random.below(400_000);
                 let taken = ours.dequeue(&CodelConfig::default(), Timestamp::from_nanos(now), &mut fifo);
-                let expected = theirs.dequeue(now, &mut queue, &mut dropped);
+                let expected = theirs.dequeue(now, &mut queue, &mut dropped, VecDeque::is_empty);
                 assert_eq!(taken.map(|packet| packet.0), expected, "seed {seed} at {now}");
                 assert_eq!(fifo.dropped, dropped, "seed {seed} at {now}");
             }

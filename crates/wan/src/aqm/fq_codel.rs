@@ -205,12 +205,17 @@ const BATCH: usize = 64;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::time::Duration;
 
+    use super::super::pseudocode::{Pseudocode, Stamped};
     use super::*;
 
     /// `(flow, number, when it came, length)`.
     type Packet = (u64, u64, Timestamp, u64);
+
+    /// The longest packet.
+    const LONGEST: u64 = 1_518;
 
     #[derive(Default)]
     struct Counted {
@@ -228,7 +233,7 @@ mod tests {
         }
 
         fn is_short(&self, bytes: u64) -> bool {
-            bytes <= 1_518
+            bytes <= LONGEST
         }
 
         fn left(&mut self, _: &Packet) {
@@ -248,27 +253,30 @@ mod tests {
         FqCodel::new(7, config)
     }
 
-    /// Enqueueing and dequeueing once more, in the words of the RFC's draft: lists of names, no hash, and a wait that CoDel does
-    /// not mind.
+    /// Enqueueing and dequeueing once more, in the words of the RFC's sections 4.1 and 4.2: lists of names, no hash, and for each
+    /// name the pseudocode of CoDel.
     #[derive(Default)]
     struct Text {
-        queues: std::collections::BTreeMap<u64, VecDeque<Packet>>,
-        credits: std::collections::BTreeMap<u64, i64>,
+        queues: BTreeMap<u64, (VecDeque<Stamped>, Pseudocode)>,
+        credits: BTreeMap<u64, i64>,
         new: Vec<u64>,
         old: Vec<u64>,
+        /// The length of each packet there has been, by its number.
+        lengths: Vec<u64>,
+        dropped: Vec<u64>,
     }
 
     impl Text {
-        fn enqueue(&mut self, packet: Packet) {
-            let name = packet.0;
-            self.queues.entry(name).or_default().push_back(packet);
+        fn enqueue(&mut self, (name, number, came, length): Packet) {
+            self.lengths.push(length);
+            self.queues.entry(name).or_default().0.push_back((number, came.as_nanos()));
             if !self.new.contains(&name) && !self.old.contains(&name) {
                 self.new.push(name);
                 self.credits.insert(name, 1_514);
             }
         }
 
-        fn dequeue(&mut self) -> Option<Packet> {
+        fn dequeue(&mut self, now: u64) -> Option<u64> {
             loop {
                 let from_new = !self.new.is_empty();
                 let name = *self.new.first().or(self.old.first())?;
@@ -280,9 +288,14 @@ mod tests {
                     self.old.push(name);
                     continue;
                 }
-                if let Some(packet) = self.queues.get_mut(&name).and_then(VecDeque::pop_front) {
-                    *credits -= packet.3 as i64;
-                    return Some(packet);
+                let (queue, codel) = self.queues.get_mut(&name).unwrap();
+                let length = |number: u64| self.lengths[number as usize];
+                let is_short = |left: &VecDeque<Stamped>| {
+                    left.iter().map(|&(number, _)| length(number)).sum::<u64>() <= LONGEST
+                };
+                if let Some(number) = codel.dequeue(now, queue, &mut self.dropped, is_short) {
+                    *credits -= length(number) as i64;
+                    return Some(number);
                 }
                 if from_new {
                     self.new.remove(0);
@@ -292,6 +305,10 @@ mod tests {
                 }
             }
         }
+
+        fn waiting(&self) -> u64 {
+            self.queues.values().map(|(queue, _)| queue.len()).sum::<usize>() as u64
+        }
     }
 
     #[test]
@@ -300,20 +317,53 @@ mod tests {
         for seed in 0..10 {
             let mut random = Random::stream(seed, 0);
             let (mut ours, mut theirs, mut counted) = (queue(&config), Text::default(), Counted::default());
-            for number in 0..5_000 {
+            let mut number = 0;
+            for step in 0..5_000 {
                 // Within the target, so that turns alone are compared.
-                let now = Timestamp::from_nanos(number);
-                if random.below(100) < 52 - number / 1_000 {
+                let now = Timestamp::from_nanos(step);
+                if random.below(100) < 52 - step / 1_000 {
                     let packet = (random.below(6), number, now, [60, 700, 1_514][random.below(3) as usize]);
+                    number += 1;
                     ours.enqueue(&config, packet.0, packet.3, packet);
                     theirs.enqueue(packet);
                 } else {
-                    assert_eq!(ours.dequeue(&config, now, &mut counted), theirs.dequeue(), "seed {seed}");
+                    let ours = ours.dequeue(&config, now, &mut counted).map(|packet| packet.1);
+                    assert_eq!(ours, theirs.dequeue(step), "seed {seed}");
                 }
             }
-            let waiting = theirs.queues.values().map(VecDeque::len).sum::<usize>() as u64;
-            assert_eq!((ours.packets(), counted.dropped.len()), (waiting, 0));
+            assert_eq!((ours.packets(), counted.dropped.len()), (theirs.waiting(), 0));
         }
+    }
+
+    /// Six flows; now more comes of all than the link takes, then of one, and then less.
+    #[test]
+    fn each_flow_loses_what_the_pseudocode_of_its_codel_drops() {
+        let config = FqCodelConfig { flows: 1 << 16, ..FqCodelConfig::default() };
+        let mut losers = [0; 6];
+        for seed in 0..10 {
+            let mut random = Random::stream(seed, 0);
+            let (mut ours, mut theirs, mut counted) = (queue(&config), Text::default(), Counted::default());
+            let (mut now, mut number) = (1, 0);
+            for step in 0..20_000 {
+                let phase = step / 2_000 % 3;
+                for _ in 0..random.below([4, 4, 2][phase as usize]) {
+                    let flow = if phase == 1 { random.below(10).saturating_sub(4) } else { random.below(6) };
+                    let length = [60, 700, 1_514][random.below(3) as usize];
+                    let packet = (flow, number, Timestamp::from_nanos(now), length);
+                    number += 1;
+                    ours.enqueue(&config, flow, length, packet);
+                    theirs.enqueue(packet);
+                }
+                now += 400_000 + random.below(400_000);
+                let taken = ours.dequeue(&config, Timestamp::from_nanos(now), &mut counted);
+                assert_eq!(taken.map(|packet| packet.1), theirs.dequeue(now), "seed {seed} at {now}");
+                let dropped: Vec<u64> = counted.dropped.iter().map(|packet| packet.1).collect();
+                assert_eq!(dropped, theirs.dropped, "seed {seed} at {now}");
+            }
+            assert_eq!(ours.packets(), theirs.waiting());
+            counted.dropped.iter().for_each(|packet| losers[packet.0 as usize] += 1);
+        }
+        assert!(losers.iter().all(|&lost| lost > 50), "{losers:?}");
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //!   a packet      dropped with probability p, but none in a burst after an idle time
 //! ```
 //!
-//! It has no de-randomization (the RFC's section 5.4), and lets everything into a queue of at most two packets, where Linux
-//! counts bytes.
+//! Of the RFC's optional parts it has marks (section 5.1) and the bound of a step (5.5), and no de-randomization (5.4). It lets
+//! everything into a queue of at most two packets, where the RFC counts bytes. One rule is Linux's alone: [beyond a quarter of a
+//! second](LINUX_BEYOND) the probability rises by a fiftieth more at each look.
 
 use std::time::Duration;
 
@@ -93,8 +94,7 @@ impl Pie {
         if self.probability >= ONE / 10 {
             change = change.min(i128::from(ONE / 50));
         }
-        // Beyond a quarter of a second it rises anyway, as in Linux.
-        if wait > nanos(Duration::from_millis(250)) {
+        if wait > nanos(LINUX_BEYOND) {
             change += i128::from(ONE / 50);
         }
         let mut probability = (i128::from(self.probability) + change).clamp(0, i128::from(ONE)) as u64;
@@ -134,6 +134,8 @@ fn scale(probability: u64) -> i128 {
     part.map_or(1, |(_, scale)| *scale)
 }
 
+/// A wait beyond which the probability rises anyway: a rule of Linux (`net/sched/sch_pie.c`) that the RFC does not have.
+const LINUX_BEYOND: Duration = Duration::from_millis(250);
 /// A probability of one.
 const ONE: u64 = 1 << 40;
 const SECOND: i64 = 1_000_000_000;
@@ -146,18 +148,25 @@ mod tests {
 
     const MILLI: u64 = 1_000_000;
 
-    /// The same rules a second time, in floating point and in the form of the RFC's pseudocode, with Linux's step beyond a
-    /// quarter of a second.
+    /// The rules of the RFC a second time, in floating point and in the form of its pseudocode: sections 4.1, 4.2 and 4.4, with
+    /// 5.1 and 5.5.
     struct Pseudocode {
         drop_prob: f64,
         qdelay_old: f64,
         burst_allowance: f64,
     }
 
+    const QDELAY_REF: f64 = 0.015;
+    const T_UPDATE: f64 = 0.015;
+
     impl Pseudocode {
-        fn calculate(&mut self, current_qdelay: f64) {
-            let (target, t_update) = (0.015, 0.015);
-            let mut p = 0.125 * (current_qdelay - target) + 1.25 * (current_qdelay - self.qdelay_old);
+        fn new() -> Self {
+            Pseudocode { drop_prob: 0.0, qdelay_old: 0.0, burst_allowance: 0.15 }
+        }
+
+        /// `beyond` is what another implementation adds; the RFC adds nothing.
+        fn calculate(&mut self, current_qdelay: f64, beyond: f64) {
+            let mut p = 0.125 * (current_qdelay - QDELAY_REF) + 1.25 * (current_qdelay - self.qdelay_old);
             p /= match self.drop_prob {
                 d if d < 0.000_001 => 2_048.0,
                 d if d < 0.000_01 => 512.0,
@@ -170,52 +179,109 @@ mod tests {
             if self.drop_prob >= 0.1 && p > 0.02 {
                 p = 0.02;
             }
-            if current_qdelay > 0.25 {
-                p += 0.02;
-            }
-            self.drop_prob = (self.drop_prob + p).clamp(0.0, 1.0);
+            self.drop_prob = (self.drop_prob + p + beyond).clamp(0.0, 1.0);
             if current_qdelay == 0.0 && self.qdelay_old == 0.0 {
                 self.drop_prob *= 0.98;
             }
-            self.burst_allowance = (self.burst_allowance - t_update).max(0.0);
-            if self.drop_prob == 0.0 && current_qdelay < target / 2.0 && self.qdelay_old < target / 2.0 {
+            self.burst_allowance = (self.burst_allowance - T_UPDATE).max(0.0);
+            let is_calm = current_qdelay < QDELAY_REF / 2.0 && self.qdelay_old < QDELAY_REF / 2.0;
+            if self.drop_prob == 0.0 && is_calm {
                 self.burst_allowance = 0.150;
             }
             self.qdelay_old = current_qdelay;
         }
+
+        /// A packet that finds so many waiting, with this number at random from 0 to 1. A couple of packets are two.
+        fn enqueue(&self, waiting: u64, capable: bool, u: f64) -> Verdict {
+            let is_safe = self.qdelay_old < QDELAY_REF / 2.0 && self.drop_prob < 0.2;
+            // Ten fractions of a second leave a rounding error of one.
+            if self.burst_allowance > 1e-9 || is_safe || waiting <= 2 || u >= self.drop_prob {
+                Verdict::Enqueue
+            } else if capable && self.drop_prob <= 0.1 {
+                Verdict::Mark
+            } else {
+                Verdict::Drop
+            }
+        }
+
+        fn check(&self, ours: &Pie) {
+            let probability = ours.probability as f64 / ONE as f64;
+            let off = (probability - self.drop_prob).abs();
+            assert!(off < self.tolerance(), "{probability} {}", self.drop_prob);
+            let allowance = ours.allowance.as_secs_f64();
+            assert!((allowance - self.burst_allowance).abs() < 1e-6, "{allowance}");
+        }
+
+        /// Our parts are whole numbers.
+        fn tolerance(&self) -> f64 {
+            1e-6 + self.drop_prob * 1e-3
+        }
     }
 
-    /// Ten seeds of waits that wander between nothing and half a second.
-    #[test]
-    fn the_probability_is_that_of_the_pseudocode() {
+    /// Ten seeds of waits that wander between nothing and `most`; both see each of them.
+    fn wander(most: u64, beyond: impl Fn(u64) -> f64, mut each: impl FnMut(&Pie, &Pseudocode, &mut Random)) {
         for seed in 0..10 {
             let mut random = Random::stream(seed, 0);
             let config = PieConfig::default();
-            let mut ours = Pie::default();
-            let mut theirs = Pseudocode { drop_prob: 0.0, qdelay_old: 0.0, burst_allowance: 0.15 };
+            let (mut ours, mut theirs) = (Pie::default(), Pseudocode::new());
             let (mut now, mut wait) = (Timestamp::ZERO, 0u64);
             ours.update(&config, now);
             for step in 0..2_000 {
                 let up = random.below(12 * MILLI);
-                wait = if step / 300 % 2 == 0 { wait + up } else { wait.saturating_sub(up) }.min(500 * MILLI);
+                wait = if step / 300 % 2 == 0 { wait + up } else { wait.saturating_sub(up) }.min(most);
                 now += config.update;
                 ours.expect(now + Duration::from_nanos(wait));
                 ours.update(&config, now);
-                theirs.calculate(wait as f64 / 1e9);
-                let probability = ours.probability as f64 / ONE as f64;
-                let off = (probability - theirs.drop_prob).abs();
-                assert!(
-                    off < 1e-6 + theirs.drop_prob * 1e-3,
-                    "seed {seed}, step {step}: {probability} {}",
-                    theirs.drop_prob
-                );
-                let allowance = ours.allowance.as_secs_f64();
-                assert!(
-                    (allowance - theirs.burst_allowance).abs() < 1e-6,
-                    "seed {seed}, step {step}: {allowance}"
-                );
+                theirs.calculate(wait as f64 / 1e9, beyond(wait));
+                theirs.check(&ours);
+                each(&ours, &theirs, &mut random);
             }
         }
+    }
+
+    #[test]
+    fn the_probability_is_that_of_the_pseudocode() {
+        let mut highest: f64 = 0.0;
+        wander(250 * MILLI, |_| 0.0, |_, theirs, _| highest = highest.max(theirs.drop_prob));
+        assert!(highest == 1.0, "{highest}");
+    }
+
+    #[test]
+    fn beyond_a_quarter_of_a_second_it_rises_by_a_fiftieth_more_as_in_linux() {
+        let beyond = |wait| if wait > 250 * MILLI { 0.02 } else { 0.0 };
+        let mut times = 0;
+        wander(500 * MILLI, beyond, |_, theirs, _| times += u32::from(theirs.qdelay_old > 0.25));
+        assert!(times > 1_000, "{times}");
+    }
+
+    /// Packets between the looks, each with its number at random, and as many that can be marked as not.
+    #[test]
+    fn verdicts_are_those_of_the_pseudocode() {
+        let config = PieConfig { ecn: true, ..PieConfig::default() };
+        let (mut counts, mut undecided) = ([0; 3], 0);
+        wander(
+            250 * MILLI,
+            |_| 0.0,
+            |ours, theirs, random| {
+                for _ in 0..10 {
+                    let (waiting, capable) = (random.below(8), random.below(2) == 0);
+                    let u = random.clone().below(ONE) as f64 / ONE as f64;
+                    let expected = theirs.enqueue(waiting, capable, u);
+                    let verdict = ours.clone().verdict(&config, waiting, capable, random);
+                    // On the edge of a threshold, whole numbers and fractions may differ.
+                    let is_near = |value: f64, edge: f64| (value - edge).abs() < 2.0 * theirs.tolerance();
+                    if is_near(u, theirs.drop_prob)
+                        || [0.1, 0.2].iter().any(|&edge| is_near(theirs.drop_prob, edge))
+                    {
+                        undecided += 1;
+                        continue;
+                    }
+                    assert_eq!(verdict, expected, "{waiting} {capable} {u} {}", theirs.drop_prob);
+                    counts[verdict as usize] += 1;
+                }
+            },
+        );
+        assert!(counts.iter().all(|&count| count > 1_000) && undecided < 2_000, "{counts:?} {undecided}");
     }
 
     /// Packets that come now and then, and a queue that empties meanwhile or does not.

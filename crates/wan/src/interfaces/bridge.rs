@@ -4,10 +4,9 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use softtimers::{Idle, LoopConfig, Slack, Timestamp};
-use softtimers_net::packet::{
-    ClaimError, FrameBatch, FrameReceiver, FrameSender, Heard, Interface, LoopProbe, Offload, claim,
-};
+use softtimers_net::packet::{FrameBatch, Heard, LoopProbe, Offload};
 
+use super::claimed::{Claimed, Side};
 use super::mark::{flow, is_capable, mark};
 use super::problem::Problem;
 use crate::live::{Ended, Live, Next, controls};
@@ -92,15 +91,6 @@ impl AsMut<[u8]> for Carry {
     }
 }
 
-#[derive(Debug)]
-struct Side {
-    interface: Interface,
-    receiver: FrameReceiver,
-    sender: FrameSender,
-    /// The receiver's drops when it last said so, modulo 2³².
-    drops_seen: u32,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Probe,
@@ -115,16 +105,20 @@ impl Bridge {
     /// # Errors
     /// [`Problem`].
     pub fn new(config: &BridgeConfig, path: WanBuilder) -> Result<Self, Problem> {
-        let [a, b] = &config.interfaces;
-        if a == b {
-            return Err(ClaimError::Interface { name: a.clone(), what: "twice the same".into() }.into());
-        }
+        Bridge::between(Claimed::new(config)?, path)
+    }
+
+    /// The same between interfaces that were claimed before, which takes no privilege any more.
+    ///
+    /// # Errors
+    /// [`Problem`].
+    pub fn between(claimed: Claimed, path: WanBuilder) -> Result<Self, Problem> {
+        let Claimed { sides, own } = claimed;
         let events = LoopConfig { idle: Idle::hybrid(), ..LoopConfig::default() };
         let live = Live::new(events, path).map_err(|error| match error.downcast() {
             Ok(path) => Problem::Path(path),
             Err(error) => Problem::System(error),
         })?;
-        let sides = [Side::open(a, config.take)?, Side::open(b, config.take)?];
         for (token, side) in sides.iter().enumerate() {
             live.events.register(
                 &side.receiver,
@@ -139,11 +133,11 @@ impl Bridge {
             probe: LoopProbe::new(),
             probe_is_due: false,
             came_back: false,
-            own: config.own,
+            own,
             follows: false,
             stats: BridgeStats::default(),
         };
-        if config.own {
+        if own {
             return Ok(bridge);
         }
         bridge.send_probes();
@@ -299,14 +293,6 @@ impl Bridge {
             // An interface that is down sends nothing, and is in no loop.
             let _ = side.sender.send(&probe);
         }
-    }
-}
-
-impl Side {
-    fn open(name: &str, take: bool) -> Result<Self, Problem> {
-        let interface = claim(name, take)?;
-        let (receiver, sender) = (FrameReceiver::on(&interface)?, FrameSender::offloading(&interface)?);
-        Ok(Side { interface, receiver, sender, drops_seen: 0 })
     }
 }
 

@@ -42,6 +42,28 @@ fn jittered(spread: Spread, correlation: Probability) -> Vec<f64> {
     delays(PathConfig { most_packets: PACKETS, ..PathConfig::default() }.delay(micros(20_000)).jitter(jitter))
 }
 
+/// Each value of a histogram comes as often as it was counted, as far as chance goes, with a memory and without.
+#[test]
+fn delays_are_those_of_the_histogram() {
+    let table = DelayTable::histogram(b"ms,count\n-3,500\n0,7000\n1,2000\n2.5,400\n40,100\n").unwrap();
+    for correlation in [Probability::NEVER, Probability::once_in(4)] {
+        let delays = jittered(Spread::Table(table.clone()), correlation);
+        let mut seen = 0;
+        for (value, share) in [(-3.0, 0.05), (0.0, 0.7), (1.0, 0.2), (2.5, 0.04), (40.0, 0.01)] {
+            let count =
+                delays.iter().filter(|&&delay| (delay - 20_000.0 - 1_000.0 * value).abs() < 1.0).count();
+            let expected = f64::from(PACKETS) * share;
+            // Five deviations; those of correlated draws are larger.
+            let bound = 5.0
+                * (expected * (1.0 - share)).sqrt()
+                * if correlation == Probability::NEVER { 1.0 } else { 1.5 };
+            assert!((count as f64 - expected).abs() < bound, "{value}: {count}, not {expected} ± {bound}");
+            seen += count;
+        }
+        assert_eq!(seen, PACKETS as usize);
+    }
+}
+
 /// The deciles of a draw with memory are those of one without, and neighbours resemble each other as asked.
 #[test]
 fn correlation_leaves_the_distribution_as_it_is() {

@@ -67,9 +67,9 @@ pub(crate) struct WanArgs {
     #[arg(long, conflicts_with_all = ["listen", "to", "control", "duration", "json_stream"])]
     pub(crate) self_test: bool,
 
-    /// Measured network: 3g, 4g, 5g, dsl or satellite
+    /// Published network: 3g, 4g, 5g, dsl, satellite, wifi or lossy-wifi
     ///
-    /// Rates and round trip are as they were published; settings beside it prevail.
+    /// Rates, round trip and loss are as they were published; settings beside it prevail.
     #[arg(long, value_name = "NAME", value_parser = Profile::named, help_heading = BOTH_WAYS)]
     pub(crate) profile: Option<Profile>,
 
@@ -131,7 +131,7 @@ pub(crate) struct WanArgs {
 
     /// Take changes at this Unix socket while it runs
     ///
-    /// For its owner only. A socket that a killed run left behind is replaced; anything else there is refused. One command to a line: 'set up delay 50ms loss 1%', 'set both rate 10Mbit', 'show'.
+    /// For its owner only. A socket that a killed run left behind is replaced; anything else there is refused. One command to a line: 'set up delay 50ms loss 1%', 'set both rate 10Mbit', 'show'. Of several proxies, the name comes first: 'set NAME both rtt 80ms', 'show NAME'.
     #[arg(long, value_name = "PATH", help_heading = RUN)]
     pub(crate) control: Option<PathBuf>,
 
@@ -404,6 +404,7 @@ Examples:
   softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --up-rate 10Mbit --down-trace LTE.down
   softtimers wan --listen 0.0.0.0:5000 --public --trust 192.0.2.0/24 --to 127.0.0.1:4433 --rtt 100ms
   softtimers wan --api 127.0.0.1:8474
+  softtimers wan --proxies proxies.json --control wan.sock --rtt 20ms
   softtimers wan --tcp --listen 127.0.0.1:8080 --to example.org:80 --rtt 80ms -b 20Mbit
   softtimers wan --rtt 40ms --scenario train.toml --peer 'iperf3 -s' -- iperf3 -c peer -t 60
   sudo softtimers wan --ifaces veth-a,veth-b --rtt 20ms -b 100Mbit --queue 50ms --loss 0.1%
@@ -413,7 +414,7 @@ Values:
          a TCP segment 52, a frame of --ifaces nothing more; see --overhead
   LIMIT  20packets, 64KiB, 50ms
   LOSS   1%, 1%:corr=25%, or gilbert:TO_BAD,TO_GOOD[,LOSS_BAD[,LOSS_GOOD]] with losses in bursts: gilbert:0.2%,30%
-  TIME[:OPTION] of --jitter: 2ms:normal, :exponential, :pareto, :paretonormal, :dist=FILE (netem's format),
+  TIME[:OPTION] of --jitter: 2ms:normal, :exponential, :pareto, :paretonormal, :dist=FILE (netem's format, or VALUE,COUNT lines),
          then :corr=25%, :reordering
   NAME[:OPTION] of --aqm: codel:5ms:interval=100ms:ecn, fq_codel:flows=1024:quantum=1514, pie:15ms
   TIME[-TIME][:OPTION] of --slot: 1ms-10ms:packets=42:bytes=64KiB

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use softtimers::{LoopStats, Timestamp};
 use softtimers_measure::failure::Failure;
 use softtimers_net::packet::ClaimError;
-use softtimers_wan::interfaces::{Bridge, BridgeConfig, Problem};
+use softtimers_wan::interfaces::{Bridge, BridgeConfig, Claimed, Problem};
 use softtimers_wan::live::Ended;
 use softtimers_wan::tcp::{self, StreamConfig};
 use softtimers_wan::toxic::Dose;
@@ -77,6 +77,15 @@ impl Carrier {
                 Bridge::new(config, path).map_err(|problem| failure("--ifaces", &problem))?,
             )),
         })
+    }
+
+    /// Takes hold of interfaces that were claimed before, as `what` asked for.
+    ///
+    /// # Errors
+    /// A usage failure if they are joined elsewhere, too.
+    pub(crate) fn between(claimed: Claimed, path: WanBuilder, what: &str) -> Result<Self, Failure> {
+        let bridge = Bridge::between(claimed, path).map_err(|problem| failure(what, &problem))?;
+        Ok(Carrier::Interfaces(Box::new(bridge)))
     }
 
     /// Has [`run`](Self::run) come back when a descriptor can be read.

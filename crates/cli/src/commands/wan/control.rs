@@ -19,6 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -103,13 +104,20 @@ impl Control {
         Ok(Some((place, self.connections[place].insert(connection).stream.as_fd())))
     }
 
+    /// The connections there are: their numbers and descriptors.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
+        let there = |(number, slot)| Some((number, Option::as_ref(slot)?));
+        let all = self.connections.iter().enumerate().filter_map(there);
+        all.map(|(number, connection): (_, &Connection)| (number, connection.stream.as_fd()))
+    }
+
     /// Ends a connection to the socket.
     pub(crate) fn close(&mut self, number: usize) {
         self.connections.iter_mut().skip(number).take(1).for_each(|slot| *slot = None);
     }
 
     /// Takes what a connection has sent, and answers each whole line.
-    pub(crate) fn serve(&mut self, number: usize, mut answer: impl FnMut(Result<Request, String>) -> String) {
+    pub(crate) fn serve(&mut self, number: usize, mut answer: impl FnMut(&str) -> String) {
         let Some(Some(connection)) = self.connections.get_mut(number) else { return };
         self.clock += 1;
         connection.active = self.clock;
@@ -159,7 +167,7 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
 
 impl Connection {
     /// Says whether the connection goes on.
-    fn serve(&mut self, answer: &mut impl FnMut(Result<Request, String>) -> String) -> bool {
+    fn serve(&mut self, answer: &mut impl FnMut(&str) -> String) -> bool {
         let mut buffer = [0; LONGEST_LINE];
         let read = match self.stream.read(&mut buffer) {
             // The last line may have no newline.
@@ -185,11 +193,11 @@ impl Connection {
     }
 
     /// Answers the line that is there; whether the connection goes on.
-    fn answer(&mut self, answer: &mut impl FnMut(Result<Request, String>) -> String) -> bool {
+    fn answer(&mut self, answer: &mut impl FnMut(&str) -> String) -> bool {
         let text = if self.line.len() > LONGEST_LINE {
             format!("error: a line has at most {LONGEST_LINE} bytes")
         } else {
-            answer(request(&String::from_utf8_lossy(&self.line)))
+            answer(&String::from_utf8_lossy(&self.line))
         };
         self.line.clear();
         self.stream.write_all(format!("{text}\n").as_bytes()).is_ok()
@@ -253,6 +261,8 @@ pub(super) fn change(name: &str, value: Option<&str>) -> Result<Change, String> 
     })
 }
 
+/// Without a descriptor for another connection: one may be free later.
+pub(crate) const DEAF: Duration = Duration::from_millis(100);
 /// The most connections at once.
 pub(crate) const MOST_CONNECTIONS: usize = 8;
 const LONGEST_LINE: usize = 4_096;
@@ -260,7 +270,6 @@ const LONGEST_LINE: usize = 4_096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn lines_are_understood_or_named() {

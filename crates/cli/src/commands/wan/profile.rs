@@ -1,13 +1,13 @@
-//! Networks that somebody has measured, under a name: [`PROFILES`].
+//! Networks whose figures somebody has published, under a name: [`PROFILES`].
 //!
-//! Each is one network's figures as they were published, and nothing else: rate both ways and round trip. What was not
-//! published, such as loss, is not set.
+//! Each is one network's figures as they were published, and nothing else: rate both ways, round trip and loss. What was not
+//! published is not set. Those of Wi-Fi are presets of other tools, all others were measured.
 
 use std::time::Duration;
 
-use softtimers_wan::{Bottleneck, PathConfig, Way};
+use softtimers_wan::{Bottleneck, Loss, PathConfig, Probability, Way};
 
-/// A measured network.
+/// A published network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Profile {
     pub(crate) name: &'static str,
@@ -15,20 +15,26 @@ pub(crate) struct Profile {
     up_kbit: u64,
     /// `None` where the publication has none.
     rtt_us: Option<u64>,
+    /// Lost each way, in parts of a million; zero where the publication has none.
+    lost_ppm: u32,
 }
 
 /// All of them. Their sources stand in docs/wan.md.
-pub(crate) const PROFILES: [Profile; 5] = [
+pub(crate) const PROFILES: [Profile; 7] = [
     // Ofcom, research of October and December 2014, as reported by 4g5gworld.com.
-    Profile { name: "3g", down_kbit: 5_900, up_kbit: 1_600, rtt_us: Some(63_500) },
-    Profile { name: "4g", down_kbit: 14_700, up_kbit: 13_600, rtt_us: Some(53_100) },
+    Profile { name: "3g", down_kbit: 5_900, up_kbit: 1_600, rtt_us: Some(63_500), lost_ppm: 0 },
+    Profile { name: "4g", down_kbit: 14_700, up_kbit: 13_600, rtt_us: Some(53_100), lost_ppm: 0 },
     // Ookla, T-Mobile US, first half of 2024, as reported by rcrwireless.com; all over 5G.
-    Profile { name: "5g", down_kbit: 265_800, up_kbit: 14_560, rtt_us: Some(47_000) },
+    Profile { name: "5g", down_kbit: 265_800, up_kbit: 14_560, rtt_us: Some(47_000), lost_ppm: 0 },
     // Sundaresan et al., SIGCOMM 2011: at the gateway of one home with DSL of 6 Mbit/s.
-    Profile { name: "dsl", down_kbit: 5_600, up_kbit: 460, rtt_us: None },
+    Profile { name: "dsl", down_kbit: 5_600, up_kbit: 460, rtt_us: None, lost_ppm: 0 },
     // Ookla, Starlink in the United States, second quarter of 2022, as reported by teslanorth.com and, the round trip, by
     // marylandcrabbowl.com.
-    Profile { name: "satellite", down_kbit: 62_500, up_kbit: 7_200, rtt_us: Some(48_000) },
+    Profile { name: "satellite", down_kbit: 62_500, up_kbit: 7_200, rtt_us: Some(48_000), lost_ppm: 0 },
+    // The preset "Wi-Fi" of Firefox's network monitor, as its documentation has it.
+    Profile { name: "wifi", down_kbit: 30_000, up_kbit: 15_000, rtt_us: Some(2_000), lost_ppm: 0 },
+    // The preset "WIFI (good)" of Comcast, a wrapper of tc, as its README has it: one figure for both ways.
+    Profile { name: "lossy-wifi", down_kbit: 30_000, up_kbit: 30_000, rtt_us: Some(40_000), lost_ppm: 2_000 },
 ];
 
 impl Profile {
@@ -43,13 +49,16 @@ impl Profile {
         })
     }
 
-    /// Makes one direction of a path what was measured.
+    /// Makes one direction of a path what was published.
     pub(crate) fn apply(self, way: Way, path: &mut PathConfig) {
         let kbit = if way == Way::Up { self.up_kbit } else { self.down_kbit };
         // Zero alone is no rate.
         path.bottleneck = Bottleneck::bits_per_second(kbit * 1_000).unwrap_or(Bottleneck::NONE);
         if let Some(rtt) = self.rtt_us {
             path.delay = Duration::from_micros(rtt / 2);
+        }
+        if let Some(lost) = Probability::per_million(self.lost_ppm).ok().filter(|_| self.lost_ppm > 0) {
+            path.loss = Loss::Random(lost);
         }
     }
 }
@@ -66,9 +75,12 @@ mod tests {
         profile.apply(Way::Down, &mut paths[1]);
         assert_eq!(paths.clone().map(|path| path.bottleneck.mean_bps()), [Some(1_600_000), Some(5_900_000)]);
         assert_eq!(paths[0].delay + paths[1].delay, Duration::from_micros(63_500));
+        assert!(paths.iter().all(|path| path.loss == Loss::None));
+        Profile::named("lossy-wifi").unwrap().apply(Way::Up, &mut paths[0]);
+        assert_eq!(paths[0].loss, Loss::Random(Probability::per_million(2_000).unwrap()));
         assert_eq!(
             Profile::named("6g").unwrap_err(),
-            "no profile \"6g\"; there are 3g, 4g, 5g, dsl, satellite"
+            "no profile \"6g\"; there are 3g, 4g, 5g, dsl, satellite, wifi, lossy-wifi"
         );
     }
 }

@@ -14,7 +14,7 @@ use softtimers_wan::{PathConfig, Wan, Way};
 
 use super::args::WanPlan;
 use super::carrier::Carrier;
-use super::control::{Control, MOST_CONNECTIONS, Request};
+use super::control::{Control, DEAF, MOST_CONNECTIONS, Request, request};
 use super::inside::Session;
 use super::lines::{Lines, of_stream};
 use super::picture::drawn;
@@ -336,7 +336,7 @@ impl Emulator {
 
     fn serve(&mut self, number: usize) {
         let Some(mut control) = self.control.take() else { return };
-        control.serve(number.min(MOST_CONNECTIONS), |request| match request {
+        control.serve(number.min(MOST_CONNECTIONS), |line| match request(line) {
             Err(problem) => format!("error: {problem}"),
             Ok(Request::Show) => serde_json::to_string(&self.report()).unwrap_or_default(),
             Ok(Request::Set(way, changes)) => {
@@ -390,8 +390,6 @@ fn not_watched(error: io::Error) -> Failure {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Without a descriptor for another connection: one may be free later.
-const DEAF: Duration = Duration::from_millis(100);
 /// The tokens of the relay's watched descriptors.
 const SIGNAL: u32 = 0;
 const CONTROL: u32 = 1;

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use softtimers_measure::units::{self, SendRate};
 use softtimers_wan::{
-    Ahead, Aqm, Bottleneck, Change, DelayTable, DeliveryTrace, FqCodelConfig, GilbertElliott, Incidence,
-    Jitter, Late, Limit, Loss, PieConfig, Probability, Reorder, Slots, Spread,
+    Ahead, Aqm, Bottleneck, Change, DelayTable, DelayTableError, DeliveryTrace, FqCodelConfig,
+    GilbertElliott, Incidence, Jitter, Late, Limit, Loss, PieConfig, Probability, Reorder, Slots, Spread,
 };
 
 use crate::file;
@@ -114,13 +114,19 @@ fn next_option(options: &str) -> (&str, Option<&str>) {
 
 fn distribution(path: &str) -> Result<DelayTable, String> {
     let text = read(Path::new(path), MOST_OF_A_TABLE).map_err(|error| format!("dist={path}: {error}"))?;
-    DelayTable::parse(&text).map_err(|error| {
+    // A table of netem has spaces between its numbers.
+    let is_histogram =
+        text.split(|&byte| byte == b'\n').any(|line| line.first() != Some(&b'#') && line.contains(&b','));
+    type Parse = fn(&[u8]) -> Result<DelayTable, DelayTableError>;
+    let (parse, lines): (Parse, &str) = if is_histogram {
+        (DelayTable::histogram, HISTOGRAM_LINES)
+    } else {
+        (DelayTable::parse, TABLE_LINES)
+    };
+    parse(&text).map_err(|error| {
         // It may quote the line.
-        let problem = if exceeds_caller() {
-            format!("line {}: {TABLE_LINES}", error.line())
-        } else {
-            error.to_string()
-        };
+        let problem =
+            if exceeds_caller() { format!("line {}: {lines}", error.line()) } else { error.to_string() };
         format!("dist={path}: {problem}")
     })
 }
@@ -297,7 +303,8 @@ const JITTER_OPTIONS: [&str; 5] = ["normal", "exponential", "pareto", "paretonor
 const TRACE_LINES: &str =
     "each is a whole number of milliseconds, not below the one before, the last above zero";
 const TABLE_LINES: &str = "each has whole numbers from -32768 to 32767, or begins with #";
-/// Room for 16,384 numbers, and comments.
+const HISTOGRAM_LINES: &str = "each has a value in sizes, a comma and how often it was";
+/// Of 16,384 numbers, and comments.
 const MOST_OF_A_TABLE: u64 = 1 << 20;
 /// A day of one packet a millisecond has less than a gigabyte; recordings have minutes.
 const MOST_OF_A_TRACE: u64 = 64 << 20;
@@ -387,6 +394,10 @@ mod tests {
         std::fs::write(directory.join("table"), "-8192 8192\n").unwrap();
         let text = format!("2ms:dist={}/table:corr=25%", directory.display());
         assert!(matches!(change("jitter", &text), Ok(Change::Jitter(_))), "{text}");
+        std::fs::write(directory.join("histogram"), "# of a radio link\nms,count\n0,3\n1.5,1\n").unwrap();
+        let text = format!("1ms:dist={}/histogram", directory.display());
+        let Ok(Change::Jitter(jitter)) = change("jitter", &text) else { panic!("no histogram") };
+        assert!(matches!(jitter.spread, Spread::Table(table) if table.quantiles() == 4));
         std::fs::remove_dir_all(directory).unwrap();
     }
 

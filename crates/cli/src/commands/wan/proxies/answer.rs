@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::fields::{ProxyFields, ToxicChange, ToxicFields};
-use super::registry::{MOST_PROXIES, Refusal, Registry, refuse};
+use super::refusal::{Refusal, refuse};
+use super::registry::{MOST_PROXIES, Registry};
 
 /// An answer: a status, and JSON if there is something to say.
 pub(crate) type Answer = (u16, Option<Value>);
@@ -82,7 +83,7 @@ fn done(registry: &mut Registry, mut asked: Asked) -> Result<Answer, Refusal> {
         }
         ("GET", ["proxies"]) => ok(registry.show_all()),
         ("POST", ["proxies"]) => {
-            let name = registry.create(&asked.proxy()?)?;
+            let name = registry.create(&asked.proxy()?, None)?;
             Ok((201, Some(registry.show(&name)?)))
         }
         ("GET", ["proxies", name]) => ok(registry.show(name)?),

@@ -25,14 +25,15 @@ pub(crate) struct ProxiesArgs {
     ///
     /// Proxies are made, changed and removed by it, with the toxics latency, bandwidth, slow_close, timeout, reset_peer, slicer
     /// and limit_data. Toxiproxy's own port is 8474. Requests with an Origin header or another Host are refused.
-    #[arg(long, value_name = "ADDR", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "control", "scenario", "delays", "json_stream"])]
+    #[arg(long, value_name = "ADDR", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "scenario", "delays", "json_stream"])]
     pub(crate) api: Option<String>,
 
     /// Begin with the proxies of a JSON file, as Toxiproxy has it
     ///
-    /// A list of {"name", "listen", "upstream", "enabled"}, and also "protocol": "tcp" or "udp", and "path": a list of changes such as
-    /// "both rtt 80ms rate 20Mbit". The settings of the command line are those of every proxy.
-    #[arg(long, value_name = "FILE", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "control", "scenario", "delays", "json_stream"])]
+    /// A list of {"name", "listen", "upstream", "enabled"}, and also "protocol": "tcp", "udp" or "interfaces", and "path": a list of
+    /// changes such as "both rtt 80ms rate 20Mbit". With "interfaces", "listen" and "upstream" name two of them, as --ifaces does, and
+    /// CAP_NET_RAW is needed. The settings of the command line are those of every proxy.
+    #[arg(long, value_name = "FILE", hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "command", "self_test", "scenario", "delays", "json_stream"])]
     pub(crate) proxies: Option<PathBuf>,
 }
 
@@ -50,8 +51,12 @@ pub(crate) struct ProxiesPlan {
     pub(crate) api: Option<SocketAddr>,
     /// The proxies to begin with.
     pub(crate) proxies: Vec<ProxyFields>,
-    /// Settings of all of them.
+    /// Take interfaces that this machine uses itself.
+    pub(crate) take: bool,
+    /// What all of them have.
     pub(crate) defaults: Defaults,
+    /// The socket that changes are taken from.
+    pub(crate) control: Option<PathBuf>,
     /// The longest time that the run lasts.
     pub(crate) duration: Option<Duration>,
     pub(crate) output: Output,
@@ -70,6 +75,8 @@ impl ProxiesPlan {
         Ok(ProxiesPlan {
             api,
             proxies,
+            take: args.take,
+            control: args.control.clone(),
             defaults: Defaults {
                 paths,
                 overheads: [Way::Up, Way::Down].map(|way| overhead_given(args, way)),

@@ -22,7 +22,7 @@ pub(crate) struct ProxyFields {
     pub(crate) upstream: Option<String>,
     #[serde(default)]
     pub(crate) enabled: Option<bool>,
-    /// Not Toxiproxy's: `tcp` or `udp`.
+    /// Not Toxiproxy's: `tcp`, `udp`, or `interfaces`, whose names are then `listen` and `upstream`.
     #[serde(default)]
     pub(crate) protocol: Option<String>,
     /// Not Toxiproxy's: changes of the path.
@@ -39,6 +39,9 @@ impl ProxyFields {
     /// Looks the addresses up. Of names, that may take its time.
     #[must_use]
     pub(crate) fn look_up(self) -> Self {
+        if self.protocol() == Ok(Some(Protocol::Interfaces)) {
+            return self;
+        }
         let at = |text: &Option<String>, find: fn(&str) -> Result<SocketAddr, Failure>| {
             let text = text.as_deref().filter(|text| !text.is_empty())?;
             Some(find(text).map_err(|refused| refused.to_string()))
@@ -51,19 +54,51 @@ impl ProxyFields {
     /// Says whether an address is a name's.
     pub(crate) fn has_names(&self) -> bool {
         let is_name = |text: &&String| !text.is_empty() && text.parse::<SocketAddr>().is_err();
-        [&self.listen, &self.upstream].into_iter().flatten().any(|text| is_name(&text))
+        self.protocol() != Ok(Some(Protocol::Interfaces))
+            && [&self.listen, &self.upstream].into_iter().flatten().any(|text| is_name(&text))
     }
 
-    /// Says whether it carries datagrams, if that is said.
+    /// The protocol, if it is said.
     ///
     /// # Errors
     /// The protocols that there are.
-    pub(crate) fn is_udp(&self) -> Result<Option<bool>, String> {
-        match self.protocol.as_deref() {
-            None => Ok(None),
-            Some("tcp") => Ok(Some(false)),
-            Some("udp") => Ok(Some(true)),
-            Some(other) => Err(format!("protocol {other:?}: tcp and udp are allowed")),
+    pub(crate) fn protocol(&self) -> Result<Option<Protocol>, String> {
+        let Some(name) = self.protocol.as_deref() else { return Ok(None) };
+        let all = [Protocol::Tcp, Protocol::Udp, Protocol::Interfaces];
+        let found = all.into_iter().find(|protocol| protocol.name() == name);
+        found.map(Some).ok_or_else(|| format!("protocol {name:?}: tcp, udp and interfaces are allowed"))
+    }
+
+    /// The interfaces that the path is to lie between.
+    ///
+    /// # Errors
+    /// If one is missing.
+    pub(crate) fn interfaces(&self) -> Result<[String; 2], String> {
+        let name = |text: &Option<String>| text.clone().filter(|name| !name.is_empty());
+        match (name(&self.listen), name(&self.upstream)) {
+            (Some(a), Some(b)) => Ok([a, b]),
+            _ => Err("protocol \"interfaces\": two are needed, such as \"listen\": \"eth1\", \"upstream\": \"eth2\"".into()),
+        }
+    }
+}
+
+/// What a proxy carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Protocol {
+    /// Streams.
+    Tcp,
+    /// Datagrams.
+    Udp,
+    /// Frames between two interfaces.
+    Interfaces,
+}
+
+impl Protocol {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+            Protocol::Interfaces => "interfaces",
         }
     }
 }

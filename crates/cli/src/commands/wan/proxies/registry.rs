@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 
 use rustix::io::Errno;
-use serde_json::{Value, json};
+use serde_json::Value;
+use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_net::relay::is_same_socket;
-use softtimers_wan::toxic::Dose;
-use softtimers_wan::{PathConfig, Probability, Wan, Way};
+use softtimers_wan::PathConfig;
+use softtimers_wan::interfaces::Claimed;
 
-use super::super::args::{overhead, tcp_ends, udp_ends};
-use super::super::carrier::Ends;
-use super::super::control::{Request, request};
-use super::fields::{Attributes, ProxyFields, ToxicChange, ToxicFields, stream, way};
-use super::show::{Carried, ProxiesReport, ProxyReport};
-use super::worker::{Order, Worker};
+use super::fields::{Attributes, Protocol, ProxyFields, ToxicChange, ToxicFields, way};
+use super::proxy::{Between, Line, NamedToxic, Proxy, Sockets, share, unopened};
+use super::refusal::{Refusal, bad, no_proxy, no_toxic, refuse};
+use super::show::{ProxiesReport, ProxyReport};
 use crate::address;
 use crate::args::ClientArgs;
 
@@ -36,77 +35,50 @@ pub(crate) struct Defaults {
 pub(crate) struct Registry {
     defaults: Defaults,
     proxies: BTreeMap<String, Proxy>,
-    /// The number of the toxic that was made last.
+    /// The number of what was made last.
     serial: u64,
-}
-
-#[derive(Debug)]
-struct Proxy {
-    listen: SocketAddr,
-    upstream: SocketAddr,
-    /// As it was asked for.
-    upstream_name: String,
-    is_udp: bool,
-    changes: Vec<String>,
-    paths: [PathConfig; 2],
-    toxics: Vec<NamedToxic>,
-    state: State,
-    carried: Carried,
-    seed: u64,
-}
-
-#[derive(Debug)]
-enum State {
-    Off,
-    On(Worker),
-}
-
-#[derive(Clone, Debug)]
-struct NamedToxic {
-    name: String,
-    id: u64,
-    way: Way,
-    toxicity: f64,
-    attributes: Attributes,
-}
-
-/// Why something was not done: a status of HTTP, and words.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Refusal {
-    pub(crate) status: u16,
-    pub(crate) words: String,
-}
-
-/// A refusal.
-pub(crate) fn refuse(status: u16, words: impl std::fmt::Display) -> Refusal {
-    Refusal { status, words: words.to_string() }
-}
-
-fn bad(words: impl std::fmt::Display) -> Refusal {
-    refuse(400, format_args!("{BAD}{words}"))
-}
-
-impl Refusal {
-    /// The words for a file, which is no request.
-    pub(crate) fn of_a_file(&self) -> &str {
-        self.words.strip_prefix(BAD).unwrap_or(&self.words)
-    }
+    begun: Timestamp,
 }
 
 impl Registry {
     pub(crate) fn new(defaults: Defaults) -> Self {
-        Registry { defaults, proxies: BTreeMap::new(), serial: 0 }
+        Registry { defaults, proxies: BTreeMap::new(), serial: 0, begun: Monotonic.now() }
     }
 
-    /// Makes a proxy, which relays at once unless it is not enabled. Its names [are looked up](ProxyFields::look_up).
-    pub(crate) fn create(&mut self, fields: &ProxyFields) -> Result<String, Refusal> {
+    /// Makes a proxy, which relays at once unless it is not enabled. Its names [are looked up](ProxyFields::look_up), or its
+    /// interfaces are claimed.
+    pub(crate) fn create(
+        &mut self,
+        fields: &ProxyFields,
+        claimed: Option<Claimed>,
+    ) -> Result<String, Refusal> {
+        let name = self.new_name(fields)?;
+        let between = match fields.protocol().map_err(bad)?.unwrap_or(Protocol::Tcp) {
+            Protocol::Interfaces => Between::Interfaces(fields.interfaces().map_err(bad)?),
+            protocol => Between::Sockets(self.new_sockets(&name, protocol, fields)?),
+        };
+        self.serial += 1;
+        let mut proxy = Proxy::new(between, &self.defaults, self.defaults.seed.wrapping_add(self.serial));
+        proxy.set_path(&self.defaults, lines(fields.path.as_deref().unwrap_or_default())?)?;
+        let enabled = fields.enabled.unwrap_or(true);
+        if enabled || proxy.protocol() == Protocol::Interfaces {
+            proxy.begin(&name, &self.defaults, claimed)?;
+            // Port 0 is known only now.
+            self.check_loop(&name, proxy.sockets())?;
+        }
+        if !enabled {
+            proxy.stop();
+        }
+        self.proxies.insert(name.clone(), proxy);
+        Ok(name)
+    }
+
+    /// The name of one that is asked for, if there may be one.
+    fn new_name(&self, fields: &ProxyFields) -> Result<String, Refusal> {
         let missing = |field| refuse(400, format_args!("missing required field: {field}"));
-        let name = fields.name.clone().filter(|name| !name.is_empty()).ok_or_else(|| missing("name"))?;
-        let upstream = fields
-            .upstream
-            .clone()
-            .filter(|upstream| !upstream.is_empty())
-            .ok_or_else(|| missing("upstream"))?;
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let name = given(&fields.name).ok_or_else(|| missing("name"))?;
+        given(&fields.upstream).ok_or_else(|| missing("upstream"))?;
         if self.proxies.contains_key(&name) {
             return Err(refuse(409, "proxy already exists"));
         }
@@ -118,73 +90,94 @@ impl Registry {
                 "a name has at most {LONGEST_NAME} bytes, and no control characters"
             )));
         }
-        let is_udp = fields.is_udp().map_err(bad)?.unwrap_or(false);
-        let listen = found(&fields.listen_at)?.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let upstream_at = found(&fields.upstream_at)?.ok_or_else(|| missing("upstream"))?;
-        self.check_loop(&name, is_udp, listen, upstream_at)?;
-        self.serial += 1;
-        let mut proxy = Proxy {
-            listen: self.defaults.listen(listen)?,
-            upstream: upstream_at,
-            upstream_name: upstream,
-            is_udp,
-            changes: vec![],
-            paths: self.defaults.paths.clone(),
-            toxics: vec![],
-            state: State::Off,
-            carried: Carried::default(),
-            seed: self.defaults.seed.wrapping_add(self.serial),
-        };
-        proxy.set_path(&self.defaults, fields.path.as_deref().unwrap_or_default())?;
-        if fields.enabled.unwrap_or(true) {
-            proxy.begin(&name, &self.defaults)?;
-            // Port 0 is known only now.
-            self.check_loop(&name, is_udp, proxy.listen, proxy.upstream)?;
-        }
-        self.proxies.insert(name.clone(), proxy);
         Ok(name)
+    }
+
+    fn new_sockets(&self, name: &str, protocol: Protocol, fields: &ProxyFields) -> Result<Sockets, Refusal> {
+        let listen = found(&fields.listen_at)?.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let upstream =
+            found(&fields.upstream_at)?.ok_or_else(|| refuse(400, "missing required field: upstream"))?;
+        let upstream_name = fields.upstream.clone().unwrap_or_default();
+        let sockets = Sockets { listen, upstream, upstream_name, is_udp: protocol == Protocol::Udp };
+        self.check_loop(name, Some(&sockets))?;
+        Ok(Sockets { listen: self.defaults.listen(listen)?, ..sockets })
     }
 
     /// Changes a proxy. Another address, or another state, ends its connections.
     pub(crate) fn update(&mut self, name: &str, fields: &ProxyFields) -> Result<(), Refusal> {
         let proxy = self.proxies.get(name).ok_or_else(no_proxy)?;
-        let listen = match found(&fields.listen_at)? {
-            // Port 0 is any, and it has one.
-            Some(listen) if listen.port() == 0 && listen.ip() == proxy.listen.ip() => proxy.listen,
-            Some(listen) => self.defaults.listen(listen)?,
-            None => proxy.listen,
+        let after = match &proxy.between {
+            Between::Sockets(sockets) => {
+                let sockets = self.changed(sockets, fields)?;
+                self.check_loop(name, Some(&sockets))?;
+                Between::Sockets(sockets)
+            }
+            Between::Interfaces(_) => {
+                let asked = [&fields.listen, &fields.upstream].into_iter().zip(proxy.ends_in_words());
+                if asked.into_iter().any(|(asked, name)| asked.as_ref().is_some_and(|asked| *asked != name)) {
+                    return Err(unopened());
+                }
+                proxy.between.clone()
+            }
         };
-        let upstream = found(&fields.upstream_at)?.unwrap_or(proxy.upstream);
-        self.check_loop(name, proxy.is_udp, listen, upstream)?;
-        let proxy = self.proxies.get_mut(name).ok_or_else(no_proxy)?;
-        if fields.is_udp().map_err(bad)?.is_some_and(|is_udp| is_udp != proxy.is_udp) {
+        let protocol = proxy.protocol();
+        if fields.protocol().map_err(bad)?.is_some_and(|asked| asked != protocol) {
             return Err(bad("protocol: it stays; another is that of another proxy"));
         }
-        let same = listen == proxy.listen;
+        let proxy = self.proxies.get_mut(name).ok_or_else(no_proxy)?;
         if let Some(changes) = &fields.path {
-            proxy.set_path(&self.defaults, changes)?;
+            proxy.set_path(&self.defaults, lines(changes)?)?;
         }
-        let was_on = proxy.is_on();
-        let is_on = fields.enabled.unwrap_or(was_on);
-        if !is_on || !same || upstream != proxy.upstream {
+        let is_on = fields.enabled.unwrap_or(proxy.is_on());
+        let addresses = |between: &Between| match between {
+            Between::Sockets(sockets) => Some([sockets.listen, sockets.upstream]),
+            Between::Interfaces(_) => None,
+        };
+        if !is_on || addresses(&after) != addresses(&proxy.between) {
             proxy.stop();
         }
-        proxy.upstream = upstream;
-        if let Some(name) = fields.upstream.as_ref().filter(|name| !name.is_empty()) {
-            proxy.upstream_name.clone_from(name);
-        }
-        if !same {
-            proxy.listen = listen;
-        }
+        proxy.between = after;
         if is_on { self.begin(name) } else { Ok(()) }
+    }
+
+    /// The addresses after a change.
+    fn changed(&self, sockets: &Sockets, fields: &ProxyFields) -> Result<Sockets, Refusal> {
+        let mut sockets = sockets.clone();
+        match found(&fields.listen_at)? {
+            // Port 0 is any, and it has one.
+            Some(listen) if listen.port() == 0 && listen.ip() == sockets.listen.ip() => {}
+            Some(listen) => sockets.listen = self.defaults.listen(listen)?,
+            None => {}
+        }
+        sockets.upstream = found(&fields.upstream_at)?.unwrap_or(sockets.upstream);
+        if let Some(name) = fields.upstream.as_ref().filter(|name| !name.is_empty()) {
+            sockets.upstream_name.clone_from(name);
+        }
+        Ok(sockets)
+    }
+
+    /// Changes what a line such as `both rtt 80ms` names of a path, and nothing else.
+    pub(crate) fn change_path(&mut self, name: &str, line: &str) -> Result<(), Refusal> {
+        let proxy = self.proxies.get_mut(name).ok_or_else(no_proxy)?;
+        proxy.change_path(&self.defaults, Line::read_each(line)?)
+    }
+
+    /// The name that a text begins with, and what comes behind it. A name may have spaces: the longest one counts.
+    pub(crate) fn split_name<'a>(&self, text: &'a str) -> Option<(String, &'a str)> {
+        let behind = |name: &String| {
+            let rest = text.strip_prefix(name.as_str())?;
+            let is_whole = rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_whitespace());
+            is_whole.then(|| (name.clone(), rest.trim_start()))
+        };
+        self.proxies.keys().filter_map(behind).max_by_key(|(name, _)| name.len())
     }
 
     /// Has a proxy relay, unless that is a loop: what port 0 is, is known only now.
     fn begin(&mut self, name: &str) -> Result<(), Refusal> {
         let proxy = self.proxies.get_mut(name).ok_or_else(no_proxy)?;
-        proxy.begin(name, &self.defaults)?;
-        let (is_udp, listen, upstream) = (proxy.is_udp, proxy.listen, proxy.upstream);
-        let checked = self.check_loop(name, is_udp, listen, upstream);
+        proxy.begin(name, &self.defaults, None)?;
+        let sockets = proxy.sockets().cloned();
+        let checked = self.check_loop(name, sockets.as_ref());
         if let (Err(_), Some(proxy)) = (&checked, self.proxies.get_mut(name)) {
             proxy.stop();
         }
@@ -193,13 +186,8 @@ impl Registry {
 
     /// Refuses a proxy that what it sends would come back to, by whatever way: a single packet or connection would go around for
     /// ever.
-    fn check_loop(
-        &self,
-        name: &str,
-        is_udp: bool,
-        listen: SocketAddr,
-        upstream: SocketAddr,
-    ) -> Result<(), Refusal> {
+    fn check_loop(&self, name: &str, sockets: Option<&Sockets>) -> Result<(), Refusal> {
+        let Some(&Sockets { listen, upstream, is_udp, .. }) = sockets else { return Ok(()) };
         let meets = |to: SocketAddr, listen: SocketAddr| {
             // Who listens everywhere listens at each of this machine's addresses: at those of IPv4, or of both families.
             let everywhere = listen.ip().is_unspecified() && to.port() == listen.port();
@@ -207,17 +195,17 @@ impl Registry {
             is_same_socket(to, listen) || (everywhere && is_heard && is_own(to))
         };
         // Several may have one address, if all but one are not enabled; each is followed once.
-        let mut others: Vec<&Proxy> =
-            self.proxies.iter().filter(|(other, _)| *other != name).map(|(_, proxy)| proxy).collect();
-        others.retain(|proxy| proxy.is_udp == is_udp);
+        let others = self.proxies.iter().filter(|(other, _)| *other != name);
+        let mut others: Vec<&Sockets> = others.filter_map(|(_, proxy)| proxy.sockets()).collect();
+        others.retain(|other| other.is_udp == is_udp);
         let mut open = vec![upstream];
         while let Some(next) = open.pop() {
             if meets(next, listen) {
                 return Err(bad(format_args!("upstream {upstream}: it leads back to {listen}, in a loop")));
             }
-            others.retain(|proxy| {
-                let follows = meets(next, proxy.listen);
-                open.extend(follows.then_some(proxy.upstream));
+            others.retain(|other| {
+                let follows = meets(next, other.listen);
+                open.extend(follows.then_some(other.upstream));
                 !follows
             });
         }
@@ -239,25 +227,31 @@ impl Registry {
 
     fn populate_one(&mut self, fields: &ProxyFields) -> Result<String, Refusal> {
         let name = fields.name.clone().unwrap_or_default();
+        let protocol = fields.protocol().map_err(bad)?.unwrap_or(Protocol::Tcp);
+        let is_opened_once = protocol == Protocol::Interfaces;
         if let Some(proxy) = self.proxies.get(&name) {
-            let is_same = fields.is_udp().map_err(bad)?.unwrap_or(false) == proxy.is_udp
-                && fields.upstream.as_ref() == Some(&proxy.upstream_name)
-                && fields.listen.as_deref().is_some_and(|listen| proxy.listens_at(listen))
-                && fields.path.is_none();
-            if is_same {
-                let fields =
-                    ProxyFields { enabled: Some(fields.enabled.unwrap_or(true)), ..Default::default() };
-                self.update(&name, &fields)?;
+            let stays = protocol == proxy.protocol()
+                && proxy.lies_between(fields)
+                && (fields.path.is_none() || is_opened_once);
+            if stays {
+                let (enabled, path) = (Some(fields.enabled.unwrap_or(true)), fields.path.clone());
+                self.update(&name, &ProxyFields { enabled, path, ..Default::default() })?;
                 return Ok(name);
             }
+        }
+        // Before the one that it would replace has ended.
+        if is_opened_once {
+            return Err(unopened());
+        }
+        if self.proxies.contains_key(&name) {
             self.remove(&name)?;
         }
-        self.create(fields)
+        self.create(fields, None)
     }
 
     pub(crate) fn remove(&mut self, name: &str) -> Result<(), Refusal> {
         let mut proxy = self.proxies.remove(name).ok_or_else(no_proxy)?;
-        proxy.stop();
+        proxy.end();
         Ok(())
     }
 
@@ -298,8 +292,11 @@ impl Registry {
             .ok_or_else(|| refuse(400, "stream was invalid, can be either upstream or downstream"))?;
         let attributes = Attributes::read(&fields.kind, &fields.attributes).map_err(bad)?;
         let attributes = attributes.ok_or_else(|| refuse(400, "invalid toxic type"))?;
-        if proxy.is_udp {
-            return Err(refuse(400, "toxics are of TCP streams; \"path\" changes a path of datagrams"));
+        if proxy.protocol() != Protocol::Tcp {
+            return Err(refuse(
+                400,
+                "toxics are of TCP streams; \"path\" changes a path of datagrams or frames",
+            ));
         }
         let name =
             if fields.name.is_empty() { format!("{}_{}", fields.kind, fields.stream) } else { fields.name };
@@ -345,155 +342,35 @@ impl Registry {
         Ok(())
     }
 
+    /// What all have carried until now.
+    pub(crate) fn report(&self) -> ProxiesReport {
+        let proxies = self.proxies.iter().map(|(name, proxy)| proxy.report(name));
+        ProxiesReport {
+            proxies: proxies.collect(),
+            span_s: Monotonic.now().saturating_duration_since(self.begun).as_secs_f64(),
+        }
+    }
+
+    /// What one of them has.
+    pub(crate) fn report_of(&self, name: &str) -> Result<ProxyReport, Refusal> {
+        self.proxies.get(name).map(|proxy| proxy.report(name)).ok_or_else(no_proxy)
+    }
+
     /// Ends all that relay, and tells what they have carried.
     pub(crate) fn finish(&mut self) -> ProxiesReport {
-        let proxies = self.proxies.iter_mut().map(|(name, proxy)| {
-            let enabled = proxy.is_on();
-            proxy.stop();
-            ProxyReport {
-                name: name.clone(),
-                protocol: proxy.protocol(),
-                listen: proxy.listen.to_string(),
-                upstream: proxy.upstream_name.clone(),
-                enabled,
-                toxics: proxy.toxics.len(),
-                carried: proxy.carried.clone(),
-            }
-        });
-        ProxiesReport { proxies: proxies.collect(), span_s: 0.0 }
+        let enabled: Vec<bool> = self.proxies.values().map(Proxy::is_on).collect();
+        self.proxies.values_mut().for_each(Proxy::end);
+        let mut report = self.report();
+        report.proxies.iter_mut().zip(enabled).for_each(|(proxy, enabled)| proxy.enabled = enabled);
+        report
     }
 
     /// The proxies, as people are told of them: name, address, upstream.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         self.proxies.iter().map(|(name, proxy)| {
             let off = if proxy.is_on() { "" } else { ", not enabled" };
-            format!("{name}: {} to {}, {}{off}", proxy.listen, proxy.upstream_name, proxy.protocol())
-        })
-    }
-}
-
-impl Proxy {
-    fn protocol(&self) -> &'static str {
-        if self.is_udp { "udp" } else { "tcp" }
-    }
-
-    fn is_on(&self) -> bool {
-        matches!(&self.state, State::On(worker) if worker.is_running())
-    }
-
-    fn ends(&self, defaults: &Defaults) -> Ends {
-        let ends = if self.is_udp { udp_ends } else { tcp_ends };
-        ends(self.listen, self.upstream, &defaults.clients)
-    }
-
-    fn listens_at(&self, text: &str) -> bool {
-        text.parse::<SocketAddr>().is_ok_and(|address| {
-            address.ip() == self.listen.ip() && [0, self.listen.port()].contains(&address.port())
-        })
-    }
-
-    /// Sets the path: what all have, and these changes of it.
-    fn set_path(&mut self, defaults: &Defaults, changes: &[String]) -> Result<(), Refusal> {
-        let overhead = overhead(!self.is_udp, self.upstream);
-        let mut paths = defaults.paths.clone();
-        for (path, given) in paths.iter_mut().zip(defaults.overheads) {
-            path.overhead = given.unwrap_or(overhead);
-        }
-        for line in changes {
-            // A file would be named, and opened, by whoever reaches the API.
-            if line.split_ascii_whitespace().any(|word| word == "trace" || word.contains("dist=")) {
-                return Err(bad("trace, dist=: only the command line may name a file"));
-            }
-            let parsed = request(&format!("set {line}")).map_err(bad)?;
-            let Request::Set(way, changes) = parsed else { return Err(bad("a change of a path")) };
-            for (path, which) in paths.iter_mut().zip([Way::Up, Way::Down]) {
-                if way.is_none_or(|way| way == which) {
-                    changes.iter().for_each(|change| change.apply(path));
-                }
-            }
-        }
-        let ends = self.ends(defaults);
-        paths.iter().try_for_each(|path| ends.check(path)).map_err(bad)?;
-        if let State::On(worker) = &self.state {
-            for (way, path) in [Way::Up, Way::Down].into_iter().zip(&paths) {
-                worker.tell(Order::Path(way, Box::new(path.clone()))).ok_or_else(gone)?;
-            }
-        }
-        (self.paths, self.changes) = (paths, changes.to_vec());
-        Ok(())
-    }
-
-    /// Listens and relays, unless it does.
-    fn begin(&mut self, name: &str, defaults: &Defaults) -> Result<(), Refusal> {
-        if self.is_on() {
-            return Ok(());
-        }
-        self.stop();
-        let [up, down] = self.paths.clone();
-        let path = Wan::builder().up(up).down(down).seed(self.seed);
-        let started = Worker::start(name, self.ends(defaults), path);
-        let (worker, listen) = started.map_err(|failure| refuse(500, failure))?;
-        if let Ok(listen) = listen.parse() {
-            self.listen = listen;
-        }
-        self.state = State::On(worker);
-        self.tell_toxics();
-        Ok(())
-    }
-
-    fn stop(&mut self) {
-        match std::mem::replace(&mut self.state, State::Off) {
-            State::Off => {}
-            State::On(worker) => self.carried = worker.stop().unwrap_or_default(),
-        }
-    }
-
-    fn tell_toxics(&self) {
-        let State::On(worker) = &self.state else { return };
-        for way in [Way::Up, Way::Down] {
-            let these = self.toxics.iter().filter(|toxic| toxic.way == way);
-            let doses = these.filter_map(|toxic| {
-                let toxicity = share(toxic.toxicity).ok()?;
-                Some(Dose { id: toxic.id, toxic: toxic.attributes.toxic(), toxicity })
-            });
-            worker.tell(Order::Toxics(way, doses.collect()));
-        }
-    }
-
-    fn json(&self, name: &str) -> Value {
-        let mut json = json!({
-            "name": name,
-            "listen": self.listen.to_string(),
-            "upstream": self.upstream_name,
-            "enabled": self.is_on(),
-            "toxics": self.toxics_json(),
-        });
-        // Not Toxiproxy's, so only where they are not as Toxiproxy has it.
-        if self.is_udp {
-            json["protocol"] = "udp".into();
-        }
-        if !self.changes.is_empty() {
-            json["path"] = self.changes.clone().into();
-        }
-        json
-    }
-
-    /// First those upstream, as Toxiproxy has it.
-    fn toxics_json(&self) -> Value {
-        let of = |way| self.toxics.iter().filter(move |toxic| toxic.way == way).map(NamedToxic::json);
-        of(Way::Up).chain(of(Way::Down)).collect()
-    }
-}
-
-impl NamedToxic {
-    fn json(&self) -> Value {
-        let (kind, attributes) = self.attributes.parts();
-        json!({
-            "name": self.name,
-            "type": kind,
-            "stream": stream(self.way),
-            "toxicity": self.toxicity,
-            "attributes": attributes,
+            let [listen, upstream] = proxy.ends_in_words();
+            format!("{name}: {listen} to {upstream}, {}{off}", proxy.protocol().name())
         })
     }
 }
@@ -528,27 +405,11 @@ fn found(at: &Option<Result<SocketAddr, String>>) -> Result<Option<SocketAddr>, 
     at.clone().transpose().map_err(bad)
 }
 
-fn share(toxicity: f64) -> Result<Probability, Refusal> {
-    if !(0.0..=1.0).contains(&toxicity) {
-        return Err(bad(format_args!("toxicity {toxicity}: from 0 to 1 is allowed")));
-    }
-    Probability::per_billion((toxicity * 1e9) as u32).map_err(bad)
+/// The changes of a path that whoever reaches the API, or a file, asks for.
+fn lines(changes: &[String]) -> Result<Vec<Line>, Refusal> {
+    changes.iter().map(|text| Line::read(text, false)).collect()
 }
 
-fn no_proxy() -> Refusal {
-    refuse(404, "proxy not found")
-}
-
-fn no_toxic() -> Refusal {
-    refuse(404, "toxic not found")
-}
-
-fn gone() -> Refusal {
-    refuse(500, "its relay has ended")
-}
-
-/// Said first of what a request has in its body.
-const BAD: &str = "bad request body: ";
 /// Each has a thread.
 pub(crate) const MOST_PROXIES: usize = 256;
 const MOST_TOXICS: usize = 64;

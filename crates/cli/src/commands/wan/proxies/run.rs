@@ -1,21 +1,23 @@
 //! Several proxies, while they relay: [`Proxies`].
 
-use std::io;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers::{Clock, Monotonic};
 use softtimers_measure::failure::Failure;
-use softtimers_measure::interrupt::Interrupt;
+use softtimers_wan::interfaces::{BridgeConfig, Claimed};
 
+use super::super::carrier::failure;
+use super::super::control::Control;
 use super::args::ProxiesPlan;
-use super::registry::{Refusal, Registry};
+use super::control::attend;
+use super::fields::{Protocol, ProxyFields};
+use super::refusal::Refusal;
+use super::registry::Registry;
 use super::serve::Api;
 use super::show::{ProxiesConfig, ProxiesReport, ProxyReport};
 use crate::run::output::{Output, say};
-use crate::run::privileges::paths::Opens;
+use crate::run::privileges::paths::{Opens, directory_of};
 use crate::run::privileges::{Confined, Needs, Rights};
 use crate::run::quantity::end;
 use crate::run::{Command, Disturbance, Outcome, Run};
@@ -45,6 +47,7 @@ impl Command for Proxies {
     fn config(&self) -> ProxiesConfig {
         ProxiesConfig {
             api: self.plan.api.map(|api| api.to_string()),
+            control: self.plan.control.as_ref().map(|path| path.display().to_string()),
             clients: self.plan.defaults.clients.clients,
             duration_s: self.plan.duration.map(|duration| duration.as_secs_f64()),
         }
@@ -67,19 +70,23 @@ impl Command for Proxies {
     /// Relays until the end or a signal.
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<ProxiesReport>, Failure> {
         let interrupt = run.interrupt()?;
-        let mut registry = Registry::new(self.plan.defaults.clone());
         let api = self.plan.api.map(|address| {
             Api::bind(address).map_err(|error| Failure::usage(format_args!("--api {address}: {error}")))
         });
         let api = api.transpose()?;
         self.plan.api = api.as_ref().map(Api::address);
+        let control = self.plan.control.as_deref().map(|path| {
+            let refused = |error| Failure::usage(format_args!("--control {}: {error}", path.display()));
+            Control::bind(path).map_err(refused)
+        });
+        let control = control.transpose()?;
+        let claimed = self.claim()?;
         run.drop_privileges(Needs::confined(Confined { opens: self.opens(), uses_bpf: false }))?;
-        for fields in &self.plan.proxies {
-            let name = fields.name.clone().unwrap_or_default();
-            let refused = |refusal: Refusal| {
-                Failure::usage(format_args!("--proxies, {name:?}: {}", refusal.of_a_file()))
-            };
-            registry.create(fields).map_err(refused)?;
+        let mut registry = Registry::new(self.plan.defaults.clone());
+        for (fields, claimed) in self.plan.proxies.iter().zip(claimed) {
+            let refused =
+                |refusal: Refusal| Failure::usage(format_args!("{}: {}", of(fields), refusal.in_short()));
+            registry.create(fields, claimed).map_err(refused)?;
         }
         registry.lines().for_each(|line| say(format_args!("{line}")));
         let registry = Arc::new(Mutex::new(registry));
@@ -89,42 +96,50 @@ impl Command for Proxies {
                 .map_err(|error| Failure::broke_off("serving the API", &error))?;
             say(format_args!("API at http://{address}"));
         }
-        let start = Monotonic.now();
         let progress = run.begin(self, "relaying", self.plan.duration);
-        wait(interrupt, self.plan.duration.map(|duration| start + duration))
+        let until = self.plan.duration.map(|duration| Monotonic.now() + duration);
+        attend(interrupt, control, until, &registry)
             .map_err(|error| Failure::broke_off("waiting for signals", &error))?;
         drop(progress);
-        let span = Monotonic.now().saturating_duration_since(start);
         let report = registry.lock().unwrap_or_else(PoisonError::into_inner).finish();
-        Ok(Outcome::of(ProxiesReport { span_s: Duration::as_secs_f64(&span), ..report }))
+        Ok(Outcome::of(report))
     }
 }
 
-/// Waits for a signal, or until then.
-fn wait(interrupt: &Interrupt, until: Option<Timestamp>) -> io::Result<()> {
-    while !interrupt.arrived() {
-        let left = until.map(|until| until.saturating_duration_since(Monotonic.now()));
-        if left == Some(Duration::ZERO) {
-            break;
-        }
-        let left = left.map(Timespec::try_from).transpose().map_err(|_| io::ErrorKind::InvalidInput)?;
-        match poll(&mut [PollFd::new(interrupt, PollFlags::IN)], left.as_ref()) {
-            Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
+/// The flag, and the proxy that it names.
+fn of(fields: &ProxyFields) -> String {
+    format!("--proxies, {:?}", fields.name.as_deref().unwrap_or_default())
 }
 
 impl Proxies {
+    /// Opens the interfaces of those that lie between some, in the order of the file, while there is the right to.
+    fn claim(&self) -> Result<Vec<Option<Claimed>>, Failure> {
+        let mut taken = BTreeSet::new();
+        let mut claim = |fields: &ProxyFields| {
+            if fields.protocol() != Ok(Some(Protocol::Interfaces)) {
+                return Ok(None);
+            }
+            let refused = |problem: String| Failure::usage(format_args!("{}: {problem}", of(fields)));
+            let interfaces = fields.interfaces().map_err(refused)?;
+            if let Some(again) = interfaces.iter().find(|name| taken.contains(*name)) {
+                return Err(refused(format!("another proxy has the interface {again}")));
+            }
+            taken.extend(interfaces.clone());
+            let claimed = Claimed::new(&BridgeConfig { interfaces, take: self.plan.take, own: false });
+            claimed.map(Some).map_err(|problem| failure(&of(fields), &problem))
+        };
+        self.plan.proxies.iter().map(&mut claim).collect()
+    }
+
     /// Each relay listens on its own thread, and threads begin when rights have been given up. With an API, names are looked
-    /// up later.
+    /// up later; by the control socket somebody may name a trace, and its socket is removed in the end.
     fn opens(&self) -> Opens {
-        let later = self.plan.api.is_some();
+        let (later, control) = (self.plan.api.is_some(), self.plan.control.as_deref());
         let names = ["/etc", "/run/systemd/resolve"].map(Into::into);
+        let files = control.map(|_| "/".into());
         Opens {
-            reads: names.into_iter().filter(|_| later).collect(),
+            reads: names.into_iter().filter(|_| later).chain(files).collect(),
+            removes: control.map(|path| directory_of(path).to_owned()),
             connects: true,
             listens: true,
             ..Opens::default()

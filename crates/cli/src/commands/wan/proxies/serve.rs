@@ -398,7 +398,7 @@ mod tests {
                 path: Some(vec![format!("up delay 1ms{}", " ".repeat(250_000))]),
                 ..ProxyFields::default()
             };
-            desk.registry().create(&fields.look_up()).unwrap();
+            desk.registry().create(&fields.look_up(), None).unwrap();
         }
         let (length, came) = ask(desk, |address| {
             let mut stream = std::net::TcpStream::connect(address).unwrap();

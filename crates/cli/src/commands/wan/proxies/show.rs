@@ -4,7 +4,7 @@ use serde::Serialize;
 use softtimers_wan::Way;
 
 use super::super::carrier::Carrier;
-use super::super::show::{ClientsReport, DirectionReport};
+use super::super::show::{ClientsReport, DirectionReport, InterfacesReport};
 use crate::run::grid::Grid;
 use crate::run::output::Report;
 use crate::run::quantity::bytes;
@@ -15,6 +15,8 @@ use crate::run::table::Table;
 pub(crate) struct ProxiesConfig {
     /// The address of the HTTP API; `null` for none.
     pub(crate) api: Option<String>,
+    /// The control socket; `null` for none.
+    pub(crate) control: Option<String>,
     /// The most clients of a proxy at once.
     pub(crate) clients: u32,
     /// The longest run; `null` for no bound.
@@ -35,17 +37,17 @@ pub(crate) struct ProxiesReport {
 pub(crate) struct ProxyReport {
     /// Its name.
     pub(crate) name: String,
-    /// `tcp` or `udp`.
+    /// `tcp`, `udp` or `interfaces`.
     pub(crate) protocol: &'static str,
-    /// The address that it listens on.
+    /// The address that it listens on; the first interface.
     pub(crate) listen: String,
-    /// The address that it relays to.
+    /// The address that it relays to; the second interface.
     pub(crate) upstream: String,
-    /// Whether it listens now.
+    /// Whether it relays now.
     pub(crate) enabled: bool,
     /// The number of its toxics at the end.
     pub(crate) toxics: usize,
-    /// Traffic since it was enabled last.
+    /// What it has carried since it was enabled last; between interfaces, since it began.
     #[serde(flatten)]
     pub(crate) carried: Carried,
 }
@@ -63,6 +65,8 @@ pub(crate) struct Carried {
     pub(crate) down_bytes: u64,
     /// Its clients.
     pub(crate) clients: ClientsReport,
+    /// The counts of interfaces beside the path; `null` between sockets.
+    pub(crate) interfaces: Option<InterfacesReport>,
 }
 
 impl Carried {
@@ -76,6 +80,7 @@ impl Carried {
             up_bytes: bytes(Way::Up),
             down_bytes: bytes(Way::Down),
             clients: carrier.clients(),
+            interfaces: carrier.interfaces(),
         }
     }
 }

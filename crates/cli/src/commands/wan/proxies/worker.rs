@@ -8,12 +8,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use softtimers_measure::failure::Failure;
+use softtimers_wan::interfaces::Claimed;
 use softtimers_wan::live::Ended;
 use softtimers_wan::toxic::Dose;
 use softtimers_wan::{PathConfig, WanBuilder, Way};
 
 use super::super::carrier::{Carrier, Ends};
 use super::show::Carried;
+use crate::run::output::say;
 
 /// A relay that runs.
 ///
@@ -28,6 +30,8 @@ pub(crate) struct Worker {
 /// An order to a relay.
 #[derive(Debug)]
 pub(crate) enum Order {
+    /// Only tell what was carried.
+    Look,
     /// Other toxics one way.
     Toxics(Way, Vec<Dose>),
     /// Another path one way; it has been checked.
@@ -40,20 +44,30 @@ pub(crate) enum Order {
 type Answer = Carried;
 
 impl Worker {
-    /// Listens, and carries on a thread from now on: that, and the address in use.
+    /// Listens, or takes the claimed interfaces, and carries on a thread from now on: that, and the address in use.
     ///
     /// # Errors
     /// If it cannot listen there, or the system has no thread or descriptor left.
-    pub(crate) fn start(name: &str, ends: Ends, path: WanBuilder) -> Result<(Self, String), Failure> {
+    pub(crate) fn start(
+        name: &str,
+        ends: Ends,
+        claimed: Option<Claimed>,
+        path: WanBuilder,
+    ) -> Result<(Self, String), Failure> {
         let no_start = |error: io::Error| Failure::broke_off("starting a relay", &error);
         let (bell, rings) = UnixStream::pair().map_err(no_start)?;
         let quiet = [&bell, &rings].into_iter().try_for_each(|end| end.set_nonblocking(true));
         quiet.map_err(no_start)?;
         let ((orders, given), (tell, started)) = (channel(), channel());
         let thread = std::thread::Builder::new().name(name.chars().take(15).collect());
+        let name = name.to_owned();
         // The relay's loop belongs to its thread.
         let thread = thread.spawn(move || {
-            let watched = Carrier::start(&ends, path).and_then(|mut carrier| {
+            let taken = match claimed {
+                Some(claimed) => Carrier::between(claimed, path, "the interfaces"),
+                None => Carrier::start(&ends, path),
+            };
+            let watched = taken.and_then(|mut carrier| {
                 carrier.watch(&rings, 0).map_err(no_start)?;
                 Ok((carrier.config(&ends).listen, carrier))
             });
@@ -62,7 +76,8 @@ impl Worker {
                 Err(failure) => (Err(failure), None),
             };
             let _ = tell.send(told);
-            carrier.into_iter().for_each(|carrier| carry(carrier, &rings, &given));
+            let Some(Err(failure)) = carrier.map(|carrier| carry(carrier, &rings, &given)) else { return };
+            say(format_args!("softtimers: proxy {name:?} has ended: {failure}"));
         });
         let thread = Some(thread.map_err(no_start)?);
         let ended = |_| Failure::check("a relay has ended before it began");
@@ -98,17 +113,22 @@ impl Drop for Worker {
     }
 }
 
-fn carry(mut carrier: Carrier, mut rings: &UnixStream, orders: &Receiver<(Order, Sender<Answer>)>) {
+/// Carries and does what it is told, until it is told to stop.
+fn carry(
+    mut carrier: Carrier,
+    mut rings: &UnixStream,
+    orders: &Receiver<(Order, Sender<Answer>)>,
+) -> Result<(), Failure> {
     loop {
-        match carrier.run(None) {
-            Ok(Ended::Watched(_)) => {}
-            Ok(Ended::Time) => continue,
-            Err(_) => return,
+        match carrier.run(None)? {
+            Ended::Watched(_) => {}
+            Ended::Time => continue,
         }
         // An order always rings after it was given.
         let is_over = matches!(rings.read(&mut [0; 64]), Ok(0));
         for (order, answer) in orders.try_iter() {
             match order {
+                Order::Look => {}
                 Order::Toxics(way, doses) => carrier.set_toxics(way, doses),
                 Order::Path(way, path) => {
                     // It was checked.
@@ -118,13 +138,13 @@ fn carry(mut carrier: Carrier, mut rings: &UnixStream, orders: &Receiver<(Order,
                     let carried = Carried::of(&carrier);
                     drop(carrier);
                     let _ = answer.send(carried);
-                    return;
+                    return Ok(());
                 }
             }
             let _ = answer.send(Carried::of(&carrier));
         }
         if is_over {
-            return;
+            return Ok(());
         }
     }
 }

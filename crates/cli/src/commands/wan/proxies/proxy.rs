@@ -1,0 +1,348 @@
+//! One of several proxies: [`Proxy`], with its ends, its path, its toxics, and the worker that relays.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use softtimers_wan::interfaces::{BridgeConfig, Claimed};
+use softtimers_wan::toxic::Dose;
+use softtimers_wan::{Change, PathConfig, Probability, Wan, Way};
+
+use super::super::args::{overhead, tcp_ends, udp_ends};
+use super::super::carrier::Ends;
+use super::super::control::{Request, request};
+use super::fields::{Attributes, Protocol, ProxyFields, stream};
+use super::refusal::{Refusal, bad, gone, refuse};
+use super::registry::Defaults;
+use super::show::{Carried, ProxyReport};
+use super::worker::{Order, Worker};
+
+/// A path under a name, and what relays over it.
+#[derive(Debug)]
+pub(super) struct Proxy {
+    pub(super) between: Between,
+    lines: Vec<Line>,
+    paths: [PathConfig; 2],
+    pub(super) toxics: Vec<NamedToxic>,
+    state: State,
+    carried: Carried,
+    seed: u64,
+}
+
+/// What the path lies between.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Between {
+    Sockets(Sockets),
+    Interfaces([String; 2]),
+}
+
+/// The addresses of a relay.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Sockets {
+    pub(super) listen: SocketAddr,
+    pub(super) upstream: SocketAddr,
+    /// As it was asked for.
+    pub(super) upstream_name: String,
+    pub(super) is_udp: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Off,
+    On(Worker),
+    /// Not enabled, and nothing passes; but its interfaces stay open, for nobody could open them again.
+    Cut(Worker),
+}
+
+/// A change of the path, in words as well.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Line {
+    text: String,
+    way: Option<Way>,
+    changes: Vec<Change>,
+}
+
+/// A toxic of a proxy.
+#[derive(Clone, Debug)]
+pub(super) struct NamedToxic {
+    pub(super) name: String,
+    pub(super) id: u64,
+    pub(super) way: Way,
+    pub(super) toxicity: f64,
+    pub(super) attributes: Attributes,
+}
+
+impl Proxy {
+    /// One that does not relay yet, with the path that all have.
+    pub(super) fn new(between: Between, defaults: &Defaults, seed: u64) -> Self {
+        let (lines, toxics, paths) = (vec![], vec![], defaults.paths.clone());
+        Proxy { between, lines, paths, toxics, state: State::Off, carried: Carried::default(), seed }
+    }
+
+    pub(super) fn protocol(&self) -> Protocol {
+        match &self.between {
+            Between::Sockets(Sockets { is_udp: true, .. }) => Protocol::Udp,
+            Between::Sockets(_) => Protocol::Tcp,
+            Between::Interfaces(_) => Protocol::Interfaces,
+        }
+    }
+
+    /// The addresses, unless it lies between interfaces.
+    pub(super) fn sockets(&self) -> Option<&Sockets> {
+        if let Between::Sockets(sockets) = &self.between { Some(sockets) } else { None }
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        matches!(&self.state, State::On(worker) if worker.is_running())
+    }
+
+    fn ends(&self, defaults: &Defaults) -> Ends {
+        match &self.between {
+            Between::Sockets(Sockets { listen, upstream, is_udp, .. }) => {
+                let ends = if *is_udp { udp_ends } else { tcp_ends };
+                ends(*listen, *upstream, &defaults.clients)
+            }
+            Between::Interfaces(interfaces) => {
+                let interfaces = interfaces.clone();
+                Ends::Interfaces(BridgeConfig { interfaces, take: false, own: false })
+            }
+        }
+    }
+
+    /// Says whether it lies between what is asked for.
+    pub(super) fn lies_between(&self, fields: &ProxyFields) -> bool {
+        let [listen, upstream] =
+            [fields.listen.as_deref(), fields.upstream.as_deref()].map(Option::unwrap_or_default);
+        match &self.between {
+            Between::Sockets(sockets) => upstream == sockets.upstream_name && sockets.listen_at(listen),
+            Between::Interfaces([a, b]) => [listen, upstream] == [a, b],
+        }
+    }
+
+    /// Sets the path: what all have, and these changes of it.
+    pub(super) fn set_path(&mut self, defaults: &Defaults, lines: Vec<Line>) -> Result<(), Refusal> {
+        let overhead = match &self.between {
+            Between::Sockets(sockets) => overhead(!sockets.is_udp, sockets.upstream),
+            Between::Interfaces(_) => 0,
+        };
+        let mut paths = defaults.paths.clone();
+        for (path, given) in paths.iter_mut().zip(defaults.overheads) {
+            path.overhead = given.unwrap_or(overhead);
+        }
+        for Line { way, changes, .. } in &lines {
+            for (path, which) in paths.iter_mut().zip([Way::Up, Way::Down]) {
+                if way.is_none_or(|way| way == which) {
+                    changes.iter().for_each(|change| change.apply(path));
+                }
+            }
+        }
+        let ends = self.ends(defaults);
+        paths.iter().try_for_each(|path| ends.check(path)).map_err(bad)?;
+        if let State::On(worker) = &self.state {
+            tell_paths(worker, &paths)?;
+        }
+        (self.paths, self.lines) = (paths, lines);
+        Ok(())
+    }
+
+    /// Changes what these lines name of the path, and nothing else.
+    pub(super) fn change_path(&mut self, defaults: &Defaults, changes: Vec<Line>) -> Result<(), Refusal> {
+        let mut lines = self.lines.clone();
+        for change in changes {
+            // What it replaces goes, so that no number of changes fills the memory.
+            lines.retain(|line| !line.sets_what(&change));
+            lines.push(change);
+        }
+        self.set_path(defaults, lines)
+    }
+
+    /// Listens and relays, unless it does.
+    pub(super) fn begin(
+        &mut self,
+        name: &str,
+        defaults: &Defaults,
+        claimed: Option<Claimed>,
+    ) -> Result<(), Refusal> {
+        if self.is_on() {
+            return Ok(());
+        }
+        if let State::Cut(worker) = std::mem::replace(&mut self.state, State::Off) {
+            let told = tell_paths(&worker, &self.paths);
+            self.state = State::On(worker);
+            return told;
+        }
+        if claimed.is_none() && self.protocol() == Protocol::Interfaces {
+            return Err(unopened());
+        }
+        self.stop();
+        let [up, down] = self.paths.clone();
+        let path = Wan::builder().up(up).down(down).seed(self.seed);
+        let started = Worker::start(name, self.ends(defaults), claimed, path);
+        let (worker, listen) = started.map_err(|failure| refuse(500, failure))?;
+        if let (Between::Sockets(sockets), Ok(listen)) = (&mut self.between, listen.parse()) {
+            sockets.listen = listen;
+        }
+        self.state = State::On(worker);
+        self.tell_toxics();
+        Ok(())
+    }
+
+    /// Relays no more. Interfaces stay open, and nothing passes between them.
+    pub(super) fn stop(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, State::Off) {
+            State::On(worker) if self.protocol() == Protocol::Interfaces => {
+                let cut = self.paths.clone().map(|path| path.outage(true));
+                // One that has ended carries nothing, either.
+                let _ = tell_paths(&worker, &cut);
+                State::Cut(worker)
+            }
+            State::On(worker) => {
+                self.carried = worker.stop().unwrap_or_default();
+                State::Off
+            }
+            state => state,
+        }
+    }
+
+    /// Ends it, interfaces and all.
+    pub(super) fn end(&mut self) {
+        if let State::On(worker) | State::Cut(worker) = std::mem::replace(&mut self.state, State::Off) {
+            self.carried = worker.stop().unwrap_or_default();
+        }
+    }
+
+    pub(super) fn tell_toxics(&self) {
+        let State::On(worker) = &self.state else { return };
+        for way in [Way::Up, Way::Down] {
+            let these = self.toxics.iter().filter(|toxic| toxic.way == way);
+            let doses = these.filter_map(|toxic| {
+                let toxicity = share(toxic.toxicity).ok()?;
+                Some(Dose { id: toxic.id, toxic: toxic.attributes.toxic(), toxicity })
+            });
+            worker.tell(Order::Toxics(way, doses.collect()));
+        }
+    }
+
+    /// The ends as people and programs are told of them.
+    pub(super) fn ends_in_words(&self) -> [String; 2] {
+        match &self.between {
+            Between::Sockets(sockets) => [sockets.listen.to_string(), sockets.upstream_name.clone()],
+            Between::Interfaces(names) => names.clone(),
+        }
+    }
+
+    /// What it has carried until now.
+    pub(super) fn report(&self, name: &str) -> ProxyReport {
+        let now = match &self.state {
+            State::On(worker) | State::Cut(worker) => worker.tell(Order::Look),
+            State::Off => None,
+        };
+        let [listen, upstream] = self.ends_in_words();
+        ProxyReport {
+            name: name.to_owned(),
+            protocol: self.protocol().name(),
+            listen,
+            upstream,
+            enabled: self.is_on(),
+            toxics: self.toxics.len(),
+            carried: now.unwrap_or_else(|| self.carried.clone()),
+        }
+    }
+
+    pub(super) fn json(&self, name: &str) -> Value {
+        let [listen, upstream] = self.ends_in_words();
+        let mut json = json!({
+            "name": name,
+            "listen": listen,
+            "upstream": upstream,
+            "enabled": self.is_on(),
+            "toxics": self.toxics_json(),
+        });
+        // Not Toxiproxy's, so only where they are not as Toxiproxy has it.
+        if self.protocol() != Protocol::Tcp {
+            json["protocol"] = self.protocol().name().into();
+        }
+        if !self.lines.is_empty() {
+            json["path"] = self.lines.iter().map(|line| line.text.as_str()).collect();
+        }
+        json
+    }
+
+    /// First those upstream, as Toxiproxy has it.
+    pub(super) fn toxics_json(&self) -> Value {
+        let of = |way| self.toxics.iter().filter(move |toxic| toxic.way == way).map(NamedToxic::json);
+        of(Way::Up).chain(of(Way::Down)).collect()
+    }
+}
+
+impl Sockets {
+    fn listen_at(&self, text: &str) -> bool {
+        text.parse::<SocketAddr>().is_ok_and(|address| {
+            address.ip() == self.listen.ip() && [0, self.listen.port()].contains(&address.port())
+        })
+    }
+}
+
+impl Line {
+    /// Understands a line such as `both rtt 80ms loss 1%`. With `files`, it may name one to be read.
+    pub(super) fn read(text: &str, files: bool) -> Result<Self, Refusal> {
+        // A file would be named, and opened, by whoever reaches the API.
+        if !files && text.split_ascii_whitespace().any(|word| word == "trace" || word.contains("dist=")) {
+            return Err(bad("trace, dist=: only the command line and the control socket may name a file"));
+        }
+        match request(&format!("set {text}")).map_err(bad)? {
+            Request::Set(way, changes) => Ok(Line { text: text.to_owned(), way, changes }),
+            Request::Show => Err(bad("a change of a path")),
+        }
+    }
+
+    /// One such line as lines with one setting each, which may name files.
+    pub(super) fn read_each(text: &str) -> Result<Vec<Self>, Refusal> {
+        Line::read(text, true)?;
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let [way, settings @ ..] = words.as_slice() else { return Ok(vec![]) };
+        settings.chunks(2).map(|setting| Line::read(&format!("{way} {}", setting.join(" ")), true)).collect()
+    }
+
+    /// Says whether it sets just what another one sets that has one setting.
+    fn sets_what(&self, other: &Line) -> bool {
+        let words =
+            |line: &Line| -> Vec<String> { line.text.split_ascii_whitespace().map(str::to_owned).collect() };
+        let (own, others) = (words(self), words(other));
+        own.len() == 3 && own.iter().take(2).eq(others.iter().take(2))
+    }
+}
+
+impl NamedToxic {
+    pub(super) fn json(&self) -> Value {
+        let (kind, attributes) = self.attributes.parts();
+        json!({
+            "name": self.name,
+            "type": kind,
+            "stream": stream(self.way),
+            "toxicity": self.toxicity,
+            "attributes": attributes,
+        })
+    }
+}
+
+fn tell_paths(worker: &Worker, paths: &[PathConfig; 2]) -> Result<(), Refusal> {
+    for (way, path) in [Way::Up, Way::Down].into_iter().zip(paths) {
+        worker.tell(Order::Path(way, Box::new(path.clone()))).ok_or_else(gone)?;
+    }
+    Ok(())
+}
+
+/// Refused for what takes rights that are gone.
+pub(super) fn unopened() -> Refusal {
+    bad(
+        "protocol \"interfaces\": interfaces are opened before the run gives its rights up; name them in --proxies FILE",
+    )
+}
+
+/// A share of connections.
+pub(super) fn share(toxicity: f64) -> Result<Probability, Refusal> {
+    if !(0.0..=1.0).contains(&toxicity) {
+        return Err(bad(format_args!("toxicity {toxicity}: from 0 to 1 is allowed")));
+    }
+    Probability::per_billion((toxicity * 1e9) as u32).map_err(bad)
+}
