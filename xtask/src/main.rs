@@ -162,7 +162,7 @@ fn run(task: Task) -> Result<Outcome> {
         Task::Objects { check: false } => objects::write(root),
         Task::Papers => {
             let mut cargo = program::cargo(root);
-            let tests = ["test", "-p", "softtimers-sim", "--test", "papers", "--test", "hip_page"];
+            let tests = ["test", "-p", "softtimers-sim", "--test", "pages"];
             program::check(cargo.env("BLESS", "1").args(tests))
         }
         Task::Site { sources } => site::built(&workspace, sources.as_deref()),
