@@ -96,7 +96,7 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Write the simulated tables of docs/papers.md and docs/hip.md, which tests of softtimers-sim hold against the simulator
+    /// Write the simulated tables of docs/papers.md, docs/hip.md and docs/sim.md, which tests of softtimers-sim hold against the simulator
     Papers,
     /// Build the documentation of docs/ into target/site; needs mdbook
     Site {

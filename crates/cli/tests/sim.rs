@@ -335,10 +335,11 @@ fn here_is_what_doctor_wrote_in_this_directory() {
     let table =
         String::from_utf8(at("sim hip --machine here --scheme interrupts --synthetic t-low-1").stdout)
             .unwrap();
-    for named in ["program", "here.json"] {
-        assert!(table.contains(&format!("SHA-256 of {named}")), "{table}");
+    let (machine, build) = (&found["inputs"][0]["sha256"], &found["build"]["sha256"]);
+    for (named, sha256) in [("program", build), ("here.json", machine)] {
+        let line = format!("\nsha256 {} {named}\n", sha256.as_str().unwrap());
+        assert!(table.contains(&line), "{line}: {table}");
     }
-    assert!(table.contains(found["inputs"][0]["sha256"].as_str().unwrap()), "{table}");
     for experiment in ["livelock", "polling"] {
         let refused = refusal(&at(&format!("sim {experiment} --machine here")), 2);
         assert!(refused.contains("no router and no server"), "{refused}");

@@ -70,9 +70,9 @@ pub(super) fn read(name: &str) -> Result<MachineSpec, String> {
 pub(super) fn parameters(name: &str, experiment: &Experiment) -> Result<Parameters, String> {
     let spec = read(name)?;
     spec.parameters(experiment).map_err(|error| {
-        let of_hip = spec.given().all(|(key, _)| key.section == "hip");
-        let more = if of_hip && ["router", "server"].iter().any(|section| error.to_string().contains(section))
-        {
+        let sections: Vec<&str> = spec.given().map(|(key, _)| key.section).collect();
+        let unmeasured = ["router", "server"].iter().any(|section| error.to_string().contains(section));
+        let more = if unmeasured && !sections.is_empty() && sections.iter().all(|section| *section == "hip") {
             "; 'doctor' measures a socket, for hip, and no router and no server"
         } else {
             ""

@@ -57,16 +57,6 @@ impl SimReport {
         keys.count().clamp(1, MOST_KEYS)
     }
 
-    /// The program, the machine and the recordings that the result is of, each with its SHA-256.
-    fn origins(&self) -> Vec<(String, String)> {
-        let build = self.sweep.runs().build.map(|sha256| ("program".to_owned(), sha256.to_string()));
-        build
-            .into_iter()
-            .chain(self.inputs().into_iter().map(|input| (input.name, input.sha256)))
-            .map(|(what, sha256)| (format!("SHA-256 of {what}"), sha256))
-            .collect()
-    }
-
     /// The files that the result is of.
     fn inputs(&self) -> Vec<Input> {
         let machine = self.sweep.base().machine_origin();
@@ -120,8 +110,11 @@ impl Report for SimReport {
         rows.into_iter().for_each(|row| grid.row(row));
         let mut table = Table::default();
         table.grid(grid);
-        for (what, sha256) in self.origins() {
-            table.row(&what, sha256);
+        // As sha256sum prints them.
+        let build = self.sweep.runs().build.map(|sha256| ("program".to_owned(), sha256.to_string()));
+        let inputs = self.inputs().into_iter().map(|Input { name, sha256 }| (name, sha256));
+        for (what, sha256) in build.into_iter().chain(inputs) {
+            table.drawn(format!("sha256 {sha256} {}", what.escape_debug()));
         }
         table
     }
