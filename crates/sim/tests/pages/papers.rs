@@ -47,7 +47,7 @@ pub(super) fn marked(page: &str) -> String {
 
 /// Those that no paper and no standard gives. The traffic of HIP's traces has a table of its own.
 pub(super) fn constants() -> String {
-    let mut table = "| constant | value | chosen so that | moves |\n|---|---|---|---|\n".to_owned();
+    let mut table = "| constant | value | chosen so that |\n|---|---|---|\n".to_owned();
     for constant in LIST {
         let Constant { section, name, unit, .. } = constant;
         let why = match constant.origin {
@@ -60,16 +60,7 @@ pub(super) fn constants() -> String {
             Origin::Paper(_) | Origin::Standard(_) => continue,
         };
         let value = constant.value();
-        let moves = match constant.moves {
-            [] => "no figure".to_owned(),
-            [only] => only.about().to_owned(),
-            several => format!("{} figures", several.len()),
-        };
-        let _ = writeln!(
-            table,
-            "| `{section}.{name}` | {} | {why} | {moves} |",
-            format!("{value} {unit}").trim()
-        );
+        let _ = writeln!(table, "| `{section}.{name}` | {} | {why} |", format!("{value} {unit}").trim());
     }
     let traces = LIST
         .iter()
@@ -78,7 +69,7 @@ pub(super) fn constants() -> String {
     let _ = writeln!(
         table,
         "| `hip_traces.…`, {traces} of them | [seven numbers each](hip.md#the-traces) | HIP Table 3: seven figures of it for each trace, by a \
-         search | 4 figures |"
+         search |"
     );
     table
 }

@@ -71,7 +71,8 @@ pub(super) fn residuals() -> String {
         let miss = if series.relative() >= 0.1 { "miss" } else { "" };
         let mark = mark(series.figure);
         let [bias, rms, paper, ours] = [series.bias, series.rms, *paper, *ours].map(digits);
-        let half = if series.half > 0.0 { digits(series.half) + unit } else { String::new() };
+        let half =
+            Some(digits(series.half)).filter(|half| half != "0").map_or_else(String::new, |half| half + unit);
         let _ = writeln!(
             table,
             "| {name}{mark} | {points} | {bias}{unit} | {rms}{unit} | {:.0}% | {miss} | {half} | {at}: {paper}, {ours} |",
