@@ -97,7 +97,7 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Write the simulated tables of docs/papers.md and docs/hip.md, which tests of softtimers-sim hold against the simulator
+    /// Write the simulated tables of docs/papers.md, docs/hip.md and docs/sim.md, which tests of softtimers-sim hold against the simulator
     Papers,
     /// Build the documentation of docs/ into target/site; needs mdbook
     Site {
@@ -163,7 +163,7 @@ fn run(task: Task) -> Result<Outcome> {
         Task::Objects { check: false } => objects::write(root),
         Task::Papers => {
             let mut cargo = program::cargo(root);
-            let tests = ["test", "-p", "softtimers-sim", "--test", "papers", "--test", "hip_page"];
+            let tests = ["test", "-p", "softtimers-sim", "--test", "pages"];
             program::check(cargo.env("BLESS", "1").args(tests))
         }
         Task::Site { sources } => site::built(&workspace, sources.as_deref()),

@@ -299,7 +299,7 @@ fn a_machine_of_somebody_is_simulated_and_named() {
         ("callout --machine alpha-3000".to_owned(), "callout has none to be set"),
         (
             "livelock --machine vax".to_owned(),
-            "No such file or directory (os error 2); a file, or one of alpha-3000",
+            "No such file or directory (os error 2); a file, or one of alpha-3000, pentium-ii, here",
         ),
     ] {
         let refused = refusal(&run(&format!("sim {words}")), 2);
@@ -308,6 +308,43 @@ fn a_machine_of_somebody_is_simulated_and_named() {
     stdout("sim hip --machine pentium-ii --synthetic t-high-1");
     stdout("sim polling --machine pentium-ii --packets 100 --quota 5 --server flash --protocol http");
     fs::remove_file(file).unwrap();
+}
+
+/// `here` is the file of this name, and what its measurement is good for.
+#[test]
+fn here_is_what_doctor_wrote_in_this_directory() {
+    let directory = path("here");
+    fs::create_dir(&directory).unwrap();
+    let at = |words: &str| command(words).current_dir(&directory).output().unwrap();
+    let refused = refusal(&at("sim hip --machine here"), 2);
+    assert!(
+        refused.contains("here.json: No such file or directory") && refused.contains("doctor --json"),
+        "{refused}"
+    );
+    let measured =
+        r#"{"schema": "softtimers.doctor/1", "costs": {"wakeup_cpu_ns": 9400, "syscall_ns": 166}}"#;
+    fs::write(directory.join("here.json"), measured).unwrap();
+    let run = at("sim hip --machine here --scheme interrupts --synthetic t-low-1 --json");
+    let found: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(found["inputs"][0]["name"], "here.json");
+    // An interrupt of 9.4 µs and the transfer of each packet.
+    assert!(
+        found["rows"][0]["overhead_us"].as_f64().is_some_and(|micros| (9.4..11.0).contains(&micros)),
+        "{found}"
+    );
+    let table =
+        String::from_utf8(at("sim hip --machine here --scheme interrupts --synthetic t-low-1").stdout)
+            .unwrap();
+    let (machine, build) = (&found["inputs"][0]["sha256"], &found["build"]["sha256"]);
+    for (named, sha256) in [("program", build), ("here.json", machine)] {
+        let line = format!("\nsha256 {} {named}\n", sha256.as_str().unwrap());
+        assert!(table.contains(&line), "{line}: {table}");
+    }
+    for experiment in ["livelock", "polling"] {
+        let refused = refusal(&at(&format!("sim {experiment} --machine here")), 2);
+        assert!(refused.contains("no router and no server"), "{refused}");
+    }
+    fs::remove_dir_all(directory).unwrap();
 }
 
 /// A device with little room loses what comes in bursts, and the packets of a recording drive each machine.

@@ -1,4 +1,5 @@
-//! The output of experiments in `docs/sim.md` and `docs/papers.md` is that of the commands named there.
+//! What rows of `docs/sim.md` and `docs/papers.md` say that experiments print is what the commands beside them print. Whole tables are
+//! written by `softtimers-sim`'s test `pages`.
 
 use std::fs;
 use std::path::Path;
@@ -47,40 +48,6 @@ fn greatest(numbers: &[f64]) -> usize {
 }
 
 #[test]
-fn the_table_of_outputs_is_what_the_flags_beside_it_print() {
-    let page = page("sim.md");
-    let mut lines = page.lines().skip_while(|line| !line.starts_with("--kernel"));
-    let before = page.lines().take_while(|line| !line.starts_with("--kernel")).last().unwrap();
-    let rates: Vec<&str> = before.split_whitespace().collect();
-    assert!(rates.len() >= 5 && rates.iter().all(|rate| rate.parse::<u64>().is_ok()), "{before}");
-    let mut compared = 0;
-    for line in lines.by_ref().take_while(|line| line.starts_with("--kernel")) {
-        let (flags, figures) = line.split_once("  ").unwrap_or_else(|| panic!("{line}"));
-        let found =
-            output(&rows(&format!("softtimers sim livelock {flags} --sweep rate={}", rates.join(","))));
-        let found: Vec<_> = found.into_iter().map(|pps| format!("{pps:.0}")).collect();
-        assert_eq!(figures.split_whitespace().collect::<Vec<_>>(), found, "{flags}");
-        compared += 1;
-    }
-    assert_eq!(compared, 14, "lines of the table");
-}
-
-#[test]
-fn transmit_starvation_is_what_its_command_prints() {
-    let page = page("sim.md");
-    let (_, section) = page.split_once("### Transmit starvation").unwrap();
-    let command = section.lines().find(|line| line.starts_with("softtimers sim livelock")).unwrap();
-    let lines: Vec<&str> = section.lines().filter(|line| line.starts_with("| `")).take(3).collect();
-    let percent = |share: &Value| format!("{:.1}%", 100.0 * share.as_f64().unwrap());
-    for (row, line) in rows(command).iter().zip(lines) {
-        let dropped = [&row["out_drops"], &row["ring_drops"]].map(percent).join(", ");
-        let figures = [whole(row["output_pps"].as_f64().unwrap()), dropped, percent(&row["starved"])];
-        assert!(line.contains(row["transmit"].as_str().unwrap()), "{line}");
-        assert!(line.ends_with(&format!("| {} |", figures.join(" | "))), "{line}: {figures:?}");
-    }
-}
-
-#[test]
 fn loss_free_rates_with_screend_are_what_the_flags_beside_them_print() {
     let [sim, papers] = ["sim.md", "papers.md"].map(page);
     let (_, section) = sim.split_once("`softtimers sim livelock-mlfrr --consumer screend`").unwrap();
@@ -103,38 +70,6 @@ fn loss_free_rates_with_screend_are_what_the_flags_beside_them_print() {
         "up to {unmodified} packets/s there, the polled one up to {polled}, with feedback {feedback},"
     );
     assert!(papers.contains(&text), "papers.md: {text}");
-}
-
-/// Mean and deviation; what stands in brackets is the paper's.
-#[test]
-fn the_gaps_of_paced_flows_are_what_their_commands_print() {
-    let page = page("sim.md");
-    let (_, section) = page.split_once("## Pacing").unwrap();
-    let lines: Vec<&str> = section
-        .lines()
-        .skip_while(|line| !line.starts_with("| 12"))
-        .take_while(|line| line.starts_with('|'))
-        .collect();
-    let by_target = |rows: &[Value]| -> Vec<Vec<String>> {
-        let cells = rows.iter().map(|row| {
-            let of = |key: &str| row[key].as_f64().unwrap();
-            format!("{:.1}, {:.1}", of("mean_us"), of("stddev_us"))
-        });
-        let cells: Vec<_> = cells.collect();
-        cells.chunks(rows.len() / 2).map(<[String]>::to_vec).collect()
-    };
-    let mut found = by_target(&rows("softtimers sim pacing"));
-    let hardware = by_target(&rows("softtimers sim pacing --strategy interrupts --sweep target=40us,60us"));
-    found.iter_mut().zip(hardware).for_each(|(target, hardware)| target.extend(hardware));
-    assert_eq!(lines.len(), found[0].len());
-    for (at, line) in lines.iter().enumerate() {
-        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        for (cell, found) in cells[1..].iter().zip([&found[0][at], &found[1][at]]) {
-            let (mean, deviation) = cell.split_once(", ").unwrap_or_else(|| panic!("{line}"));
-            let mean = mean.split(' ').next().unwrap();
-            assert_eq!(&format!("{mean}, {deviation}"), found, "{line}");
-        }
-    }
 }
 
 /// The text under "ours", from the rows of the command beside it.

@@ -79,10 +79,11 @@ pub(crate) struct SimCommonArgs {
     #[arg(long, requires = "out", conflicts_with_all = ["json", "assertions", "force"], help_heading = "Runs", hide_short_help = true)]
     pub(crate) resume: bool,
 
-    /// Simulate another machine: alpha-3000, pentium-ii, or a file (see 'sim machine')
+    /// Simulate another machine: alpha-3000, pentium-ii, here, or a file (see 'sim machine')
     ///
-    /// Costs, wire, rings, queues and priorities, for the livelock experiments, polling and hip. A file of TOML describes one; what
-    /// `softtimers doctor --json` writes is this machine, for hip. Parameters that are given hold instead of the machine's.
+    /// Costs, wire, rings, queues and priorities, for the livelock experiments, polling and hip. A file of TOML describes one. This machine
+    /// is what `softtimers doctor --json > here.json` writes, for hip alone: `here` reads here.json of the working directory. Parameters that
+    /// are given hold instead of the machine's.
     #[arg(long, value_name = "NAME|FILE", help_heading = "Runs", hide_short_help = true)]
     pub(crate) machine: Option<String>,
 
@@ -130,7 +131,7 @@ pub(crate) struct SimMergeArgs {
     after_long_help = "Example:\n  softtimers sim machine alpha-3000 > mine.toml\n  softtimers sim livelock --machine mine.toml"
 )]
 pub(crate) struct SimMachineArgs {
-    /// alpha-3000, pentium-ii, or a file
+    /// alpha-3000, pentium-ii, here, or a file
     #[arg(value_name = "NAME|FILE")]
     pub(crate) name: String,
 }
@@ -357,22 +358,20 @@ fn parameters(
         None => Parameters::new(experiment.parameters),
         Some(name) => {
             let refused = |problem: String| Failure::usage(format_args!("--machine '{name}': {problem}"));
-            let spec = machine::read(name).map_err(refused)?;
-            spec.parameters(experiment).map_err(|error| refused(error.to_string()))?
+            machine::parameters(name, experiment).map_err(refused)?
         }
     };
     Ok(set.iter().fold(base, |all, (name, setting)| all.with(name, setting.clone())))
 }
 
-/// How each point is run. The program hashes itself only for who writes results down.
+/// How each point is run.
 fn runs(common: &SimCommonArgs) -> Result<Runs, Failure> {
-    let is_kept = common.csv || common.part.is_some() || common.out.is_some() || common.output.json;
     Ok(Runs {
         seed: common.seed,
         seeds: NonZeroU32::new(common.seeds).unwrap_or(NonZeroU32::MIN),
         precision: common.precision.clone(),
         skips: common.skip_infeasible,
-        build: if is_kept { build::sha256() } else { None },
+        build: build::sha256(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! `--machine`: a preset by its name, a description in TOML, or what `doctor --json` has measured.
+//! `--machine`: a preset by its name, a description in TOML, or what `doctor --json` has measured, `here` if that is in `here.json`.
 //!
 //! ```toml
 //! based-on = "alpha-3000"   # what is not said below is that machine's
@@ -15,8 +15,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use softtimers_measure::failure::Failure;
-use softtimers_sim::Hashed;
 use softtimers_sim::machine::{Key, MachineSpec, PRESETS};
+use softtimers_sim::{Experiment, Hashed, Parameters};
 use toml::de::{DeTable, DeValue};
 
 use super::setting;
@@ -33,11 +33,15 @@ pub(super) fn read(name: &str) -> Result<MachineSpec, String> {
         preset.described_in(name, Hashed::new(text.as_bytes()).finish().0);
         return Ok(preset);
     }
-    let opened = file::open(Path::new(name)).map_err(|error| {
+    let path = if name == HERE { MEASURED } else { name };
+    let opened = file::open(Path::new(path)).map_err(|error| {
+        if name == HERE {
+            return format!(
+                "{MEASURED}: {error}; 'softtimers doctor --json > {MEASURED}' measures this machine"
+            );
+        }
         let presets = PRESETS.join(", ");
-        format!(
-            "{error}; a file, or one of {presets}; this machine is in what 'doctor --json > here.json' writes"
-        )
+        format!("{error}; a file, or one of {presets}, {HERE}; 'doctor --json > {MEASURED}' measures {HERE}")
     });
     let mut file = Hashed::new(opened?);
     let mut bytes = vec![];
@@ -55,8 +59,26 @@ pub(super) fn read(name: &str) -> Result<MachineSpec, String> {
     })?;
     let (sha256, rest) = file.finish();
     rest.map_err(|error| error.to_string())?;
-    spec.described_in(name, sha256);
+    spec.described_in(path, sha256);
     Ok(spec)
+}
+
+/// Reads a machine, and returns the defaults of an experiment on it.
+///
+/// # Errors
+/// As [`read`]; says of a machine that was measured what nobody measures.
+pub(super) fn parameters(name: &str, experiment: &Experiment) -> Result<Parameters, String> {
+    let spec = read(name)?;
+    spec.parameters(experiment).map_err(|error| {
+        let sections: Vec<&str> = spec.given().map(|(key, _)| key.section).collect();
+        let unmeasured = ["router", "server"].iter().any(|section| error.to_string().contains(section));
+        let more = if unmeasured && !sections.is_empty() && sections.iter().all(|section| *section == "hip") {
+            "; 'doctor' measures a socket, for hip, and no router and no server"
+        } else {
+            ""
+        };
+        format!("{error}{more}")
+    })
 }
 
 /// Understands the text of a file.
@@ -155,6 +177,9 @@ fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], "; ")
 }
 
+/// The name of this machine, and the file of the working directory that it is measured in.
+const HERE: &str = "here";
+const MEASURED: &str = "here.json";
 const DOCTOR: &str = "softtimers.doctor/1";
 /// A hundred times what a complete machine takes.
 const MOST_BYTES: u64 = 1 << 20;

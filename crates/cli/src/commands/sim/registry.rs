@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use clap::{Args as _, Command};
 use softtimers_measure::failure::Failure;
-use softtimers_sim::{Experiment, experiments};
+use softtimers_sim::{Experiment, Kind, Parameter, experiments};
 
 use super::args::{MACHINE, MERGE, SEED, SimCommonArgs};
 
@@ -71,8 +71,11 @@ fn check(experiments: &[&'static Experiment]) -> Result<(), String> {
 /// If two have one key, JSON's readers see one.
 fn check_columns(experiment: &Experiment) -> Result<(), String> {
     let mut known: Vec<String> = OF_EVERY_ROW.map(str::to_owned).to_vec();
+    let is_recording = |parameter: &&Parameter| matches!(parameter.kind, Kind::Trace);
+    let recordings = experiment.parameters.iter().filter(is_recording);
+    known.extend(recordings.map(|parameter| format!("{}_sha256", parameter.name)));
     for column in experiment.columns {
-        let of_means = ["sd", "ci95"].map(|of| format!("{}_{of}", column.name));
+        let of_means = ["sd", "ci95", "n"].map(|of| format!("{}_{of}", column.name));
         for key in iter::once(column.key().into_owned()).chain(of_means) {
             if known.contains(&key) {
                 let (name, column) = (experiment.name, column.name);
@@ -87,12 +90,13 @@ fn check_columns(experiment: &Experiment) -> Result<(), String> {
 }
 
 /// The keys that rows have beside those of their experiment.
-const OF_EVERY_ROW: [&str; 7] = ["sweep", "point", "build", "seed", "seeds", "machine_sha256", "reason"];
+const OF_EVERY_ROW: [&str; 8] =
+    ["sweep", "point", "row", "build", "seed", "seeds", "machine_sha256", "reason"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use softtimers_sim::{ALWAYS, Column, Parameter};
+    use softtimers_sim::{ALWAYS, Column};
 
     const EMPTY: Experiment = Experiment {
         name: "mine",
@@ -115,6 +119,16 @@ mod tests {
         Experiment { name: "reasoned", columns: &[Column::words("reason", "")], ..EMPTY };
     static SPREAD: Experiment =
         Experiment { name: "spread", columns: &[Column::new("x", ""), Column::new("x_sd", "")], ..EMPTY };
+    static NUMBERED: Experiment =
+        Experiment { name: "numbered", columns: &[Column::new("row", "")], ..EMPTY };
+    static COUNTED: Experiment =
+        Experiment { name: "counted", columns: &[Column::new("x_n", ""), Column::new("x", "")], ..EMPTY };
+    static HASHED: Experiment = Experiment {
+        name: "hashed",
+        parameters: &[Parameter::trace("trace", "")],
+        columns: &[Column::words("trace_sha256", "")],
+        ..EMPTY
+    };
     static TWICE: Experiment = Experiment {
         name: "twice",
         parameters: &[Parameter::switch("on", ""), Parameter::switch("on", "")],
@@ -136,6 +150,9 @@ mod tests {
             ([&MINE, &SWEPT], "another flag"),
             ([&MINE, &REASONED], "column 'reason': another column has the key 'reason'"),
             ([&MINE, &SPREAD], "column 'x_sd': another column has the key 'x_sd'"),
+            ([&MINE, &NUMBERED], "column 'row': another column has the key 'row'"),
+            ([&MINE, &COUNTED], "column 'x': another column has the key 'x_n'"),
+            ([&MINE, &HASHED], "column 'trace_sha256': another column has the key 'trace_sha256'"),
         ] {
             assert!(check(&wrong).is_err_and(|refused| refused.contains(why)), "{why}");
         }

@@ -57,6 +57,19 @@ impl SimReport {
         keys.count().clamp(1, MOST_KEYS)
     }
 
+    /// The files that the result is of.
+    fn inputs(&self) -> Vec<Input> {
+        let machine = self.sweep.base().machine_origin();
+        let machine =
+            machine.map(|origin| Input { name: origin.name.clone(), sha256: origin.sha256.to_string() });
+        let recordings = self
+            .sweep
+            .recordings()
+            .into_iter()
+            .map(|recording| Input { name: recording.name.clone(), sha256: recording.sha256.to_string() });
+        machine.into_iter().chain(recordings).collect()
+    }
+
     /// Names and, row by row, texts.
     fn cells(&self) -> (Vec<&'static str>, Vec<Vec<String>>) {
         let columns = self.sweep.experiment().columns;
@@ -97,6 +110,12 @@ impl Report for SimReport {
         rows.into_iter().for_each(|row| grid.row(row));
         let mut table = Table::default();
         table.grid(grid);
+        // As sha256sum prints them.
+        let build = self.sweep.runs().build.map(|sha256| ("program".to_owned(), sha256.to_string()));
+        let inputs = self.inputs().into_iter().map(|Input { name, sha256 }| (name, sha256));
+        for (what, sha256) in build.into_iter().chain(inputs) {
+            table.drawn(format!("sha256 {sha256} {}", what.escape_debug()));
+        }
         table
     }
 }
@@ -121,16 +140,7 @@ impl Serialize for SimReport {
             "build",
             &Build { sha256: self.sweep.runs().build.map(|sha256| sha256.to_string()) },
         )?;
-        let machine = self.sweep.base().machine_origin();
-        let machine =
-            machine.map(|origin| Input { name: origin.name.clone(), sha256: origin.sha256.to_string() });
-        let recordings = self
-            .sweep
-            .recordings()
-            .into_iter()
-            .map(|recording| Input { name: recording.name.clone(), sha256: recording.sha256.to_string() });
-        let inputs = machine.into_iter().chain(recordings);
-        map.serialize_entry("inputs", &inputs.collect::<Vec<_>>())?;
+        map.serialize_entry("inputs", &self.inputs())?;
         map.serialize_entry("seeds", &self.sweep.runs().seeds)?;
         map.serialize_entry("points", &self.found.len())?;
         map.serialize_entry("rows", &Rows(self))?;

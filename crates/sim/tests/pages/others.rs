@@ -7,16 +7,13 @@ use softtimers_sim::{Row, Setting, Value};
 
 use super::{SEEDS, mean, number, of, rows, thousands, value, word};
 
-pub(super) fn recordings() -> String {
+/// HIP beside its parts on each recording of the repository.
+pub(super) fn recorded() -> Vec<(&'static str, Vec<Row>)> {
     let files = [
         ("a page and a download, 5.6 ms", include_str!("../../traces/pcappp_browse_rx.csv")),
         ("browsing over TLS, 36.6 ms", include_str!("../../traces/pcappp_tls_rx.csv")),
     ];
-    let mut table =
-        "| | interrupts | polling | HIP | polling: delay | HIP: delay | interrupts, % of packets |\n\
-                     |---|---|---|---|---|---|---|"
-            .to_owned();
-    for (name, file) in files {
+    let simulated = |(name, file): (&'static str, &str)| {
         let mut trace = TraceBuilder::default();
         for line in file.lines() {
             let number = |field: Option<&str>| field.and_then(|field| field.parse().ok());
@@ -27,7 +24,17 @@ pub(super) fn recordings() -> String {
             }
         }
         let trace = trace.finish().expect("a recording");
-        let found = rows("hip", &[("trace", Setting::Trace(Some(trace.into())))], 1, 1);
+        (name, rows("hip", &[("trace", Setting::Trace(Some(trace.into())))], 1, 1))
+    };
+    files.into_iter().map(simulated).collect()
+}
+
+pub(super) fn recordings() -> String {
+    let mut table =
+        "| | interrupts | polling | HIP | polling: delay | HIP: delay | interrupts, % of packets |\n\
+                     |---|---|---|---|---|---|---|"
+            .to_owned();
+    for (name, found) in recorded() {
         let [interrupts, polling, hip] = &found[..] else { panic!("three schemes: {found:?}") };
         let overhead = |row: &Row| format!("{:.2}", number(row, "overhead_us"));
         let delay = |row: &Row| thousands(number(row, "delay_us"), 0);
@@ -58,13 +65,7 @@ pub(super) fn server() -> String {
     ] {
         let _ = write!(table, "\n| {shown}");
         for quota in [1, 2, 5, 10, 15] {
-            let flags = [
-                word("server", server),
-                word("protocol", protocol),
-                ("quota", Setting::Count(quota)),
-                ("packets", Setting::Count(2_000)),
-            ];
-            let found = rows("polling", &flags, 1, SEEDS);
+            let found = served(server, protocol, quota);
             // Interrupts stand beside the smallest quota.
             if let [interrupts, _] = &found[..] {
                 let _ = write!(table, " | {}", mean(polling(interrupts, "requests_pps"), 1.0, 0));
@@ -84,6 +85,25 @@ pub(super) fn server() -> String {
         delays[0], delays[1]
     );
     table
+}
+
+/// A server that polls, interrupts beside it where the quota is 1.
+fn served(server: &'static str, protocol: &'static str, quota: u64) -> Vec<Row> {
+    let flags = [
+        word("server", server),
+        word("protocol", protocol),
+        ("quota", Setting::Count(quota)),
+        ("packets", Setting::Count(2_000)),
+    ];
+    rows("polling", &flags, 1, SEEDS)
+}
+
+/// The least gain of the table and the greatest.
+pub(super) fn gains() -> [String; 2] {
+    [("apache", "http", 1), ("flash", "p-http", 15)].map(|(server, protocol, quota)| {
+        let found = served(server, protocol, quota);
+        format!("{:.1}", 100.0 * value(polling(found.last().expect("a row"), "gain")))
+    })
 }
 
 /// The cell of a row of `softtimers sim polling`.
