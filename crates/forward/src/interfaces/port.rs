@@ -78,6 +78,8 @@ pub(crate) struct Port<D> {
     counted_ring: u64,
     /// Tells the programs in the kernel of its turns.
     turns: Option<FastTurns>,
+    /// Its last turn took frames, and some of them may have come up after it began.
+    took: bool,
 }
 
 /// The frames that wait at an output with their arrivals, and those that have left or were lost since that was last
@@ -123,6 +125,7 @@ impl<D: Wire> Port<D> {
             ring: 0,
             counted_ring: 0,
             turns,
+            took: false,
         }
     }
 
@@ -144,8 +147,8 @@ impl<D: Wire> Port<D> {
         let _ = self.poll_tx(BATCH);
     }
 
-    /// A turn that [began](FastTurns::begin) then has taken frames.
-    fn took(&mut self, began: Option<u64>) {
+    /// A turn that [began](FastTurns::begin) then is over.
+    fn tell(&mut self, began: Option<u64>) {
         // Should the kernel refuse it, the turn does not count: its programs hold frames back too long, and no frame is lost
         // uncounted.
         let _ = self.turns.as_mut().zip(began).map(|(turns, began)| turns.took(began));
@@ -187,7 +190,7 @@ impl<D: Wire> Counted for Port<D> {
             Err(_) => {}
         }
         // What came up without having got into the ring waits no longer.
-        self.took(self.turns.as_ref().map(|_| FastTurns::begin()));
+        self.tell(self.turns.as_ref().map(|_| FastTurns::begin()));
         Ok(())
     }
 
@@ -218,7 +221,9 @@ impl<D: Wire> Device for Port<D> {
             })?;
             done += turn.done;
             if !turn.more || done >= quota || self.until.is_reached(self.came) {
-                self.took(began.filter(|_| done > 0));
+                // An empty turn tells of what came up during the one before.
+                let took = replace(&mut self.took, done > 0);
+                self.tell(began.filter(|_| took || done > 0));
                 return Ok(Received { done, more: turn.more });
             }
         }
