@@ -218,7 +218,7 @@ fn nothing_is_left_in_the_kernel_when_it_is_killed() {
 /// them; others at tc, where those of TCP arrive whole.
 #[test]
 fn complete_frames_are_forwarded_at_xdp_and_others_at_tc() {
-    with_router("fast-xdp", |hosts| {
+    with_router("fast-whole", |hosts| {
         if !fast(hosts).contains(&"--driver xdp-fast") {
             return;
         }
