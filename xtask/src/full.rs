@@ -11,7 +11,7 @@
 //!                                                        semver      cargo-semver-checks
 //! ```
 //!
-//! `fuzzing`, `models`, `failures` and `soak` leave their results in `target/assurance`, for `cargo lab publish`.
+//! `fuzzing`, `models`, `failures`, `soak` and `forwarding` leave their results in `target/assurance`, for `cargo lab publish`.
 
 use std::path::Path;
 
@@ -38,6 +38,7 @@ const STEPS: &[(&str, Step)] = &[
     ("fuzzing", assurance::fuzzing),
     ("failures", |workspace, _| failures::matrix(workspace)),
     ("soak", |workspace, effort| soak::soak(workspace, effort.minutes())),
+    ("forwarding", |workspace, _| soak::forwarding(workspace)),
     ("quinn", |workspace, _| {
         let mut cargo = cargo(workspace.root());
         cargo.args([

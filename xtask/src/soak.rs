@@ -1,4 +1,4 @@
-//! A long run of the command, whose counts must come out even and whose memory must stay as it is. A step of
+//! Long runs of the command, whose counts must come out even, and of one whose memory must stay as it is. Steps of
 //! [`full`](crate::full).
 //!
 //! ```text
@@ -23,6 +23,39 @@ use softtimers_measure::result::{Results, Table};
 use crate::program::{self, cargo};
 use crate::report::{Outcome, stopwatch};
 use crate::workspace::Workspace;
+
+/// Forwards for a minute by each driver, while rules change, links flap and interfaces are made anew.
+pub(crate) fn forwarding(workspace: &Workspace) -> Result<Outcome> {
+    let directory = workspace.target("assurance");
+    fs::create_dir_all(&directory)?;
+    let (piece, kept) = (directory.join("forwarding-piece.json"), directory.join("forwarding.json"));
+    let mut results = Results::today(&Machine::read().line(), "cargo xtask full forwarding");
+    let mut problems = vec![];
+    for driver in ["packet", "xdp", "tc", "xdp_fast"] {
+        // What cannot be there leaves no piece, and that of another driver is not its own.
+        let _ = fs::remove_file(&piece);
+        let name = format!("interfaces::soak::every_frame_is_accounted_for_by_{driver}");
+        let mut cargo = cargo(workspace.root());
+        cargo.args(["test", "-p", "softtimers-cli", "--test", "forward", "--", "--exact", &name]);
+        let done = program::check(cargo.env("SOFTTIMERS_FULL", "1").env("SOFTTIMERS_RESULTS", &piece))?;
+        if let Outcome::Failed(found) = done {
+            problems.extend(found);
+        }
+        let Ok(text) = fs::read_to_string(&piece) else { continue };
+        for table in Results::parse(&text).map_err(anyhow::Error::msg)?.tables {
+            match results.tables.first_mut() {
+                Some(all) => all.rows.extend(table.rows),
+                None => results.tables.push(table),
+            }
+        }
+    }
+    let _ = fs::remove_file(&piece);
+    if results.tables.is_empty() && problems.is_empty() {
+        return Ok(Outcome::skipped("no driver works here: it takes root and `ip`"));
+    }
+    fs::write(&kept, results.to_text()?)?;
+    Ok(Outcome::of(problems, kept.display().to_string()))
+}
 
 /// Sends for `minutes` minutes.
 pub(crate) fn soak(workspace: &Workspace, minutes: u32) -> Result<Outcome> {

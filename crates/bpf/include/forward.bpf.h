@@ -45,15 +45,28 @@ struct __sk_buff {
 	u32 gso_size;
 };
 
+struct xdp_md {
+	u32 data;
+	u32 data_end;
+	u32 data_meta;
+	u32 ingress_ifindex;
+	u32 rx_queue_index;
+	u32 egress_ifindex;
+};
+
 static long (*bpf_skb_store_bytes)(struct __sk_buff *skb, u32 offset, const void *from, u32 len,
 				   u64 flags) = (void *)9;
 static long (*bpf_redirect)(u32 ifindex, u64 flags) = (void *)23;
 static long (*bpf_skb_load_bytes)(const void *skb, u32 offset, void *to, u32 len) = (void *)26;
 static long (*bpf_skb_pull_data)(struct __sk_buff *skb, u32 len) = (void *)39;
 static long (*bpf_loop)(u32 iterations, void *callback, void *context, u64 flags) = (void *)181;
+static u64 (*bpf_xdp_get_buff_len)(struct xdp_md *xdp) = (void *)188;
+static long (*bpf_xdp_load_bytes)(struct xdp_md *xdp, u32 offset, void *to, u32 len) = (void *)189;
 
 #define BPF_F_RECOMPUTE_CSUM 1
 #define PACKET_HOST 0
+#define XDP_DROP 1
+#define XDP_PASS 2
 #define TCX_NEXT -1
 #define TCX_DROP 2
 #define be16(value) __builtin_bswap16(value)

@@ -2,25 +2,35 @@
 //!
 //! Each frame of an interface meets two programs (`c/forward.bpf.c`): a filter of the router's packet socket, which leaves
 //! to the kernel what needs nobody in user space, and one at the interface's ingress (TCX), which forwards what the first
-//! has left. Both go by a [`FastPolicy`], which can be changed meanwhile: no frame sees half of one, and
-//! [`FastPath::change`] returns the final counts of the one before.
+//! has left. Where it is [asked for](FastHook::Xdp), a third one forwards before both, at XDP, the frames that are complete. All
+//! go by a [`FastPolicy`], which can be changed meanwhile: no frame sees half of one, and [`FastPath::change`] returns the final
+//! counts of the one before.
 //!
 //! Links are held by descriptor: when the process ends, however it ends, the kernel forwards nothing any more.
 
-use std::net::IpAddr;
+mod counts;
+mod policy;
+mod turns;
+
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
-use aya::maps::{Array, HashMap, MapData, PerCpuArray, PerCpuValues};
+use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, PerCpuValues};
+use aya::programs::links::FdLink;
 use aya::programs::tc::{SchedClassifierLink, TcAttachOptions};
-use aya::programs::{LinkOrder, SchedClassifier, SocketFilter, TcAttachType};
+use aya::programs::{LinkOrder, SchedClassifier, SocketFilter, TcAttachType, Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader};
 use rustix::thread::{MembarrierCommand, membarrier};
 
 use crate::error::{map_error, refused};
 use crate::load::{is_realtime, release_from};
 use crate::{Error, processors};
+use policy::{POLICY, owner};
+
+pub use counts::{FastCount, FastCounts};
+pub use policy::{FastPolicy, FastRule, FastSide};
+pub use turns::FastTurns;
 
 /// The programs, compiled from `c/forward.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/forward.bpf.o");
@@ -31,6 +41,7 @@ pub struct FastPath {
     bpf: Ebpf,
     /// Detached when they are dropped.
     _links: Vec<SchedClassifierLink>,
+    _first: Vec<FdLink>,
     processors: usize,
     /// The number of the policy in use.
     in_use: Option<u32>,
@@ -40,76 +51,16 @@ pub struct FastPath {
     told: FastCounts,
 }
 
-/// The policy by which the kernel forwards.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FastPolicy {
-    /// Both interfaces.
-    pub sides: [FastSide; 2],
-    /// The rules; the first that matches decides. A frame that matches none of the first [`FastPath::RULES`] is not forwarded by
-    /// the kernel; without any rule, all is accepted.
-    pub rules: Vec<FastRule>,
-    /// Packets to these addresses are not forwarded by the kernel.
-    pub own: Vec<IpAddr>,
-}
-
-/// An interface of the router.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FastSide {
-    /// Its index.
-    pub interface: u32,
-    /// The longest packet that it sends.
-    pub mtu: u32,
-    /// Its station.
-    pub station: [u8; 6],
-    /// The station that packets go to there.
-    pub next_hop: [u8; 6],
-}
-
-/// A rule; `None` holds for all.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FastRule {
-    /// The interface that the frame came in at: 0 or 1.
-    pub side: Option<u8>,
-    /// The type of its content.
-    pub kind: Option<u16>,
-    /// The protocol.
-    pub protocol: Option<u8>,
-    /// The source: an address, and how many of its bits count.
-    pub from: Option<(IpAddr, u8)>,
-    /// The first and the last source port.
-    pub from_ports: Option<[u16; 2]>,
-    /// The destination.
-    pub to: Option<(IpAddr, u8)>,
-    /// The first and the last destination port.
-    pub to_ports: Option<[u16; 2]>,
-    /// The least and the greatest length.
-    pub lengths: Option<[u16; 2]>,
-    /// Somebody else decides, in user space.
-    pub screened: bool,
-    /// It is dropped.
-    pub rejects: bool,
-}
-
-/// Frames and their bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FastCount {
-    /// Frames.
-    pub packets: u64,
-    /// Bytes, Ethernet's header included.
-    pub bytes: u64,
-}
-
-/// Counts of frames under one policy. A frame that came and neither left nor was rejected is on its way, or was lost on it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct FastCounts {
-    /// The frames that each rule decided about.
-    pub rules: Vec<FastCount>,
-    /// Frames that came in at each side and were not left to user space.
-    pub came: [FastCount; 2],
-    /// Frames that left by each side.
-    pub left: [FastCount; 2],
-    /// Frames that came in at each side and that a rule dropped.
-    pub rejected: [FastCount; 2],
+/// Where frames are forwarded.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum FastHook {
+    /// At the ingress of an interface, with what senders left undone: segments joined, checksums to do.
+    #[default]
+    Tcx,
+    /// Before the kernel has made a frame of its own, which costs about half. A frame there must be complete. One of TCP or UDP
+    /// whose checksum is not done is recognised and forwarded at TCX, and so is one that is joined. What cannot be seen: a tag that
+    /// the sender left to its interface, and an unfinished packet within a tunnel over UDP that has a checksum of its own.
+    Xdp,
 }
 
 impl FastPath {
@@ -118,12 +69,12 @@ impl FastPath {
     /// The most addresses of the machine's own in a policy.
     pub const OWN: usize = 8_192;
 
-    /// Loads the programs and attaches one to the ingress of each interface, before what others have there. Nothing is
-    /// forwarded yet.
+    /// Loads the programs and attaches one to the ingress of each interface, before what others have there, and one to its
+    /// driver's XDP hook if that is wanted, in the place of none. Nothing is forwarded yet.
     ///
     /// # Errors
-    /// If the process may not, the kernel cannot, or there is no such interface.
-    pub fn attach(interfaces: [&str; 2]) -> Result<Self, Error> {
+    /// If the process may not, the kernel or the driver cannot, another XDP program is there, or there is no such interface.
+    pub fn attach(interfaces: [&str; 2], hook: FastHook) -> Result<Self, Error> {
         release_from(NEEDED)?;
         // There a frame's two programs may be interrupted by those of another frame.
         if is_realtime() {
@@ -145,8 +96,29 @@ impl FastPath {
             let link = carry.attach_with_options(interface, TcAttachType::Ingress, first);
             links.push(link.and_then(|id| carry.take_link(id)).map_err(|error| refused(CARRY, &error))?);
         }
+        let mut first = Vec::new();
+        if hook == FastHook::Xdp {
+            let cross: &mut Xdp = program(&mut bpf, CROSS)?;
+            cross.load().map_err(|error| refused(CROSS, &error))?;
+            for interface in interfaces {
+                // Only a driver's own hook saves the kernel's frame.
+                let link = cross.attach(interface, XdpMode::Driver).and_then(|id| cross.take_link(id));
+                let link = link.map_err(|error| refused(&format!("{CROSS} at {interface}"), &error))?;
+                // A link that would outlast this process is dropped, and the program with it.
+                first.push(FdLink::try_from(link).map_err(|error| refused(CROSS, &error))?);
+            }
+        }
         let (processors, told) = (processors()? as usize, FastCounts::default());
-        Ok(FastPath { bpf, _links: links, processors, in_use: None, owned: Default::default(), told })
+        let (owned, in_use) = Default::default();
+        Ok(FastPath { bpf, _links: links, _first: first, processors, in_use, owned, told })
+    }
+
+    /// Returns what tells the programs that a poller has had a turn.
+    ///
+    /// # Errors
+    /// If it was taken before.
+    pub fn turns(&mut self) -> Result<FastTurns, Error> {
+        self.bpf.take_map("turns").map(FastTurns).ok_or_else(missing)
     }
 
     /// Has a packet socket of one of the interfaces get only what is not forwarded in the kernel.
@@ -215,8 +187,8 @@ impl FastPath {
         let rules = (0..Self::RULES).map(read).collect::<Result<Vec<_>, _>>()?;
         // What left or was rejected is read first: it has come before.
         let (left, rejected) = (pair(Self::RULES + 2)?, pair(Self::RULES + 4)?);
-        let came = pair(Self::RULES)?;
-        let all = FastCounts { rules, came, left, rejected };
+        let (came, held) = (pair(Self::RULES)?, pair(Self::RULES + 6)?);
+        let all = FastCounts { rules, came, left, rejected, held };
         let new = all.since(&self.told);
         self.told = all;
         Ok(new)
@@ -239,112 +211,12 @@ impl FastPath {
         last
     }
 
-    fn map_mut<'a, M: TryFrom<&'a mut aya::maps::Map, Error = aya::maps::MapError>>(
+    fn map_mut<'a, M: TryFrom<&'a mut Map, Error = aya::maps::MapError>>(
         &'a mut self,
         name: &str,
     ) -> Result<M, Error> {
         self.bpf.map_mut(name).ok_or_else(missing)?.try_into().map_err(map_error)
     }
-}
-
-impl FastPolicy {
-    /// `struct policy`.
-    fn bytes(&self) -> [u8; POLICY] {
-        let rules = self.rules.len().min(FastPath::RULES);
-        let mut bytes = [0; POLICY];
-        let mut at = 0;
-        let mut put = |value: &[u8]| {
-            bytes[at..at + value.len()].copy_from_slice(value);
-            at += value.len();
-        };
-        put(&(rules as u32).to_ne_bytes());
-        put(&0u32.to_ne_bytes());
-        for FastSide { interface, mtu, station, next_hop } in self.sides {
-            put(&interface.to_ne_bytes());
-            put(&mtu.to_ne_bytes());
-            for address in [station, next_hop] {
-                put(&address);
-                put(&[0; 2]);
-            }
-        }
-        self.rules[..rules].iter().for_each(|rule| rule.put(&mut put));
-        bytes
-    }
-}
-
-impl FastRule {
-    /// `struct rule`.
-    fn put(&self, put: &mut impl FnMut(&[u8])) {
-        let Self { side, kind, protocol, from, from_ports, to, to_ports, lengths, screened, rejects } = *self;
-        let family = |net: Option<(IpAddr, u8)>| match net {
-            None => 0,
-            Some((IpAddr::V4(_), _)) => 4,
-            Some((IpAddr::V6(_), _)) => 6,
-        };
-        let has_ports = u8::from(from_ports.is_some()) | u8::from(to_ports.is_some()) << 1;
-        let (screened, rejects, has_protocol) = (screened.into(), rejects.into(), protocol.is_some().into());
-        let side = side.map_or(0, |side| side + 1);
-        put(&[
-            side,
-            screened,
-            rejects,
-            family(from),
-            family(to),
-            has_protocol,
-            protocol.unwrap_or(0),
-            has_ports,
-        ]);
-        put(&kind.unwrap_or(0).to_ne_bytes());
-        for span in [from_ports, to_ports, lengths] {
-            span.unwrap_or([0, u16::MAX]).iter().for_each(|number| put(&number.to_ne_bytes()));
-        }
-        put(&[0; 2]);
-        for net in [from, to] {
-            let (address, bits) = net.unwrap_or((IpAddr::from([0; 4]), 0));
-            let (address, width) = octets(address);
-            put(&address);
-            // The bits of an address of IPv4 are the first, too; behind them is nothing.
-            let mask = u128::MAX.checked_shl(128 - u32::from(bits.min(width))).unwrap_or(0);
-            put(&mask.to_be_bytes());
-        }
-    }
-}
-
-impl FastCounts {
-    /// The counts added since `earlier`, under the same policy.
-    fn since(&self, earlier: &FastCounts) -> FastCounts {
-        let one = |now: FastCount, before: FastCount| FastCount {
-            packets: now.packets - before.packets,
-            bytes: now.bytes - before.bytes,
-        };
-        let pair = |now: [FastCount; 2], before: [FastCount; 2]| [0, 1].map(|at| one(now[at], before[at]));
-        let before = |at: usize| earlier.rules.get(at).copied().unwrap_or_default();
-        FastCounts {
-            rules: self.rules.iter().enumerate().map(|(at, &now)| one(now, before(at))).collect(),
-            came: pair(self.came, earlier.came),
-            left: pair(self.left, earlier.left),
-            rejected: pair(self.rejected, earlier.rejected),
-        }
-    }
-}
-
-/// An address in network order at the beginning of the array, and its length in bits.
-fn octets(address: IpAddr) -> ([u8; 16], u8) {
-    match address {
-        IpAddr::V6(v6) => (v6.octets(), 128),
-        IpAddr::V4(v4) => {
-            let mut bytes = [0; 16];
-            bytes[..4].copy_from_slice(&v4.octets());
-            (bytes, 32)
-        }
-    }
-}
-
-/// `struct own`.
-fn owner(policy: u32, address: IpAddr) -> [u32; 5] {
-    let (bytes, _) = octets(address);
-    let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    [policy, word(0), word(4), word(8), word(12)]
 }
 
 fn program<'a, P>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, Error>
@@ -373,39 +245,7 @@ fn no_program_runs() {
 
 const CHOOSE: &str = "choose";
 const CARRY: &str = "carry";
+const CROSS: &str = "cross";
 /// TCX.
 const NEEDED: (u32, u32) = (6, 6);
-/// `COUNTS` and the size of `struct policy`.
 const COUNTS: u32 = 128;
-const POLICY: usize = 8 + 2 * 24 + FastPath::RULES * 88;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_policy_has_the_layout_of_the_program() {
-        let side = FastSide { interface: 7, mtu: 1_500, station: [2; 6], next_hop: [4; 6] };
-        let net = Some((IpAddr::from([10, 1, 0, 0]), 16));
-        let rule = FastRule {
-            side: Some(1),
-            protocol: Some(17),
-            from: net,
-            to_ports: Some([53, 54]),
-            ..FastRule::default()
-        };
-        let policy = FastPolicy { sides: [side; 2], rules: vec![rule; 70], own: vec![] };
-        let bytes = policy.bytes();
-        assert_eq!(bytes[..4], 64u32.to_ne_bytes());
-        assert_eq!(
-            bytes[8..24],
-            [&7u32.to_ne_bytes()[..], &1_500u32.to_ne_bytes(), &[2; 6], &[0; 2]].concat()
-        );
-        let rule = &bytes[56..56 + 88];
-        assert_eq!(rule[..8], [2, 0, 0, 4, 0, 1, 17, 2]);
-        assert_eq!(rule[14..18], [&53u16.to_ne_bytes()[..], &54u16.to_ne_bytes()].concat());
-        assert_eq!(rule[24..40], [&[10, 1][..], &[0; 14]].concat());
-        assert_eq!(rule[40..56], [&[0xff; 2][..], &[0; 14]].concat());
-        assert_eq!(rule[56..], [0; 32]);
-    }
-}

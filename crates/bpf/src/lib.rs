@@ -38,7 +38,7 @@ pub use batches::{BatchTotals, Batches, FlushedBy};
 pub use egress::{Egress, EgressCounts, EgressPace};
 pub use error::Error;
 pub use facility::{Facility, FacilityRun, FacilityStats};
-pub use fast_path::{FastCount, FastCounts, FastPath, FastPolicy, FastRule, FastSide};
+pub use fast_path::{FastCount, FastCounts, FastHook, FastPath, FastPolicy, FastRule, FastSide, FastTurns};
 pub use object::{Verified, processors};
 pub use orders::Events;
 pub use probe::{Counted, Intervals, Probe, ProbeConfig, ProcessorIntervals};

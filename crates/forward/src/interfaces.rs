@@ -15,6 +15,7 @@ mod port;
 use std::io;
 use std::sync::Arc;
 
+use softtimers_bpf::FastTurns;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_net::packet::Interface;
@@ -50,7 +51,7 @@ pub(crate) fn open(
 ) -> io::Result<Box<dyn Pollers>> {
     let shares = between.pollers as usize;
     match between.driver {
-        FrameDriver::Packet | FrameDriver::Tc => {
+        FrameDriver::Packet | FrameDriver::Tc | FrameDriver::XdpFast => {
             let opened = |interface: &Interface| {
                 let mtu = interface.mtu() as usize;
                 let config = PacketConfig {
@@ -101,6 +102,8 @@ struct Setting {
     between: Between,
     links: Arc<Links>,
     loops: Loops,
+    /// Tells the programs in the kernel that a poller has had a turn.
+    turns: Option<FastTurns>,
 }
 
 fn set_up<D: Wire + Send + 'static>(
@@ -108,15 +111,16 @@ fn set_up<D: Wire + Send + 'static>(
     controls: Controls,
     between: Between,
     devices: Vec<[D; 2]>,
-    route: Option<FastRoute>,
+    mut route: Option<FastRoute>,
 ) -> io::Result<Box<dyn Pollers>> {
+    let turns = route.as_mut().map(FastRoute::turns).transpose().map_err(io::Error::other)?;
     let room = devices.first().and_then(|[a, _]| a.room());
     let watch = LinkWatch::open(&between.interfaces, room, plan.notify)?;
     let links = Arc::clone(watch.links());
     let interrupt = controls.interrupt.share()?;
     let route = route.map(|route| FastWorker::new(route, plan, &links, interrupt.share()?));
     let route = route.transpose()?;
-    let setting = Arc::new(Setting { plan: plan.clone(), between, links, loops: Loops::new() });
+    let setting = Arc::new(Setting { plan: plan.clone(), between, links, loops: Loops::new(), turns });
     let mut others = devices;
     if others.is_empty() {
         return Err(io::Error::other("no devices to forward between"));
@@ -160,7 +164,7 @@ impl Setting {
         [a, b]: [D; 2],
         place: impl FnOnce(Carrier<D>) -> Carrier<D>,
     ) -> io::Result<Engine<Carrier<D>>> {
-        let Setting { plan, between, links, loops } = self;
+        let Setting { plan, between, links, loops, turns } = self;
         let Between { interfaces, routed, .. } = between;
         let mut forwarder = Forwarder::new([0, 1].map(|side| interfaces[side].mtu()));
         forwarder.rules = basis.filter.take();
@@ -173,7 +177,9 @@ impl Setting {
                 machine: Vec::new(),
             }))
         });
-        let ports = [Port::new(a, basis.until.clone()), Port::new(b, basis.until.uncounted())];
+        let turns = || turns.as_ref().map(FastTurns::another).transpose().map_err(io::Error::other);
+        let ports =
+            [Port::new(a, basis.until.clone(), turns()?), Port::new(b, basis.until.uncounted(), turns()?)];
         let names = interfaces.each_ref().map(|interface| interface.name().to_owned());
         let carrier =
             Carrier::new(forwarder, names, &ports, loops.clone(), Links::follow(links), plan.notify);

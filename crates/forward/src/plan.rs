@@ -63,6 +63,9 @@ pub enum FrameDriver {
     Xdp,
     /// A program in the kernel forwards what needs nobody else; the rest comes by AF_PACKET.
     Tc,
+    /// The same, and a program of the interface's driver forwards frames that are complete before the kernel makes its own of
+    /// them.
+    XdpFast,
 }
 
 /// One side of a router.
@@ -75,12 +78,18 @@ pub struct LegPlan {
 }
 
 impl FrameDriver {
-    /// Returns its name: `packet`, `xdp` or `tc`.
+    /// Returns whether programs in the kernel forward frames.
+    pub fn is_fast(self) -> bool {
+        matches!(self, FrameDriver::Tc | FrameDriver::XdpFast)
+    }
+
+    /// Returns its name: `packet`, `xdp`, `tc` or `xdp-fast`.
     pub fn name(self) -> &'static str {
         match self {
             FrameDriver::Packet => "packet",
             FrameDriver::Xdp => "xdp",
             FrameDriver::Tc => "tc",
+            FrameDriver::XdpFast => "xdp-fast",
         }
     }
 }

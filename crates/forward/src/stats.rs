@@ -129,6 +129,8 @@ pub struct InterfaceStats {
     pub loops: u64,
     /// Frames that left without having come up to this program, both ways together.
     pub in_kernel: Volume,
+    /// Frames that the kernel dropped rather than have others wait longer for this program; among those of the rings.
+    pub held_back: u64,
 }
 
 /// The frames that were made here.
@@ -351,6 +353,7 @@ impl AddAssign<&InterfaceStats> for InterfaceStats {
         self.outages.iter_mut().zip(other.outages).for_each(|(own, other)| *own += other);
         self.loops += other.loops;
         self.in_kernel += &other.in_kernel;
+        self.held_back += other.held_back;
     }
 }
 

@@ -11,6 +11,8 @@ pub(crate) mod lay;
 mod notices;
 pub(crate) mod queues;
 #[cfg(feature = "packet")]
+pub(crate) mod redirects;
+#[cfg(feature = "packet")]
 pub(crate) mod routes;
 
 use std::net::IpAddr;
@@ -24,7 +26,7 @@ use softtimers_linux::wait::wait_readable;
 pub(crate) use notices::{Notice, Notices};
 use rustix::io::Errno;
 use rustix::net::netdevice::index_to_name;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{recv, send, socket_with};
 
 use crate::trying::Trying;
@@ -236,7 +238,11 @@ fn acknowledged(request: &[u8]) -> Result<(), Errno> {
 
 fn socket() -> Result<OwnedFd, Errno> {
     // Without a protocol it is `NETLINK_ROUTE`.
-    socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)
+    socket_of(None)
+}
+
+fn socket_of(protocol: Option<Protocol>) -> Result<OwnedFd, Errno> {
+    socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)
 }
 
 /// Sends a request and collects the bodies of the answers, up to the acknowledgement or the end of the

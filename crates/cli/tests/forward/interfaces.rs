@@ -12,6 +12,8 @@ mod kernel;
 mod links;
 #[path = "soak.rs"]
 mod soak;
+#[path = "turns.rs"]
+mod turns;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -39,7 +41,31 @@ fn drivers(hosts: &Hosts) -> Vec<&'static str> {
 
 /// The drivers that route here.
 fn routers(hosts: &Hosts) -> Vec<&'static str> {
-    working(hosts, &["--driver packet", "--driver xdp", "--driver tc"], &routing())
+    take_redirected(hosts);
+    working(hosts, &["--driver packet", "--driver xdp", "--driver tc", "--driver xdp-fast"], &routing())
+}
+
+/// Those whose kernel forwards.
+fn fast(hosts: &Hosts) -> Vec<&'static str> {
+    take_redirected(hosts);
+    working(hosts, &["--driver tc", "--driver xdp-fast"], &routing())
+}
+
+/// Both hosts take frames that programs of the router send; it goes on without that.
+fn take_redirected(hosts: &Hosts) {
+    for host in ["near", "far"] {
+        set_feature(hosts, host, "gro", "on");
+    }
+}
+
+/// Whether a feature of a host's interface could be switched.
+fn set_feature(hosts: &Hosts, host: &str, feature: &str, state: &str) -> bool {
+    let words = ["netns", "exec", &hosts.host(host), "ethtool", "-K", "eth", feature, state];
+    let set = ip(&words);
+    if let Err(why) = &set {
+        skipped(&format!("{feature} {state}: {why}"));
+    }
+    set.is_ok()
 }
 
 fn working(hosts: &Hosts, drivers: &[&'static str], flags: &str) -> Vec<&'static str> {
@@ -130,8 +156,10 @@ fn count(report: &Value, pointer: &str) -> u64 {
 /// Both hosts in one network.
 fn with_cable(test: &str, body: impl FnOnce(&Hosts)) {
     hosts::with(test, |hosts| {
-        for (host, address) in [("near", "10.97.0.1/24"), ("far", "10.97.0.2/24")] {
-            ip(&["-n", &hosts.host(host), "addr", "add", address, "dev", "eth"]).unwrap();
+        for (host, number) in [("near", 1), ("far", 2)] {
+            for address in [format!("10.97.0.{number}/24"), format!("fd97::{number}/64")] {
+                ip(&["-n", &hosts.host(host), "addr", "add", &address, "dev", "eth", "nodad"]).unwrap();
+            }
         }
         body(hosts);
     });
@@ -271,15 +299,32 @@ fn every_mode_carries_both_ways_and_adds_up() {
 #[test]
 fn kernel_tcp_crosses_a_cable_and_nothing_stays_changed() {
     with_cable("tcp", |hosts| {
-        let forwarder = Forwarder::start(hosts, "");
-        streamed(hosts, "10.97.0.2:7000", 3_000_000);
-        let report = forwarder.finish();
-        assert_eq!(
-            (&report["dropped"]["rule"], &report["dropped"]["output"]),
-            (&0.into(), &0.into()),
-            "{report}"
-        );
-        assert_is_quiet(hosts);
+        for driver in drivers(hosts) {
+            let forwarder = Forwarder::start(hosts, driver);
+            streamed(hosts, "10.97.0.2:7000", 3_000_000);
+            streamed(hosts, "[fd97::2]:7000", 3_000_000);
+            let report = forwarder.finish();
+            assert_eq!(report["dropped"]["rule"], 0, "{driver}: {report}");
+            assert_is_quiet(hosts);
+        }
+    });
+}
+
+/// With what interfaces do by default: checksums left undone, segments joined.
+#[test]
+fn kernel_tcp_passes_a_router_by_every_driver_in_both_families() {
+    with_router("tcps", |hosts| {
+        for driver in routers(hosts) {
+            let forwarder = Forwarder::start(hosts, &format!("{driver} {}", routing()));
+            streamed(hosts, "10.98.2.9:7000", 3_000_000);
+            streamed(hosts, "[fd98:2::9]:7000", 3_000_000);
+            let report = forwarder.finish();
+            assert!(
+                count(&report, "/up/sent") > 40 && count(&report, "/down/sent") > 2,
+                "{driver}: {report}"
+            );
+            assert_is_quiet(hosts);
+        }
     });
 }
 

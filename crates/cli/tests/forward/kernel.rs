@@ -1,4 +1,4 @@
-//! `--driver tc`: a router whose kernel forwards what needs nobody else.
+//! `--driver tc` and `xdp-fast`: a router whose kernel forwards what needs nobody else.
 
 use super::*;
 
@@ -43,51 +43,59 @@ fn kernel_tcp_passes_with_its_offloads_in_both_families() {
 /// Rules change as fast as they are taken up, while each datagram is decided by one of them.
 #[test]
 fn no_datagram_and_no_count_is_lost_while_rules_change() {
-    with_route("fast-rules", |hosts| {
-        let text = |change: usize| {
-            let first = if change.is_multiple_of(2) { "port 9 reject\n" } else { "" };
-            format!("{first}port 7001 reject\nfrom 10.98.1.0/24 protocol udp port 7000 accept\naccept")
-        };
-        let rules = Scratch::new("fast.rules", &text(0));
-        let mut forwarder = route(hosts, &format!("--rules {}", rules.0.display()));
-        let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:7000"));
-        echoed(&near, &far, b"found");
-        let (over, all_sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let arrived = Arc::new(AtomicU64::new(0));
-        let sender = thread::spawn({
-            let (over, arrived) = (Arc::clone(&over), Arc::clone(&arrived));
-            move || send_until(&near, &over, &arrived)
-        });
-        let receiver = thread::spawn({
-            let (all_sent, arrived) = (Arc::clone(&all_sent), Arc::clone(&arrived));
-            move || receive_until(&far, &all_sent, &arrived)
-        });
-        for change in 1..=6 {
-            super::super::rewrite(&rules.0, &text(change));
-            assert_eq!(forwarder.says(), format!("rules reloaded: {} of them", 4 - change % 2));
+    with_router("fast-rules", |hosts| {
+        for driver in fast(hosts) {
+            set_feature(hosts, "near", "tx", if driver.ends_with("tc") { "on" } else { "off" });
+            lose_nothing_while_rules_change(hosts, driver);
         }
-        over.store(true, Ordering::Relaxed);
-        let sent = sender.join().unwrap();
-        all_sent.store(true, Ordering::Release);
-        receiver.join().unwrap();
-        let received = arrived.load(Ordering::Relaxed);
-        let report = forwarder.finish();
-        let matched = |rule: &str| {
-            let entries = report["rules"]["entries"].as_array().unwrap().iter();
-            entries
-                .filter(|entry| entry["rule"].as_str().unwrap().contains(rule))
-                .map(|entry| count(entry, "/matched"))
-                .sum::<u64>()
-        };
-        assert_eq!(matched("port 7001"), sent, "{report}");
-        // And what was sent to find the other, one way.
-        let found = matched("port 7000") - sent;
-        assert!((1..100).contains(&found), "{report}");
-        assert_eq!(received, sent, "{report}");
-        assert_eq!(count(&report, "/refused/rejected"), sent, "{report}");
-        assert!(count(&report, "/in_kernel/packets") >= sent, "{report}");
-        assert_eq!(count(&report, "/dropped/output"), 0, "{report}");
     });
+}
+
+fn lose_nothing_while_rules_change(hosts: &Hosts, driver: &str) {
+    let text = |change: usize| {
+        let first = if change.is_multiple_of(2) { "port 9 reject\n" } else { "" };
+        format!("{first}port 7001 reject\nfrom 10.98.1.0/24 protocol udp port 7000 accept\naccept")
+    };
+    let rules = Scratch::new("fast.rules", &text(0));
+    let mut forwarder =
+        Forwarder::start(hosts, &format!("{driver} {} --rules {}", routing(), rules.0.display()));
+    let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:7000"));
+    echoed(&near, &far, b"found");
+    let (over, all_sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let arrived = Arc::new(AtomicU64::new(0));
+    let sender = thread::spawn({
+        let (over, arrived) = (Arc::clone(&over), Arc::clone(&arrived));
+        move || send_until(&near, &over, &arrived)
+    });
+    let receiver = thread::spawn({
+        let (all_sent, arrived) = (Arc::clone(&all_sent), Arc::clone(&arrived));
+        move || receive_until(&far, &all_sent, &arrived)
+    });
+    for change in 1..=6 {
+        super::super::rewrite(&rules.0, &text(change));
+        assert_eq!(forwarder.says(), format!("rules reloaded: {} of them", 4 - change % 2));
+    }
+    over.store(true, Ordering::Relaxed);
+    let sent = sender.join().unwrap();
+    all_sent.store(true, Ordering::Release);
+    receiver.join().unwrap();
+    let received = arrived.load(Ordering::Relaxed);
+    let report = forwarder.finish();
+    let matched = |rule: &str| {
+        let entries = report["rules"]["entries"].as_array().unwrap().iter();
+        entries
+            .filter(|entry| entry["rule"].as_str().unwrap().contains(rule))
+            .map(|entry| count(entry, "/matched"))
+            .sum::<u64>()
+    };
+    assert_eq!(matched("port 7001"), sent, "{driver}: {report}");
+    // And what was sent to find the other, one way.
+    let found = matched("port 7000") - sent;
+    assert!((1..100).contains(&found), "{driver}: {report}");
+    assert_eq!(received, sent, "{driver}: {report}");
+    assert_eq!(count(&report, "/refused/rejected"), sent, "{driver}: {report}");
+    assert!(count(&report, "/in_kernel/packets") >= sent, "{driver}: {report}");
+    assert_eq!(count(&report, "/dropped/output"), 0, "{driver}: {report}");
 }
 
 /// Pairs of datagrams, one to a port that is rejected, and how many pairs. The receive buffer has room for all under way.
@@ -162,48 +170,6 @@ fn a_rate_is_kept_and_what_has_none_does_not_come_up() {
     });
 }
 
-/// A flood that is screened by a walk through thousands of rules, and then one of the fast path: the other kind arrives
-/// meanwhile. Either may lose a packet to the kernel's own queues, and then it is sent again.
-#[test]
-fn a_slow_screen_and_the_fast_path_do_not_starve_each_other() {
-    with_route("fast-both", |hosts| {
-        let walk = |at| format!("from 10.{}.{}.0/24 reject\n", 100 + at / 250, at % 250);
-        let walks: String = (0..5_000).map(walk).collect();
-        let text = format!("on b accept\nport 7000 accept\n{walks}accept");
-        let rules = Scratch::new("both.rules", &text);
-        let forwarder = route(hosts, &format!("--rules {}", rules.0.display()));
-        let near = bound(hosts, "near", "10.98.1.9:0");
-        let (fast, slow) = (bound(hosts, "far", "10.98.2.9:7000"), bound(hosts, "far", "10.98.2.9:7001"));
-        echoed(&near, &fast, b"found");
-        let flooded = |port: u16, meanwhile: &dyn Fn()| {
-            let over = Arc::new(AtomicBool::new(false));
-            let ended = Arc::clone(&over);
-            let flood = hosts.at("near", move || {
-                let socket = UdpSocket::bind("10.98.1.9:0").unwrap();
-                while !ended.load(Ordering::Relaxed) {
-                    (0..50).for_each(|_| _ = socket.send_to(b"flood", ("10.98.2.9", port)));
-                    thread::park_timeout(Duration::from_millis(1));
-                }
-            });
-            meanwhile();
-            over.store(true, Ordering::Relaxed);
-            flood.join().unwrap();
-        };
-        flooded(7_001, &|| {
-            // The kernel forwards them whatever waits in the ring.
-            for number in 0..100u32 {
-                arrival(&fast, &number.to_be_bytes(), || {
-                    near.send_to(&number.to_be_bytes(), fast.local_addr().unwrap()).unwrap()
-                });
-            }
-        });
-        flooded(7_000, &|| (0..20).for_each(|_| echoed(&near, &slow, b"screened")));
-        let report = forwarder.finish();
-        assert!(count(&report, "/in_kernel/packets") > 120, "{report}");
-        assert!(count(&report, "/out") - count(&report, "/in_kernel/packets") >= 20, "{report}");
-    });
-}
-
 /// More addresses than a policy had room for.
 #[test]
 fn a_machine_with_many_addresses_goes_on() {
@@ -228,9 +194,10 @@ fn a_machine_with_many_addresses_goes_on() {
 /// Its links end with it, and nothing is pinned.
 #[test]
 fn nothing_is_left_in_the_kernel_when_it_is_killed() {
-    with_route("fast-kill", |hosts| {
-        for _ in 0..3 {
-            let mut forwarder = route(hosts, "");
+    with_router("fast-kill", |hosts| {
+        for driver in fast(hosts).repeat(2) {
+            set_feature(hosts, "near", "tx", if driver.ends_with("tc") { "on" } else { "off" });
+            let mut forwarder = Forwarder::start(hosts, &format!("{driver} {}", routing()));
             let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:7000"));
             echoed(&near, &far, b"here");
             kill_process(forwarder.id(), Signal::KILL).unwrap();
@@ -242,8 +209,81 @@ fn nothing_is_left_in_the_kernel_when_it_is_killed() {
                 near.send_to(b"anybody", far.local_addr().unwrap()).unwrap();
                 far.recv(&mut [0; 64]).is_err()
             };
-            assert!((0..200).any(|_| is_over()), "it forwards still");
+            assert!((0..200).any(|_| is_over()), "{driver}: it forwards still");
         }
+    });
+}
+
+/// Frames whose checksums are done are forwarded before the kernel has made its own of them, so that no packet socket sees
+/// them; others at tc, where those of TCP arrive whole.
+#[test]
+fn complete_frames_are_forwarded_at_xdp_and_others_at_tc() {
+    with_router("fast-whole", |hosts| {
+        if !fast(hosts).contains(&"--driver xdp-fast") {
+            return;
+        }
+        for (state, families) in [("on", ["10.98.2.9", "[fd98:2::9]"]), ("off", ["10.98.2.9", "[fd98:2::9]"])]
+        {
+            if !["near", "far"].into_iter().all(|host| set_feature(hosts, host, "tx", state)) {
+                return;
+            }
+            let forwarder = Forwarder::start(hosts, &format!("--driver xdp-fast {}", routing()));
+            families.into_iter().for_each(|to| streamed(hosts, &format!("{to}:7000"), 500_000));
+            for (near, far) in [("10.98.1.9:0", "10.98.2.9:7001"), ("[fd98:1::9]:0", "[fd98:2::9]:7001")] {
+                let (near, far) = (bound(hosts, "near", near), bound(hosts, "far", far));
+                echoed(&near, &far, b"found");
+                let seen =
+                    hosts.at("middle", || FrameReceiver::on(&Interface::named("wa").unwrap()).unwrap());
+                let seen = seen.join().unwrap();
+                for number in 0..50u32 {
+                    near.send_to(&[&b"SEEN?"[..], &number.to_be_bytes()].concat(), far.local_addr().unwrap())
+                        .unwrap();
+                }
+                let mut buffer = [0; 64];
+                (0..50).for_each(|_| _ = far.recv(&mut buffer).unwrap());
+                let seen = seen_of(&seen, b"SEEN?");
+                assert_eq!(seen, if state == "on" { 50 } else { 0 }, "tx {state}");
+            }
+            let report = forwarder.finish();
+            // Both families' questions for addresses aside, all was forwarded in the kernel.
+            let up = count(&report, "/in") - count(&report, "/in_kernel/packets");
+            assert_eq!(up, count(&report, "/dropped/rule"), "tx {state}: {report}");
+            assert_eq!(count(&report, "/in_kernel/packets"), count(&report, "/out"), "tx {state}: {report}");
+            assert!(count(&report, "/in_kernel/packets") > 200, "tx {state}: {report}");
+            assert_is_quiet(hosts);
+        }
+    });
+}
+
+/// The frames that a packet socket has got, by what is in them.
+fn seen_of(receiver: &FrameReceiver, what: &[u8]) -> usize {
+    let mut seen = 0;
+    let mut batch = FrameBatch::new(64);
+    while receiver.recv_batch(&mut batch).is_ok() {
+        seen += batch.iter().filter(|frame| frame.bytes.windows(what.len()).any(|part| part == what)).count();
+    }
+    seen
+}
+
+/// An output that takes no frames of programs is said, and gets its frames from tc.
+#[test]
+fn an_output_that_takes_nothing_at_xdp_is_served_at_tc() {
+    with_router("fast-gro", |hosts| {
+        if !fast(hosts).contains(&"--driver xdp-fast") || !set_feature(hosts, "near", "tx", "off") {
+            return;
+        }
+        let mut forwarder = Forwarder::start(hosts, &format!("--driver xdp-fast {}", routing()));
+        let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:7000"));
+        for (state, said) in
+            [("off", "wb: it takes no frames at XDP"), ("on", "wb: frames to it are forwarded at XDP")]
+        {
+            echoed(&near, &far, b"before");
+            assert!(set_feature(hosts, "far", "gro", state));
+            let words = forwarder.says();
+            assert!(words.starts_with(said), "{words}");
+            echoed(&near, &far, b"after");
+        }
+        forwarder.finish();
     });
 }
 

@@ -1,8 +1,13 @@
 //! Forwarding under load, by each driver, while rules change, links go down and come up, and interfaces are made anew.
-//! Every frame is accounted for. A few seconds for each driver; a minute if `SOFTTIMERS_FULL` is set.
+//! Every frame is accounted for. A few seconds for each driver; at least a minute if `SOFTTIMERS_FULL` is set, and
+//! `SOFTTIMERS_RESULTS=FILE` writes what came of it.
 
 use std::fs::{read_to_string, write};
 use std::thread::JoinHandle;
+use std::time::Instant;
+
+use softtimers_measure::machine::Machine;
+use softtimers_measure::result::{Results, Table};
 
 use super::*;
 
@@ -32,19 +37,59 @@ fn every_frame_is_accounted_for_by_tc() {
     soak("--driver tc");
 }
 
+#[test]
+fn every_frame_is_accounted_for_by_xdp_fast() {
+    soak("--driver xdp-fast");
+}
+
 fn soak(driver: &'static str) {
     with_router(&format!("soak-{}", &driver[9..]), |hosts| {
         keep_quiet(hosts);
-        let cycles = if std::env::var_os("SOFTTIMERS_FULL").is_some() { 16 } else { 1 };
+        take_complete(hosts, driver);
+        let least = Duration::from_secs(if std::env::var_os("SOFTTIMERS_FULL").is_some() { 60 } else { 0 });
         for driver in working(hosts, &[driver], &routing()) {
-            for life in [Life::Rules, Life::Outages, Life::Anew].repeat(cycles) {
-                live(hosts, driver, life);
+            let (began, mut lives) = (Instant::now(), vec![]);
+            while lives.is_empty() || began.elapsed() < least {
+                for life in [Life::Rules, Life::Outages, Life::Anew] {
+                    lives.push(live(hosts, driver, life));
+                }
             }
+            keep(&driver[9..], &lives, began.elapsed());
         }
     });
 }
 
-fn live(hosts: &Hosts, driver: &str, life: Life) {
+/// Writes what came of it where that is wanted.
+fn keep(driver: &str, lives: &[Value], time: Duration) {
+    let Some(path) = std::env::var_os("SOFTTIMERS_RESULTS") else { return };
+    let columns = ["driver", "lives", "seconds", "in", "out", "dropped by rules", "in rings", "at outputs"];
+    let mut table = Table::new("forwarding", &columns.map(|head| (head, 0)));
+    let sum = |pointer: &str| lives.iter().map(|report| count(report, pointer) as f64).sum::<f64>().into();
+    table.row([
+        driver.into(),
+        (lives.len() as f64).into(),
+        time.as_secs_f64().round().into(),
+        sum("/in"),
+        sum("/out"),
+        sum("/dropped/rule"),
+        sum("/dropped/ring"),
+        sum("/dropped/output"),
+    ]);
+    let run = "SOFTTIMERS_FULL=1 cargo test -p softtimers-cli --test forward -- soak";
+    let results = Results { tables: vec![table], ..Results::today(&Machine::read().line(), run) };
+    write(path, results.to_text().unwrap()).unwrap();
+}
+
+/// So that XDP has frames to forward there.
+fn take_complete(hosts: &Hosts, driver: &str) {
+    if driver == "--driver xdp-fast" {
+        take_redirected(hosts);
+        set_feature(hosts, "near", "tx", "off");
+    }
+}
+
+/// Returns the report.
+fn live(hosts: &Hosts, driver: &str, life: Life) -> Value {
     let what = format!("{driver}, {life:?}");
     let middle = hosts.host("middle");
     let rules = Scratch::new(&format!("soak{}.rules", &driver[9..]), &text(0));
@@ -74,7 +119,9 @@ fn live(hosts: &Hosts, driver: &str, life: Life) {
         let report: Value = serde_json::from_str(&output).unwrap();
         adds_up(&report);
         assert!(count(&report, "/ends/0/received/packets") > 100, "{what}: {report}");
-        return lay_anew(hosts);
+        lay_anew(hosts);
+        take_complete(hosts, driver);
+        return report;
     }
     let rejected = load.stop();
     let near = bound(hosts, "near", "10.98.1.9:0");
@@ -99,6 +146,7 @@ fn live(hosts: &Hosts, driver: &str, life: Life) {
         assert!(came <= most && left >= out, "{what}: {came} of {most}, {left} and {out}: {report}");
         assert_eq!(report["outages"], serde_json::json!([CHANGES, CHANGES]), "{what}");
     }
+    report
 }
 
 /// Rules of which one changes: ports that are accepted, rejected, and kept at a rate by who screens.

@@ -16,15 +16,17 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use softtimers_bpf::{FastCount, FastCounts, FastPath, FastPolicy, FastRule, FastSide};
+use softtimers_bpf::{FastCount, FastCounts, FastHook, FastPath, FastPolicy, FastRule, FastSide, FastTurns};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_net::packet::Interface;
+use softtimers_poll::Quota;
 
 use super::links::{LinkFollower, Links};
 use crate::frames::link::Link;
 use crate::frames::reason::Reason;
-use crate::plan::{Between, LegPlan, Plan};
+use crate::notify::Notify;
+use crate::plan::{Between, FrameDriver, LegPlan, Plan};
 use crate::rules::{Action, Entrance, Filter, Follower, Rule, Rulebook, Rules, Span};
 use crate::stats::{Account, Stats};
 use crate::volume::Volume;
@@ -34,8 +36,10 @@ use crate::wake::{Woken, pair};
 #[derive(Debug)]
 pub struct FastRoute {
     path: FastPath,
-    indices: [u32; 2],
+    interfaces: [Interface; 2],
     legs: [LegPlan; 2],
+    hook: FastHook,
+    quota: u32,
 }
 
 impl FastRoute {
@@ -51,9 +55,16 @@ impl FastRoute {
         if plan.count.is_some() {
             return Err("--count would not see it".to_owned());
         }
-        let path = FastPath::attach(between.interfaces.each_ref().map(Interface::name));
+        let hook = if between.driver == FrameDriver::XdpFast { FastHook::Xdp } else { FastHook::Tcx };
+        let path = FastPath::attach(between.interfaces.each_ref().map(Interface::name), hook);
         let path = path.map_err(|error| error.to_string())?;
-        Ok(FastRoute { path, indices: between.interfaces.each_ref().map(Interface::index), legs })
+        let quota = QUOTAS.saturating_mul(plan.looking.packets().unwrap_or(Quota::default().receive()));
+        Ok(FastRoute { path, interfaces: between.interfaces.clone(), legs, hook, quota })
+    }
+
+    /// What tells it of the pollers' turns; once.
+    pub(crate) fn turns(&mut self) -> Result<FastTurns, softtimers_bpf::Error> {
+        self.path.turns()
     }
 
     /// Has a packet socket of one of the interfaces get the rest.
@@ -73,6 +84,9 @@ pub(crate) struct FastWorker {
     /// At each change of an interface.
     woken: Woken,
     latest: [Link; 2],
+    /// The interfaces that send frames which a program at XDP redirects to them.
+    takes: [bool; 2],
+    notify: Notify,
     rules: Option<(Follower, Filter)>,
     /// Packets that came at each side and have not been counted.
     under_way: [Volume; 2],
@@ -95,8 +109,18 @@ impl FastWorker {
         let mut links = Links::follow(links);
         let rules = plan.rules.as_deref().map(Rulebook::follow_too).transpose()?;
         let latest = links.changed().ok_or(std::io::ErrorKind::NotFound)?;
-        let mut worker =
-            FastWorker { route, links, woken, latest, rules, under_way: Default::default(), interrupt };
+        let mut worker = FastWorker {
+            route,
+            links,
+            woken,
+            latest,
+            takes: [true; 2],
+            notify: plan.notify,
+            rules,
+            under_way: Default::default(),
+            interrupt,
+        };
+        worker.look_at_outputs();
         // Nothing has been done by an earlier policy.
         worker.route.path.change(&worker.policy()).map_err(std::io::Error::other)?;
         Ok(worker)
@@ -116,6 +140,8 @@ impl FastWorker {
                 self.adopt(account)
             } else if has_rules {
                 self.reload(account)
+            } else if self.look_at_outputs() {
+                self.adopt(account)
             } else {
                 self.route.path.counted().map(|counts| self.count(account, &counts, false))
             };
@@ -159,14 +185,37 @@ impl FastWorker {
         Ok(())
     }
 
+    /// Whether frames of programs are taken by other interfaces than before, which it says.
+    fn look_at_outputs(&mut self) -> bool {
+        let FastRoute { interfaces, hook: FastHook::Xdp, .. } = &self.route else { return false };
+        let mut has_changed = false;
+        for (interface, takes) in interfaces.iter().zip(&mut self.takes) {
+            // One that cannot say so takes none.
+            let now = interface.takes_redirected().unwrap_or(false);
+            if std::mem::replace(takes, now) == now {
+                continue;
+            }
+            has_changed = true;
+            let name = interface.name();
+            match now {
+                true => (self.notify)(format_args!("{name}: frames to it are forwarded at XDP")),
+                false => (self.notify)(format_args!(
+                    "{name}: it takes no frames at XDP (of a virtual cable: ethtool -K PEER gro on); those to it are forwarded at tc"
+                )),
+            }
+        }
+        has_changed
+    }
+
     fn policy(&self) -> FastPolicy {
-        let FastRoute { indices, legs, .. } = &self.route;
+        let FastRoute { interfaces, legs, quota, .. } = &self.route;
         let mut sides = [0, 1].map(|at: usize| FastSide {
-            interface: indices[at],
+            interface: interfaces[at].index(),
             // To one that is down nothing is short enough: it comes up, and is counted there.
             mtu: if self.latest[at].is_on { self.latest[at].mtu } else { 0 },
             station: self.latest[at].station,
             next_hop: legs[at].next_hop,
+            takes_redirected: self.takes[at],
         });
         let machine = self.latest.iter().flat_map(|link| &link.addresses);
         let mut own: Vec<_> = legs.iter().flat_map(|leg| &leg.addresses).chain(machine).copied().collect();
@@ -176,12 +225,12 @@ impl FastWorker {
             sides.iter_mut().for_each(|side| side.mtu = 0);
         }
         let rules = self.rules.as_ref().map(|(_, filter)| filter.revision().rules());
-        FastPolicy { sides, rules: rules.map(compiled).unwrap_or_default(), own }
+        FastPolicy { sides, rules: rules.map(compiled).unwrap_or_default(), own, quota: *quota }
     }
 
     /// Counts what was done. What has neither left nor was rejected is on its way until the `last` time.
     fn count(&mut self, account: &mut Account, counts: &FastCounts, last: bool) {
-        let FastCounts { rules, came, left, rejected } = counts;
+        let FastCounts { rules, came, left, rejected, held } = counts;
         if let Some((_, filter)) = &mut self.rules {
             (0..).zip(rules).for_each(|(index, count)| filter.tally().add(index, &volume(count)));
         }
@@ -202,6 +251,8 @@ impl FastWorker {
                 stats.ends[1 - at].dropped.output += &lost;
                 interfaces.refused.add(Reason::Rule, rejected.packets);
                 interfaces.in_kernel += &left;
+                stats.ends[at].dropped.ring += held[at].packets;
+                interfaces.held_back += held[at].packets;
             }
             if let Some((_, filter)) = &mut self.rules {
                 stats.rules.get_or_insert_default().count(filter.tally().take());
@@ -237,5 +288,7 @@ fn volume(count: &FastCount) -> Volume {
     Volume { packets: count.packets, bytes: count.bytes }
 }
 
+/// While frames wait for a poller that gets no turn, the kernel forwards so many times a turn's quota on each CPU.
+const QUOTAS: u32 = 256;
 /// So often the counts are read.
 const LOOK: Duration = Duration::from_millis(200);

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_bpf::FastTurns;
 use softtimers_net::poller::{
     Device, Drops, FrameInfo, Left, Packet, PacketDevice, Received, Sent, Transmit, XdpDevice,
 };
@@ -75,6 +76,10 @@ pub(crate) struct Port<D> {
     /// Drops before the ring, or in it, at the last check, and how many of them are counted.
     ring: u64,
     counted_ring: u64,
+    /// Tells the programs in the kernel of its turns.
+    turns: Option<FastTurns>,
+    /// Its last turn took frames, and some of them may have come up after it began.
+    took: bool,
 }
 
 /// The frames that wait at an output with their arrivals, and those that have left or were lost since that was last
@@ -109,7 +114,7 @@ pub(crate) enum Departure {
 
 impl<D: Wire> Port<D> {
     /// Wraps a device from which nothing was taken yet.
-    pub(crate) fn new(device: D, until: Until) -> Self {
+    pub(crate) fn new(device: D, until: Until, turns: Option<FastTurns>) -> Self {
         Port {
             device,
             ledger: Rc::default(),
@@ -119,6 +124,8 @@ impl<D: Wire> Port<D> {
             lost: 0,
             ring: 0,
             counted_ring: 0,
+            turns,
+            took: false,
         }
     }
 
@@ -138,6 +145,13 @@ impl<D: Wire> Port<D> {
         self.ledger.borrow_mut().takes_made(taken);
         // What cannot leave now does with the next that can.
         let _ = self.poll_tx(BATCH);
+    }
+
+    /// A turn that [began](FastTurns::begin) then is over.
+    fn tell(&mut self, began: Option<u64>) {
+        // Should the kernel refuse it, the turn does not count: its programs hold frames back too long, and no frame is lost
+        // uncounted.
+        let _ = self.turns.as_mut().zip(began).map(|(turns, began)| turns.took(began));
     }
 
     /// Whatever the device says, it is what waits that has left, or was lost.
@@ -175,6 +189,8 @@ impl<D: Wire> Counted for Port<D> {
             // A system that does not say so goes on not saying it.
             Err(_) => {}
         }
+        // What came up without having got into the ring waits no longer.
+        self.tell(self.turns.as_ref().map(|_| FastTurns::begin()));
         Ok(())
     }
 
@@ -194,6 +210,7 @@ impl<D: Wire> Device for Port<D> {
         mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut Self::Transmitter),
     ) -> io::Result<Received> {
         let mut done = 0;
+        let began = self.turns.as_ref().map(|_| FastTurns::begin());
         loop {
             self.ledger.borrow_mut().turn = Monotonic.now();
             let (received, came) = (&mut self.received, &mut self.came);
@@ -204,6 +221,9 @@ impl<D: Wire> Device for Port<D> {
             })?;
             done += turn.done;
             if !turn.more || done >= quota || self.until.is_reached(self.came) {
+                // An empty turn tells of what came up during the one before.
+                let took = replace(&mut self.took, done > 0);
+                self.tell(began.filter(|_| took || done > 0));
                 return Ok(Received { done, more: turn.more });
             }
         }

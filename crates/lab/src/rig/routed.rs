@@ -34,14 +34,19 @@ enum Router {
 
 const KERNEL: &str = "kernel, ip_forward";
 const TC: &str = "forward, tc";
-const ROUTERS: [(&str, Router); 6] = [
+const XDP_FAST: &str = "forward, xdp-fast";
+const ROUTERS: [(&str, Router); 7] = [
     (KERNEL, Router::Kernel),
     ("XDP, twelve lines", Router::Program(Hook::Xdp)),
     ("tc, twelve lines", Router::Program(Hook::Tc)),
     (TC, Router::Ours("tc")),
+    (XDP_FAST, Router::Ours("xdp-fast")),
     ("forward, packet", Router::Ours("packet")),
     ("forward, xdp", Router::Ours("xdp")),
 ];
+
+/// Those of ours that the bars are for.
+const FAST: [(&str, &str); 2] = [("tc", TC), ("xdp-fast", XDP_FAST)];
 
 /// Offers in packets a second; of the last as many as the generator can.
 const OFFERS: [f64; 5] = [100e3, 200e3, 400e3, 800e3, 4e6];
@@ -79,18 +84,21 @@ pub(super) fn routed(rig: &Rig) -> Done<Vec<Table>> {
 }
 
 fn bars(measured: &Measured, rates: &mut Table, peaks: &mut Table) {
-    let ratio = |figure, at| measured.ratio(figure, &row(TC, at), &row(KERNEL, at));
-    let flood = ratio(DELIVERED, FLOOD);
-    rates.bar(Bar::at_least("tc, flooded: delivered, of ip_forward's", 1.5, flood));
-    let what = format!("tc, {:.0} kpps: CPU a packet, of ip_forward's", OFFERS[BELOW] / 1e3);
-    rates.bar(Bar::at_most(what, 0.67, ratio(COST, BELOW)));
-    // Less than a flood of about five times the peak shows nothing.
-    let reached = measured.median(TC, MULTIPLE).is_some_and(|multiple| multiple >= 4.5);
-    let kept = measured.estimate(TC, KEPT).filter(|_| reached);
-    peaks.bar(Bar::at_least("tc, at five times its peak: delivered, of the peak", 0.95, kept));
+    for (driver, name) in FAST {
+        let ratio = |figure, at| measured.ratio(figure, &row(name, at), &row(KERNEL, at));
+        let flood = ratio(DELIVERED, FLOOD);
+        rates.bar(Bar::at_least(format!("{driver}, flooded: delivered, of ip_forward's"), 1.5, flood));
+        let what = format!("{driver}, {:.0} kpps: CPU a packet, of ip_forward's", OFFERS[BELOW] / 1e3);
+        rates.bar(Bar::at_most(what, 0.67, ratio(COST, BELOW)));
+        // Less than a flood of about five times the peak shows nothing.
+        let reached = measured.median(name, MULTIPLE).is_some_and(|multiple| multiple >= 4.5);
+        let kept = measured.estimate(name, KEPT).filter(|_| reached);
+        let what = format!("{driver}, at five times its peak: delivered, of the peak");
+        peaks.bar(Bar::at_least(what, 0.95, kept));
+    }
 }
 
-/// Bulk TCP with what interfaces do by default, both families.
+/// Bulk TCP over IPv4 with what interfaces do by default.
 pub(super) fn streams(rig: &Rig) -> Done<Vec<Table>> {
     if !works(Command::new("iperf3").arg("--version")) {
         return Err(Failure::not_possible("streams need `iperf3`").into());
@@ -103,7 +111,10 @@ pub(super) fn streams(rig: &Rig) -> Done<Vec<Table>> {
     })?;
     let mut table = Table::of("routed-streams", &measured, stage.names(), &[(STREAM, 2)]);
     table.against("of ip_forward's", &measured, STREAM, KERNEL);
-    table.bar(Bar::at_least("tc, bulk TCP: of ip_forward's", 0.95, measured.ratio(STREAM, TC, KERNEL)));
+    for (driver, name) in FAST {
+        let ratio = measured.ratio(STREAM, name, KERNEL);
+        table.bar(Bar::at_least(format!("{driver}, bulk TCP: of ip_forward's"), 0.95, ratio));
+    }
     table.note("a dash: nothing arrived");
     Ok(vec![table])
 }
@@ -124,11 +135,13 @@ pub(super) fn delays(rig: &Rig) -> Done<Vec<Table>> {
     let rows = names.iter().flat_map(|name| sizes.iter().map(move |&burst| burst_row(name, burst)));
     let mut table = figures::table("routed-delays", &measured, rows, &DELAYS);
     if sizes.contains(&1) {
-        let later = measured.over(|round| {
-            let p50 = |name| round.figure(&burst_row(name, 1), P50);
-            Some(p50(TC)? - p50(KERNEL)?)
-        });
-        table.bar(Bar::at_most("tc, 2,000/s: p50 behind ip_forward's, µs", 10.0, later));
+        for (driver, name) in FAST {
+            let later = measured.over(|round| {
+                let p50 = |name| round.figure(&burst_row(name, 1), P50);
+                Some(p50(name)? - p50(KERNEL)?)
+            });
+            table.bar(Bar::at_most(format!("{driver}, 2,000/s: p50 behind ip_forward's, µs"), 10.0, later));
+        }
     }
     table.note("from when a packet was due at the sender; 2,000 packets/s, in bursts");
     Ok(vec![table])

@@ -130,6 +130,15 @@ impl Interface {
         Ok(rtnetlink::upon(self.index)?)
     }
 
+    /// Says whether it sends now what an XDP program redirects to it. A virtual cable does while its other end has a program of its
+    /// own, or GRO.
+    ///
+    /// # Errors
+    /// The system's error: `NotFound` before Linux 6.3.
+    pub fn takes_redirected(&self) -> io::Result<bool> {
+        Ok(rtnetlink::redirects::takes(self.index)?)
+    }
+
     /// The addresses that this machine has there now. Link-local ones of IPv6 are among them, and are on every
     /// interface that is switched on.
     ///

@@ -136,6 +136,9 @@ pub(crate) enum ForwardDriver {
     /// Programs in the kernel forward what needs nobody else, with --routed; the rest is packet's. Needs CAP_NET_RAW,
     /// CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON
     Tc,
+    /// tc, and drivers of interfaces (XDP) forward complete frames, which costs about half; for interfaces to which no sender
+    /// leaves tags or tunnels' checksums
+    XdpFast,
     /// tc where it can be, else packet; says which, and why
     Auto,
     /// UDP sockets, with --udp and --to. Needs no privileges
@@ -149,6 +152,7 @@ impl ForwardDriver {
             ForwardDriver::Packet => Some(FrameDriver::Packet),
             ForwardDriver::Xdp => Some(FrameDriver::Xdp),
             ForwardDriver::Tc | ForwardDriver::Auto => Some(FrameDriver::Tc),
+            ForwardDriver::XdpFast => Some(FrameDriver::XdpFast),
             ForwardDriver::Udp => None,
         }
     }

@@ -128,6 +128,8 @@ impl Exposition {
         self.counter("loops", "Times that a loop was found.", interfaces.loops);
         let help = "Frames that left without having come up to this program.";
         self.counter("in_kernel", help, interfaces.in_kernel.packets);
+        let help = "Frames that the kernel dropped rather than have others wait longer for this program.";
+        self.counter("held_back", help, interfaces.held_back);
         let name = "softtimers_forward_refused_total";
         self.metric(name, "counter", "Frames that went no further, by why.");
         for (why, count) in interfaces.refused.named() {

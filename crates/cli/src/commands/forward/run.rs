@@ -133,7 +133,7 @@ impl ForwardPlan {
 
     /// It changes maps of programs while it runs.
     fn uses_bpf(&self) -> bool {
-        matches!(&self.ends, Ends::Interfaces(between) if between.driver == FrameDriver::Tc)
+        matches!(&self.ends, Ends::Interfaces(between) if between.driver.is_fast())
     }
 
     fn open_rules(&self) -> Result<Option<RuleWatch>, Failure> {
@@ -186,7 +186,7 @@ fn open(
     let what = format!("forward {} {}", between.names[0], between.names[1]);
     let InterfacesPlan { driver, pollers, ref routed, .. } = *between;
     let mut wanted = Between { interfaces, driver, pollers, routed: routed.clone() };
-    let route = (driver == FrameDriver::Tc).then(|| FastRoute::attach(plan, &wanted));
+    let route = driver.is_fast().then(|| FastRoute::attach(plan, &wanted));
     let route = match route {
         Some(Err(why)) if between.auto => {
             say(format_args!("driver packet: {why}"));
@@ -194,7 +194,7 @@ fn open(
             None
         }
         Some(Err(why)) => {
-            return Err(Failure::not_possible(format_args!("{what}: --driver tc: {why}")));
+            return Err(Failure::not_possible(format_args!("{what}: --driver {}: {why}", driver.name())));
         }
         Some(Ok(route)) => {
             if between.auto {
@@ -210,7 +210,7 @@ fn open(
         None => Forward::between(plan, controls, wanted),
     };
     forward.map_err(|error| match driver {
-        FrameDriver::Packet | FrameDriver::Tc => failure(&what, &Problem::from(error)),
+        FrameDriver::Packet | FrameDriver::Tc | FrameDriver::XdpFast => failure(&what, &Problem::from(error)),
         // Told in the driver's own words: another choice is wanted, or a privilege, or another kernel.
         FrameDriver::Xdp => {
             let words = format_args!("{what}: --driver xdp: {error}");

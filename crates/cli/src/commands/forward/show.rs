@@ -186,6 +186,7 @@ fn interfaces(stats: &InterfaceStats, table: &mut Table) {
         table.row("made here", format!("{sent} sent  {lost} lost"));
     }
     table.seldom("in the kernel", stats.in_kernel.packets);
+    table.seldom("held back", stats.held_back);
     let [a, b] = stats.outages;
     if a + b + stats.loops > 0 {
         table.toned("outages", counts([("a", a), ("b", b), ("loops", stats.loops)]), Tone::Bad);
