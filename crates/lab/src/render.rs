@@ -186,7 +186,9 @@ fn rounds(table: &Table) -> Result<String, String> {
         }
         (None, 0) => format!("\nMedians of {quiet} rounds.\n"),
         (None, _) => {
-            format!("\nMedians of {quiet} quiet rounds; {set_aside} that others disturbed are set aside.\n")
+            format!(
+                "\nMedians of {quiet} quiet rounds; set aside since others disturbed them: {set_aside}.\n"
+            )
         }
     })
 }
@@ -246,7 +248,9 @@ mod tests {
             rendered(page, &files).unwrap()
         };
         assert!(of([5, 0]).contains("| 40.0 |\n\nMedians of 5 rounds.\n"));
-        assert!(of([2, 3]).contains("\nMedians of 2 quiet rounds; 3 that others disturbed are set aside.\n"));
+        assert!(
+            of([2, 3]).contains("\nMedians of 2 quiet rounds; set aside since others disturbed them: 3.\n")
+        );
     }
 
     #[test]

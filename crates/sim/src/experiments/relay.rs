@@ -73,7 +73,7 @@ pub(crate) static RELAY: Experiment = Experiment {
         Column::new("packets_per_turn", "packets of a turn").digits(1),
         Column::new("cpu_ns", "CPU time of the pollers for each packet that left"),
     ],
-    sweep: &[("load", "60,200"), ("pollers", "1,2,4,8,16,32,64")],
+    sweep: &[("load", "60,100"), ("pollers", "1,2,4,8,16,32,64")],
     check,
     run,
 };
@@ -161,11 +161,14 @@ fn shares(parameters: &Parameters, streams: Streams) -> Vec<f64> {
     of.into_iter().map(|mine| mine as f64 / clients as f64).collect()
 }
 
-/// These four are no paper's. `forward --udp` on one CPU of the machine of `docs/data/relay.json` relayed 570,000 packets a
-/// second under flood, so a packet of a full turn takes 1,754 ns, of which the turn has 1/64.
-const PACKET: Duration = Duration::from_nanos(1_700);
-const TURN: Duration = Duration::from_nanos(3_500);
-const WAKE_UP: Duration = Duration::from_micros(5);
+/// These are no paper's, but of `forward --udp` on one CPU, as `docs/data/relay.json` had it on 2026-11-24. Under flood it relayed
+/// 570,000 packets a second: 1,754 ns each in full turns, which is this, what all share, and 1/64 of a turn.
+const PACKET: Duration = Duration::from_nanos(1_703);
+/// At 80,000 packets a second one cost 6,598 ns: what a turn of one packet takes after a sleep, if each was one. How much of the
+/// rest is the turn's and how much the wake-up's is a guess.
+const TURN: Duration = Duration::from_micros(2);
+const WAKE_UP: Duration = Duration::from_nanos(2_875);
+/// A guess: a third of a packet's way through the relay. On loopback it is paid on the sender's CPU, and was not measured.
 const RECEIVE: Duration = Duration::from_nanos(600);
 /// A guess: a cache line that all pollers write to, as the counters of an interface are, moved once for each packet.
 const SHARED: Duration = Duration::from_nanos(20);
