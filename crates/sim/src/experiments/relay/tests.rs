@@ -137,9 +137,9 @@ fn packets_are_relayed_or_lost() {
         let (pollers, buffer) = (between(1, 8), between(1, 500));
         let settings = [count("pollers", pollers), count("load", between(20, 300)), count("buffer", buffer)];
         let [offered, relayed, lost] = found(["offered_kpps", "relayed_kpps", "lost"], &settings);
-        // In the 18 ms of the window; at its beginning some wait, too.
+        // In the 18 ms of the window; at its beginning some wait, too, for the poller or to be received.
         let unaccounted = (offered * (1.0 - lost) - relayed).abs() * 18.0;
-        assert!(unaccounted <= (pollers * buffer) as f64 + 1.0, "{unaccounted}: {settings:?}");
+        assert!(unaccounted <= (2 * pollers * buffer) as f64 + 1.0, "{unaccounted}: {settings:?}");
     }
 }
 
