@@ -8,6 +8,7 @@
 //!
 //! Several pollers share no client: a client's datagrams always come by the same socket, and its answers by its own.
 
+mod output;
 mod screen;
 mod side;
 mod table;

@@ -7,6 +7,7 @@
 //!   | contender | step ns |        columns: those, in that order; all if none is named
 //!   …                              where:   rows whose cell of a column is one of these, or begins as `this…`
 //!   <!-- end -->                   source:  the date, the machine and the command below it
+//!                                  rounds:  how many rounds the figures are medians of, and how many were set aside
 //! ```
 //!
 //! `a#T + b#T` names tables of the same columns that are shown as one.
@@ -153,7 +154,10 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
                     source += &format!("\n{date}, {machine}: `{command}`\n");
                 }
             }
-            _ => return Err(format!("`{part}`: columns, where or source is known")),
+            None if part == "rounds" => {
+                source += &named.iter().map(|(_, table)| rounds(table)).collect::<Result<String, _>>()?;
+            }
+            _ => return Err(format!("`{part}`: columns, where, source or rounds is known")),
         }
     }
     let is = |cell: &str, value: &str| {
@@ -169,6 +173,24 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
         markdown.extend(other.markdown(&columns, has)?.lines().skip(2).map(|row| format!("{row}\n")));
     }
     if markdown.lines().count() < 3 { Err("it has no such row".to_owned()) } else { Ok(markdown + &source) }
+}
+
+/// The rounds that a table's figures are of.
+fn rounds(table: &Table) -> Result<String, String> {
+    let Some([quiet, set_aside]) = table.made else {
+        return Err(format!("`{}` says nothing of rounds", table.key));
+    };
+    Ok(match (&table.inconclusive, set_aside) {
+        (Some(reason), _) => {
+            format!("\nInconclusive, {reason}: {quiet} rounds were quiet, {set_aside} were not.\n")
+        }
+        (None, 0) => format!("\nMedians of {quiet} rounds.\n"),
+        (None, _) => {
+            format!(
+                "\nMedians of {quiet} quiet rounds; set aside since others disturbed them: {set_aside}.\n"
+            )
+        }
+    })
 }
 
 /// The line of the first row with a digit outside of marks and code, if any; heads do not count.
@@ -213,6 +235,22 @@ mod tests {
         let shown = rendered(page, &files()).unwrap();
         assert!(shown.contains("-->\n\n| ns | who |\n|---|---|\n| 18.2 | wheel |\n\n2026-11-23, Linux 6.18: `cargo bench`\n\n<!-- end -->\n"), "{shown}");
         assert_eq!(rendered(&shown, &files()).unwrap(), shown, "a page that is rendered stays as it is");
+    }
+
+    #[test]
+    fn rounds_are_told_with_those_that_were_set_aside() {
+        let mut files = files();
+        let page = "<!-- data: timers#W3 | columns: ns | where: who = heap | rounds -->\n<!-- end -->\n";
+        let error = rendered(page, &files).unwrap_err().to_string();
+        assert!(error.contains("`W3` says nothing of rounds"), "{error}");
+        let mut of = |made| {
+            files.get_mut("timers").unwrap().tables[0].made = Some(made);
+            rendered(page, &files).unwrap()
+        };
+        assert!(of([5, 0]).contains("| 40.0 |\n\nMedians of 5 rounds.\n"));
+        assert!(
+            of([2, 3]).contains("\nMedians of 2 quiet rounds; set aside since others disturbed them: 3.\n")
+        );
     }
 
     #[test]

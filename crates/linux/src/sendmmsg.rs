@@ -10,6 +10,8 @@
 //!                         └───── one ─────┘ └ one         sends of the next call, and at most to the end
 //!                           UDP_SEGMENT                   of the ring
 //! ```
+//!
+//! Which slot a place of the ring has is written in its order, so two datagrams change places without being copied.
 
 use std::fmt;
 use std::io;
@@ -29,9 +31,10 @@ pub struct SendBuffers {
     /// One for each send of a call, from the front on; so are the control buffers.
     headers: Vec<libc::mmsghdr>,
     controls: Vec<ControlBuffer>,
-    /// One for each slot; so are the orders.
+    /// One for each place of the ring; so are the orders.
     vectors: Vec<libc::iovec>,
     orders: Vec<Order>,
+    /// One slot for each place; which one, its order says.
     payload: Vec<u8>,
     max_datagram: usize,
     /// The bytes at the front of each that sends leave out.
@@ -40,9 +43,11 @@ pub struct SendBuffers {
     waiting: usize,
 }
 
-/// A datagram's destination and time.
+/// A datagram's slot, destination and time.
 #[derive(Clone, Copy)]
 struct Order {
+    /// No two places have the same.
+    slot: usize,
     address: AddressBuffer,
     /// Zero for the connected address.
     address_length: usize,
@@ -52,7 +57,9 @@ struct Order {
 }
 
 impl Order {
-    const NONE: Self = Self { address: AddressBuffer::EMPTY, address_length: 0, release: None, length: 0 };
+    fn none(slot: usize) -> Self {
+        Self { slot, address: AddressBuffer::EMPTY, address_length: 0, release: None, length: 0 }
+    }
 
     fn is_like(&self, other: &Self) -> bool {
         self.release == other.release && self.address() == other.address()
@@ -70,7 +77,7 @@ impl SendBuffers {
             headers: vec![empty_header(); capacity],
             controls: vec![ControlBuffer::EMPTY; capacity],
             vectors: vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; capacity],
-            orders: vec![Order::NONE; capacity],
+            orders: (0..capacity).map(Order::none).collect(),
             payload: vec![0; capacity * max_datagram],
             max_datagram,
             head: 0,
@@ -86,9 +93,9 @@ impl SendBuffers {
     /// If it has not.
     pub fn push(&mut self, payload: &[u8], to: Option<SocketAddr>, release: Option<Timestamp>) {
         assert!(self.waiting < self.capacity() && payload.len() <= self.max_datagram);
-        let slot = (self.first + self.waiting) % self.capacity();
-        self.payload[slot * self.max_datagram..][..payload.len()].copy_from_slice(payload);
-        let order = &mut self.orders[slot];
+        let place = self.place(self.waiting);
+        let order = &mut self.orders[place];
+        self.payload[order.slot * self.max_datagram..][..payload.len()].copy_from_slice(payload);
         order.length = payload.len();
         order.address_length = to.map_or(0, |address| order.address.encode(address));
         order.release = release;
@@ -103,10 +110,25 @@ impl SendBuffers {
     /// Changes each waiting datagram in place, what sends leave out included.
     pub fn edit(&mut self, mut each: impl FnMut(&mut [u8])) {
         for waiting in 0..self.waiting {
-            let slot = (self.first + waiting) % self.capacity();
-            let length = self.orders[slot].length;
+            let Order { slot, length, .. } = self.orders[self.place(waiting)];
             each(&mut self.payload[slot * self.max_datagram..][..length]);
         }
+    }
+
+    /// Lets two of the waiting datagrams, counted from the first, change places.
+    ///
+    /// # Panics
+    ///
+    /// If fewer wait.
+    pub fn swap(&mut self, one: usize, other: usize) {
+        assert!(one.max(other) < self.waiting);
+        let [one, other] = [one, other].map(|waiting| self.place(waiting));
+        self.orders.swap(one, other);
+    }
+
+    /// The place in the ring of the one that is so far behind the first.
+    fn place(&self, behind: usize) -> usize {
+        (self.first + behind) % self.capacity()
     }
 
     /// Offers the longest contiguous run of waiting datagrams to the kernel, those that are alike as
@@ -136,10 +158,10 @@ impl SendBuffers {
     fn connect(&mut self, most: usize, join: bool) -> (usize, usize) {
         let end = self.first + self.waiting.min(self.capacity() - self.first).min(most);
         let payload = self.payload.as_mut_ptr();
-        for (slot, vector) in self.vectors.iter_mut().enumerate().take(end).skip(self.first) {
-            let head = self.head.min(self.orders[slot].length);
-            vector.iov_base = payload.wrapping_add(slot * self.max_datagram + head).cast();
-            vector.iov_len = self.orders[slot].length - head;
+        for (vector, order) in self.vectors.iter_mut().zip(&self.orders).take(end).skip(self.first) {
+            let head = self.head.min(order.length);
+            vector.iov_base = payload.wrapping_add(order.slot * self.max_datagram + head).cast();
+            vector.iov_len = order.length - head;
         }
         // Split, never borrowed anew as a whole: that would end the pointers of the headers before.
         let (mut vectors, mut orders) =
@@ -323,6 +345,32 @@ mod tests {
         let mut buffers = SendBuffers::new(2, 65_507);
         (0..2).for_each(|_| buffers.push(&[0; 65_507], None, None));
         assert_eq!(sends(&mut buffers, true), [1, 1]);
+    }
+
+    #[test]
+    fn those_that_change_places_leave_in_their_new_order() {
+        let mut buffers = SendBuffers::new(4, 2);
+        (0..3).for_each(|_| buffers.push(b"x", None, None));
+        buffers.discard(2);
+        // Two of the three are behind the end of the ring.
+        [b"a", b"b"].into_iter().for_each(|bytes| buffers.push(bytes, None, None));
+        buffers.push(b"c", None, None);
+        let waiting = |buffers: &mut SendBuffers| {
+            let mut seen = Vec::new();
+            buffers.edit(|bytes| seen.extend_from_slice(bytes));
+            String::from_utf8(seen).unwrap()
+        };
+        assert_eq!(waiting(&mut buffers), "xabc");
+        buffers.swap(0, 3);
+        buffers.swap(1, 2);
+        assert_eq!(waiting(&mut buffers), "cbax");
+        buffers.discard(3);
+        buffers.push(b"d", None, None);
+        assert_eq!(waiting(&mut buffers), "xd");
+        // No slot was lost, and none is had twice.
+        let mut slots: Vec<usize> = buffers.orders.iter().map(|order| order.slot).collect();
+        slots.sort_unstable();
+        assert_eq!(slots, [0, 1, 2, 3]);
     }
 
     #[test]

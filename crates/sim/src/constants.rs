@@ -2,7 +2,7 @@
 //!
 //! A simulation agrees with a paper for one of two reasons: the mechanism gives the figure, or a constant was chosen so
 //! that it does. Only the first shows anything. So each constant says here where its value is from: a paper's text, a
-//! standard, a guess, or a figure that it was fitted to. Experiments have no numbers of their own; they take them from the
+//! standard, a guess, or a figure that it was fitted to. Experiments of papers have no numbers of their own; they take them from the
 //! machine of their [`Parameters`](crate::Parameters), whose fields are this list. To add one, write its line, with the
 //! figures that it moves; a test changes each constant and looks which figures do, and `docs/papers.md` is marked from it.
 //!

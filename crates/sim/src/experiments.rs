@@ -11,6 +11,7 @@ mod livelock;
 pub mod noise;
 mod pacing;
 mod polling;
+mod relay;
 mod slow_link;
 mod slowstart;
 mod trigger_states;
@@ -35,6 +36,7 @@ pub static ALL: &[&Experiment] = &[
     &deadline::DEADLINE,
     &slowstart::SLOWSTART,
     &polling::POLLING,
+    &relay::RELAY,
     &framerate::FRAMERATE,
     &noise::NOISE,
     &callout::CALLOUT,

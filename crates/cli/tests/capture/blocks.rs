@@ -2,13 +2,17 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use softtimers::{Clock, Monotonic};
 
 use super::common::hosts::{self, Hosts};
 use super::readers::{packets, statistics};
-use super::{Capture, Place, of_datagrams, send};
+use super::{Capture, Place, of_datagrams, send, wait_for};
 
 fn layout(report: &Value) -> &str {
     report["config"]["ring_layout"].as_str().unwrap()
@@ -63,6 +67,75 @@ fn a_stall_fills_a_ring_of_blocks_with_what_it_has_room_for() {
         assert_eq!(lost, 0, "{report}");
         let (report, lost) = stalled(hosts, "--ring 1MiB --snaplen 68", 40_000);
         assert!(lost > 0 && of_datagrams(&report) > 0, "{report}");
+    });
+}
+
+/// While blocks stay nearly empty, each is handed over when its time is over, so half of the frames at the least are in the file
+/// within the bound, or later by as much as a thread here that only sleeps.
+#[test]
+fn frames_of_blocks_are_in_the_file_within_the_bound() {
+    hosts::with("cbound", |hosts| {
+        let place = Place::new("bound");
+        let file = place.file("t.pcapng");
+        let capture = Capture::start(hosts, &file, "--json --filter udp --max-delay 200ms");
+        // So its neighbour is known.
+        send(hosts, [18]);
+        let latest = hosts.at("near", || {
+            let socket = UdpSocket::bind("192.0.2.9:0").unwrap();
+            let late = |_| {
+                assert_eq!(socket.send_to(&[7; 18], "192.0.2.1:9").unwrap(), 18);
+                let (begin, nap) = (Monotonic.now(), Duration::from_millis(5));
+                thread::park_timeout(nap);
+                Monotonic.now().saturating_duration_since(begin).saturating_sub(nap)
+            };
+            (0..99).map(late).max().unwrap()
+        });
+        let latest = latest.join().unwrap();
+        // Without another frame.
+        wait_for(&file, 100 * (44 + 60));
+        let (code, report, words) = capture.end(Signal::TERM);
+        assert_eq!((code, layout(&report), of_datagrams(&report)), (Some(0), "blocks", 100), "{words}");
+        assert_eq!(report["delay_ns"]["count"], 100);
+        let half = Duration::from_nanos(report["delay_ns"]["p50"].as_u64().unwrap());
+        assert!(half <= Duration::from_millis(200) + latest, "{half:?}, {latest:?}: {report}");
+    });
+}
+
+/// More than the ring holds comes while files are begun: every frame is in one of them, or counted as lost at the ring.
+#[test]
+fn rotation_under_load_loses_nothing_uncounted() {
+    hosts::with("crotate", |hosts| {
+        let place = Place::new("rotate");
+        // Room for some 7,000 of these frames.
+        let flags = "--json --filter udp --max-delay 1s --ring 1MiB --snaplen 68 --rotate 1MiB";
+        let capture = Capture::start(hosts, &place.file("t.pcapng"), flags);
+        let files = || {
+            let all = fs::read_dir(&place.0).unwrap().map(|entry| entry.unwrap().path());
+            all.filter(|path| path.extension().is_some_and(|end| end == "pcapng")).collect::<Vec<_>>()
+        };
+        let mut sent = 0;
+        while files().len() < 4 {
+            assert!(sent < 2_000_000, "{:?}", files());
+            send(hosts, std::iter::repeat_n(18, 4_000));
+            sent += 4_000;
+        }
+        let (code, report, words) = capture.end(Signal::TERM);
+        assert_eq!((code, layout(&report)), (Some(0), "blocks"), "{words}");
+        let mut all = files();
+        all.sort();
+        let found: u64 = all.iter().map(|path| packets(path)).sum();
+        let number = |key: &str| report.pointer(key).and_then(Value::as_u64).unwrap();
+        let lost = number("/dropped/ring");
+        assert_eq!(
+            (found, number("/files"), number("/dropped/output")),
+            (of_datagrams(&report), all.len() as u64, 0)
+        );
+        // The interface counts frames that are not for the filter, too.
+        let counted = found + lost;
+        assert!(counted <= sent && counted + number("/dropped/interface") >= sent, "{sent}: {report}");
+        // The last word of the last file knows of all before it.
+        let [received, _, behind, delivered] = statistics(all.last().unwrap());
+        assert_eq!((received, behind, delivered), (counted, lost, found));
     });
 }
 

@@ -522,43 +522,82 @@ fn numbered(port: u16, number: u32) -> Vec<u8> {
     frame
 }
 
-/// Two threads, each with its share: together they tell of every frame once, and none overtakes another of its flow.
-#[test]
-#[allow(clippy::too_many_lines, reason = "one scene, from its setting to its end")]
-fn several_pollers_add_up_and_flows_keep_their_order() {
-    with_cable("crew", |hosts| {
-        let queues = ["numtxqueues", "2", "numrxqueues", "2"];
-        for (host, own, end) in [("near", "eq", "qa"), ("far", "eq", "qb")] {
-            let (host, middle) = (hosts.host(host), hosts.host("middle"));
-            let link = ["-n", &host, "link", "add", own];
-            let peer = ["peer", "name", end, "netns", &middle];
-            ip(&[&link[..], &queues, &["type", "veth"], &peer, &queues].concat()).unwrap();
-            for (host, end) in [(&host, own), (&middle, end)] {
-                ip(&["-n", host, "link", "set", end, "addrgenmode", "none", "up"]).unwrap();
+/// Cables with four queues at each end: near's `eq` to `qa`, and `qb` to far's `eq`.
+fn lay_queues(hosts: &Hosts) {
+    let queues = ["numtxqueues", "4", "numrxqueues", "4"];
+    for (host, own, end) in [("near", "eq", "qa"), ("far", "eq", "qb")] {
+        let (host, middle) = (hosts.host(host), hosts.host("middle"));
+        let link = ["-n", &host, "link", "add", own];
+        let peer = ["peer", "name", end, "netns", &middle];
+        ip(&[&link[..], &queues, &["type", "veth"], &peer, &queues].concat()).unwrap();
+        for (host, end) in [(&host, own), (&middle, end)] {
+            ip(&["-n", host, "link", "set", end, "addrgenmode", "none", "up"]).unwrap();
+        }
+    }
+}
+
+/// A forwarder between them with so many threads, which all have begun.
+fn between_queues(hosts: &Hosts, pollers: usize, driver: &str) -> Forwarder {
+    let flags = format!("--pollers {pollers} --json-stream --duration 60s {driver}");
+    let mut child = hosts.command(&format!("forward qa qb {flags}")).spawn().unwrap();
+    let mut words = BufReader::new(child.stderr.take().unwrap());
+    let mut first = String::new();
+    words.read_line(&mut first).unwrap();
+    assert_eq!(first, "forwarding between qa and qb\n");
+    let forwarder = Forwarder { child, words };
+    let comm = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+    // A thread takes its name by itself, a little after it was begun.
+    let named = |_| {
+        let tasks = fs::read_dir(format!("/proc/{}/task", forwarder.child.id())).unwrap();
+        let named = tasks.flatten().filter(|task| comm(task).starts_with("poller "));
+        let all = named.count() == pollers - 1;
+        if !all {
+            thread::park_timeout(Duration::from_millis(5));
+        }
+        all
+    };
+    assert!((0..1_000).any(named));
+    forwarder
+}
+
+/// Sends 2,000 numbered frames of 40 flows, and finds each of them once, in the order of its flow.
+fn all_come_in_order(sender: &FrameSender, receiver: &FrameReceiver, by: &str) {
+    let (mut came, mut batch) = (vec![Vec::<u32>::new(); 40], FrameBatch::new(64));
+    for burst in 0..20u32 {
+        for number in burst * 100..(burst + 1) * 100 {
+            sender.send(&numbered(1_000 + (number % 40) as u16, number)).unwrap();
+        }
+        // Rings and buffers have room for so many.
+        for _ in 0..4_000 {
+            if came.iter().map(Vec::len).sum::<usize>() >= (burst as usize + 1) * 100 {
+                break;
+            }
+            if receiver.recv_batch(&mut batch).is_err() {
+                thread::park_timeout(Duration::from_millis(2));
+                continue;
+            }
+            for frame in batch.iter().filter(|frame| frame.bytes[12..14] == [8, 0]) {
+                let port = u16::from_be_bytes([frame.bytes[34], frame.bytes[35]]) - 1_000;
+                let number = u32::from_be_bytes(frame.bytes[42..46].try_into().unwrap());
+                came[usize::from(port)].push(number);
             }
         }
-        for driver in drivers(hosts) {
-            let mut child = hosts
-                .command(&format!("forward qa qb --pollers 2 --json-stream --duration 60s {driver}"))
-                .spawn()
-                .unwrap();
-            let mut words = BufReader::new(child.stderr.take().unwrap());
-            let mut first = String::new();
-            words.read_line(&mut first).unwrap();
-            assert_eq!(first, "forwarding between qa and qb\n");
-            let forwarder = Forwarder { child, words };
-            let comm = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-            // A thread takes its name by itself, a little after it was begun.
-            let named = |_| {
-                let tasks = fs::read_dir(format!("/proc/{}/task", forwarder.child.id())).unwrap();
-                let named = tasks.flatten().any(|task| comm(task) == "poller 2\n");
-                if !named {
-                    thread::park_timeout(Duration::from_millis(5));
-                }
-                named
-            };
-            assert!((0..1_000).any(named));
+    }
+    for (flow, numbers) in came.iter().enumerate() {
+        let sent: Vec<_> = (0..2_000).filter(|number| number % 40 == flow as u32).collect();
+        assert_eq!(*numbers, sent, "{by}, flow {flow}");
+    }
+}
 
+/// One thread, two and four, each with its share: together they tell of every frame once, and none overtakes another of its flow.
+#[test]
+fn several_pollers_add_up_and_flows_keep_their_order() {
+    with_cable("crew", |hosts| {
+        lay_queues(hosts);
+        for (driver, pollers) in
+            drivers(hosts).into_iter().flat_map(|driver| [1, 2, 4].map(|of| (driver, of)))
+        {
+            let forwarder = between_queues(hosts, pollers, driver);
             let on = |host: &str, interface: &'static str| {
                 let open = move || {
                     let interface = Interface::named(interface).unwrap();
@@ -567,39 +606,18 @@ fn several_pollers_add_up_and_flows_keep_their_order() {
                 hosts.at(host, open).join().unwrap()
             };
             let ((near, back), (far, there)) = (on("near", "eq"), on("far", "eq"));
-            for (sender, receiver) in [(&near, &there), (&far, &back)] {
-                let (mut came, mut batch) = (vec![Vec::<u32>::new(); 40], FrameBatch::new(64));
-                for burst in 0..20u32 {
-                    for number in burst * 100..(burst + 1) * 100 {
-                        sender.send(&numbered(1_000 + (number % 40) as u16, number)).unwrap();
-                    }
-                    // Rings and buffers have room for so many.
-                    for _ in 0..4_000 {
-                        if came.iter().map(Vec::len).sum::<usize>() >= (burst as usize + 1) * 100 {
-                            break;
-                        }
-                        if receiver.recv_batch(&mut batch).is_err() {
-                            thread::park_timeout(Duration::from_millis(2));
-                            continue;
-                        }
-                        for frame in batch.iter().filter(|frame| frame.bytes[12..14] == [8, 0]) {
-                            let port = u16::from_be_bytes([frame.bytes[34], frame.bytes[35]]) - 1_000;
-                            let number = u32::from_be_bytes(frame.bytes[42..46].try_into().unwrap());
-                            came[usize::from(port)].push(number);
-                        }
-                    }
-                }
-                for (flow, numbers) in came.iter().enumerate() {
-                    let sent: Vec<_> = (0..2_000).filter(|number| number % 40 == flow as u32).collect();
-                    assert_eq!(*numbers, sent, "{driver}, flow {flow}");
-                }
-            }
-            // The lines of the stream are of both, too.
+            let by = format!("{driver} --pollers {pollers}");
+            all_come_in_order(&near, &there, &by);
+            all_come_in_order(&far, &back, &by);
+            // The lines of the stream are of all of them, too.
             let report = forwarder.streamed();
-            assert_eq!((&report["config"]["pollers"], &report["dropped"]["output"]), (&2.into(), &0.into()));
+            assert_eq!(
+                (&report["config"]["pollers"], &report["dropped"]["output"]),
+                (&pollers.into(), &0.into())
+            );
             let [up, down] = ["/up/sent", "/down/sent"].map(|way| count(&report, way));
             // And what the kernel says by itself, of which there is little.
-            assert!((2_000..2_050).contains(&up) && (2_000..2_050).contains(&down), "{report}");
+            assert!((2_000..2_050).contains(&up) && (2_000..2_050).contains(&down), "{by}: {report}");
         }
     });
 }

@@ -1,5 +1,5 @@
 //! The relay of datagrams on several threads: each client stays with one, so nothing is reordered, nothing comes twice, and what
-//! does not come is counted.
+//! does not come is counted, exactly.
 
 use std::collections::{HashMap, HashSet};
 use std::thread;
@@ -10,8 +10,27 @@ use super::*;
 const CLIENTS: usize = 32;
 const DATAGRAMS: u64 = 600;
 
+/// The datagrams that came to a socket.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrived {
+    received: u64,
+    /// Those that had no room in its buffer.
+    dropped: u64,
+}
+
+impl Arrived {
+    /// All of them, when no other can come.
+    fn at(socket: &softtimers_net::UdpSocket, received: u64) -> Self {
+        Arrived { received, dropped: socket.drops().unwrap().into() }
+    }
+
+    fn all(self) -> u64 {
+        self.received + self.dropped
+    }
+}
+
 /// Takes datagrams until the run is over, and answers each; those of a source must come in the order of their numbers.
-fn echoes(server: &UdpSocket, over: &AtomicBool) -> u64 {
+fn echoes(server: UdpSocket, over: &AtomicBool) -> Arrived {
     server.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let (mut last, mut received, mut buffer) = (HashMap::new(), 0, [0; 2_000]);
     loop {
@@ -23,17 +42,17 @@ fn echoes(server: &UdpSocket, over: &AtomicBool) -> u64 {
                 received += 1;
                 server.send_to(&buffer[..length], from).unwrap();
             }
-            Err(_) if over.load(Ordering::Relaxed) => return received,
+            Err(_) if over.load(Ordering::Relaxed) => return Arrived::at(&server.into(), received),
             Err(_) => {}
         }
     }
 }
 
 /// Sends numbered datagrams, the last ones until an answer to one of them has come: by then all others have been taken, or lost.
-/// The answers come in order, too. Returns how many it has sent.
-fn client(to: SocketAddr) -> u64 {
+/// The answers come in order, too. Returns how many it has sent, and the answers.
+fn client(to: SocketAddr) -> (u64, Arrived) {
     let socket = socket();
-    let (mut number, mut last, mut buffer) = (0u64, 0, [0; 2_000]);
+    let (mut number, mut last, mut answers, mut buffer) = (0u64, 0, 0, [0; 2_000]);
     let send = |number: &mut u64| {
         *number += 1;
         let mut bytes = vec![7; if number.is_multiple_of(5) { 300 } else { 200 }];
@@ -49,10 +68,10 @@ fn client(to: SocketAddr) -> u64 {
             assert_eq!(from, to);
             let answered = u64::from_be_bytes(buffer[..8].try_into().unwrap());
             assert!(answered > last, "{answered} after {last}");
-            last = answered;
+            (last, answers) = (answered, answers + 1);
         }
         if last == number {
-            return number;
+            return (number, Arrived::at(&socket.into(), answers));
         }
     }
     panic!("{last} of {number} is answered")
@@ -88,7 +107,7 @@ fn flows_keep_their_order_and_losses_are_counted_with_any_number_of_pollers() {
         let over = Arc::new(AtomicBool::new(false));
         let echo = thread::spawn({
             let over = Arc::clone(&over);
-            move || echoes(&server, &over)
+            move || echoes(server, &over)
         });
         let clients: Vec<_> = (0..CLIENTS)
             .map(|_| {
@@ -98,7 +117,12 @@ fn flows_keep_their_order_and_losses_are_counted_with_any_number_of_pollers() {
                 })
             })
             .collect();
-        let sent: u64 = clients.into_iter().map(|client| client.join().unwrap()).sum();
+        let (mut sent, mut answers) = (0, Arrived::default());
+        for client in clients {
+            let (its, Arrived { received, dropped }) = client.join().unwrap();
+            sent += its;
+            answers = Arrived { received: answers.received + received, dropped: answers.dropped + dropped };
+        }
         let threads = || {
             let tasks = fs::read_dir(format!("/proc/{}/task", relay.child.id())).unwrap();
             let names = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("comm")).ok());
@@ -113,12 +137,21 @@ fn flows_keep_their_order_and_losses_are_counted_with_any_number_of_pollers() {
         assert!((pollers.min(2)..=pollers).contains(&busy), "{busy} of {pollers}");
         let report = relay.finish();
         over.store(true, Ordering::Relaxed);
-        let received = echo.join().unwrap();
+        let server = echo.join().unwrap();
         let count = |key: &str| report.pointer(key).and_then(Value::as_u64).unwrap();
         assert_eq!((there, count("/config/pollers")), (true, pollers as u64));
-        assert_eq!(count("/ends/0/received/packets") + count("/ends/0/dropped/ring"), sent, "{report}");
         assert_eq!(count("/clients/opened"), CLIENTS as u64, "{report}");
-        assert!(received <= count("/ends/1/sent/packets") && received >= CLIENTS as u64, "{report}");
+        assert!(server.received >= CLIENTS as u64, "{report}");
+        // There, and back: to the datagram, from socket to socket.
+        for (from, to, came, left) in [(0, 1, sent, server), (1, 0, server.received, answers)] {
+            let of = |end: u64, key: &str| count(&format!("/ends/{end}/{key}"));
+            let received = of(from, "received/packets");
+            assert_eq!(came, received + of(from, "dropped/ring"), "from end {from}: {report}");
+            let sent = of(to, "sent/packets");
+            let lost = of(from, "dropped/rule/packets") + of(to, "dropped/output/packets");
+            assert_eq!(received, sent + lost, "from end {from}: {report}");
+            assert_eq!(sent, left.all(), "to end {to}: {left:?}, {report}");
+        }
     }
 }
 

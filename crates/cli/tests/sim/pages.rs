@@ -72,6 +72,29 @@ fn loss_free_rates_with_screend_are_what_the_flags_beside_them_print() {
     assert!(papers.contains(&text), "papers.md: {text}");
 }
 
+#[test]
+fn the_relays_table_is_what_its_commands_print() {
+    let page = page("sim.md");
+    let (_, section) = page.split_once("## A relay on N CPUs").unwrap();
+    let commands: Vec<&str> =
+        section.lines().filter(|line| line.starts_with("softtimers sim relay")).collect();
+    let (flood, steady) = (rows(commands[0]), rows(commands[1]));
+    let lines: Vec<&str> = section
+        .lines()
+        .skip_while(|line| !line.starts_with("| 1 |"))
+        .take_while(|line| line.starts_with('|'))
+        .collect();
+    assert_eq!((lines.len(), flood.len(), steady.len()), (7, 21, 7));
+    let of = |row: &Value, key: &str| row[key].as_f64().unwrap();
+    for (at, line) in lines.iter().enumerate() {
+        let mut cells = vec![of(&steady[at], "pollers").to_string()];
+        cells.extend([0, 7, 14].map(|shared| whole(of(&flood[shared + at], "relayed_kpps"))));
+        cells.push(format!("{:.1}%", 100.0 * of(&flood[at], "busiest")));
+        cells.push(format!("{:.1}, {:.1}", of(&steady[at], "delay_us"), of(&steady[at], "p99_us")));
+        assert_eq!(*line, format!("| {} |", cells.join(" | ")));
+    }
+}
+
 /// The text under "ours", from the rows of the command beside it.
 type Figure = fn(&[Value]) -> String;
 

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   clients ──▶ listening socket ── Side ─▶ handler ─▶ Side ── a socket for each client ──▶ upstream
-//!           ◀── sendmmsg ── Output ◀─┘                  └─▶ Output, runs of one client: sendmmsg
+//!           ◀── sendmmsg ── Output ◀─┘                  └─▶ Output, a run for each client: sendmmsg
 //! ```
 //!
 //! Receiving from clients is [`UdpDevice`]'s. The sockets of the other side are read in turn, some datagrams each, so
-//! that an answer in a thousand does not keep the others waiting. What leaves does so in the order it came, as many at
-//! once as have the same socket; and those of one length, to one address, by one send that the kernel cuts (`UDP_SEGMENT`).
-//! The clock is read once for a send.
+//! that an answer in a thousand does not keep the others waiting. What came in a turn leaves client by client, each one's in
+//! the order it came: as many at once as have the same socket; and those of one length, to one address, by one send that the
+//! kernel cuts (`UDP_SEGMENT`). So clients that send in turns cost no more system calls than clients that send in bursts. The
+//! clock is read once a turn.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -18,11 +19,12 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use softtimers::{Clock, Monotonic, Timestamp};
-use softtimers_net::poller::{Device, Drops, Left, Packet, Received, Sent, Transmit, UdpDevice};
+use softtimers::Timestamp;
+use softtimers_net::poller::{Device, Drops, Left, Packet, Received, Sent, UdpDevice};
 use softtimers_net::relay::ClientId;
-use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
+use softtimers_net::udp::{RecvBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
 
+use super::output::{LONGEST, Output};
 use super::table::Table;
 use crate::engine::{Counted, Until};
 use crate::stats::Stats;
@@ -38,7 +40,7 @@ pub(crate) struct Hop {
 }
 
 /// The other end of a datagram's way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Peer {
     /// The address of a client.
     Address(SocketAddr),
@@ -83,19 +85,6 @@ struct Answers {
     batch: RecvBatch,
     ready: VecDeque<u32>,
     refusals: u64,
-}
-
-/// Datagrams that wait to be sent.
-#[derive(Debug)]
-pub(crate) struct Output {
-    batch: SendBatch,
-    /// The destination and the length of each datagram in the batch.
-    hops: VecDeque<(Hop, usize)>,
-    /// From arrival to departure, of those that have left since they were last asked for; in nanoseconds.
-    latencies: Vec<u64>,
-    /// Datagrams that have left, and those that were lost, and are not counted yet.
-    sent: Volume,
-    failed: Volume,
 }
 
 impl Side {
@@ -175,6 +164,48 @@ impl Counted for Side {
     }
 }
 
+impl Side {
+    /// Sends at most so many, each run by its socket.
+    fn transmit(&mut self, quota: usize) -> Sent {
+        let mut done = 0;
+        while let Some((peer, run)) = self.output.run(quota - done) {
+            let batch = &mut self.output.batch;
+            let outcome = match (&mut self.inlet, peer) {
+                (Inlet::Clients(device), _) => device.socket().send_at_most(batch, run),
+                (Inlet::Upstream(answers), Peer::Upstream(client)) => {
+                    match answers.table.borrow_mut().sessions.socket(client) {
+                        Some(socket) => {
+                            let outcome = socket.send_at_most(batch, run);
+                            answers.refusals += outcome.retried as u64;
+                            outcome
+                        }
+                        // It had to give way since.
+                        None => {
+                            self.output.discard();
+                            continue;
+                        }
+                    }
+                }
+                (Inlet::Upstream(_), Peer::Address(_)) => {
+                    self.output.discard();
+                    continue;
+                }
+            };
+            self.output.have_left(outcome.sent);
+            done += outcome.sent;
+            match outcome.stopped {
+                None => {}
+                Some(Stopped::WouldBlock | Stopped::NoBuffers) => {
+                    return Sent { done, left: Left::Blocked };
+                }
+                // About this datagram only: no route, too long for the path.
+                Some(Stopped::Error(_)) => drop(self.output.discard()),
+            }
+        }
+        Sent { done, left: if self.output.is_empty() { Left::Nothing } else { Left::More } }
+    }
+}
+
 impl Device for Side {
     type Address = Hop;
     type Transmitter = Output;
@@ -210,42 +241,10 @@ impl Device for Side {
     }
 
     fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
-        let mut done = 0;
-        while let Some((peer, run)) = self.output.run(quota - done) {
-            let batch = &mut self.output.batch;
-            let outcome = match (&mut self.inlet, peer) {
-                (Inlet::Clients(device), _) => device.socket().send_at_most(batch, run),
-                (Inlet::Upstream(answers), Peer::Upstream(client)) => {
-                    match answers.table.borrow_mut().sessions.socket(client) {
-                        Some(socket) => {
-                            let outcome = socket.send_at_most(batch, run);
-                            answers.refusals += outcome.retried as u64;
-                            outcome
-                        }
-                        // It had to give way since.
-                        None => {
-                            self.output.discard();
-                            continue;
-                        }
-                    }
-                }
-                (Inlet::Upstream(_), Peer::Address(_)) => {
-                    self.output.discard();
-                    continue;
-                }
-            };
-            self.output.have_left(outcome.sent);
-            done += outcome.sent;
-            match outcome.stopped {
-                None => {}
-                Some(Stopped::WouldBlock | Stopped::NoBuffers) => {
-                    return Ok(Sent { done, left: Left::Blocked });
-                }
-                // About this datagram only: no route, too long for the path.
-                Some(Stopped::Error(_)) => drop(self.output.discard()),
-            }
-        }
-        Ok(Sent { done, left: if self.output.hops.is_empty() { Left::Nothing } else { Left::More } })
+        self.output.arrange();
+        let sent = self.transmit(quota);
+        self.output.note_departures();
+        Ok(sent)
     }
 
     fn transmitter(&mut self) -> &mut Output {
@@ -316,87 +315,7 @@ impl Answers {
     }
 }
 
-impl Output {
-    fn new() -> Self {
-        let mut batch = SendBatch::new(WAITING, LONGEST);
-        // Neighbours that are alike go through the kernel as one, and leave by themselves; where it does not, one by one.
-        batch.set_segmentation(true);
-        Output {
-            batch,
-            hops: VecDeque::with_capacity(WAITING),
-            latencies: Vec::with_capacity(WAITING),
-            sent: Volume::default(),
-            failed: Volume::default(),
-        }
-    }
-
-    /// Returns the number of first datagrams, at most `most`, that leave by one socket, and whose it is; `None` if none
-    /// may.
-    fn run(&self, most: usize) -> Option<(Peer, usize)> {
-        let first = self.hops.front().filter(|_| most > 0)?.0.peer;
-        let run = match first {
-            // All by the one that listens.
-            Peer::Address(_) => self.hops.len(),
-            Peer::Upstream(_) => self.hops.iter().take_while(|(hop, _)| hop.peer == first).count(),
-        };
-        Some((first, run.min(most)))
-    }
-
-    /// So many of the first have left the batch.
-    fn have_left(&mut self, sent: usize) {
-        let now = Monotonic.now();
-        for (hop, length) in self.hops.drain(..sent.min(self.hops.len())) {
-            self.sent.count(length);
-            let latency = hop.arrived.map(|arrived| now.saturating_duration_since(arrived));
-            self.latencies.extend(latency.map(|latency| latency.as_nanos() as u64));
-        }
-    }
-
-    /// Drops the first one, if there is any.
-    fn discard(&mut self) -> bool {
-        let Some((_, length)) = self.hops.pop_front().filter(|_| self.batch.discard_first()) else {
-            return false;
-        };
-        self.failed.count(length);
-        true
-    }
-}
-
-impl Transmit for Output {
-    type Address = Hop;
-
-    fn queue(&mut self, bytes: &[u8], to: Option<Hop>) -> bool {
-        let Some(hop) = to else { return false };
-        let address = match hop.peer {
-            Peer::Address(address) => Some(address),
-            Peer::Upstream(_) => None,
-        };
-        let taken = self.batch.push(bytes, address).is_ok();
-        if taken {
-            self.hops.push_back((hop, bytes.len()));
-        }
-        taken
-    }
-}
-
 /// Datagrams in one receive.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 /// Datagrams from one socket before it is the next one's turn.
 const SHARE: usize = 16;
-/// Datagrams that may wait to be sent: four turns.
-const WAITING: usize = 4 * BATCH;
-/// No UDP datagram is longer, so none is cut off.
-const LONGEST: usize = 65_535;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_more_than_256_datagrams_wait_to_be_sent() {
-        let mut output = Output::new();
-        let to = Hop { peer: Peer::Address(SocketAddr::from(([127, 0, 0, 1], 9))), arrived: None };
-        let taken = (0..1_000).take_while(|_| output.queue(b"datagram", Some(to))).count();
-        assert_eq!(taken, 256);
-    }
-}

@@ -1,5 +1,5 @@
 //! `monitors`: capture and tcpdump at the same delay and with the same memory, whole frames, no filter: what a packet costs, and
-//! what is lost when nobody looks for 0.3 s.
+//! what is lost when nobody looks for 0.3 s. How late frames come into the file only ours says.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use softtimers_measure::result::Table;
 use super::trial::{Offer, Rig, busy, finish, now};
 use crate::bench::Done;
 use crate::command::{pause, signal};
-use crate::figures;
+use crate::figures::{self, Figure};
 
 /// A program that captures: its name, the delay that it may take, and its flags.
 #[derive(Clone, Copy, Debug)]
@@ -39,11 +39,13 @@ pub(super) fn monitors(rig: &Rig) -> Done<Vec<Table>> {
 /// A steady stream.
 fn cost(rig: &Rig, file: &File, mut all: Vec<Monitor>) -> Result<Table> {
     let millis = rig.of(4_000, 500);
-    let measured = Paired::new(rig.rounds(5)).contest(&[()], &mut all, |(), monitor, round| {
-        monitor.trial(rig, file, &Offer::steady(RATE, millis), false, round)
-    })?;
+    let measured =
+        Paired::new(rig.rounds(5)).repeating(3).contest(&[()], &mut all, |(), monitor, round| {
+            monitor.trial(rig, file, &Offer::steady(RATE, millis), false, round)
+        })?;
     let rows = all.iter().map(|monitor| monitor.name);
-    let mut table = Table::of("monitors", &measured, rows, &[(OFFERED, 1), (LOST, 3), (COST, 0)]);
+    let columns = [(OFFERED, 1), (LOST, 3), (COST, 0), (DELAY, 1), (WORST, 1)];
+    let mut table = Table::of("monitors", &measured, rows, &columns);
     for (ours, theirs, most) in [(SECOND, BUFFERED, 1.1), (MILLISECOND, AT_ONCE, 0.3)] {
         let figure = format!("{}: CPU a packet, against {}, in pairs", ours.name, theirs.name);
         table.bar(Bar::at_most(figure, most, measured.ratio(COST, ours.name, theirs.name)));
@@ -53,11 +55,13 @@ fn cost(rig: &Rig, file: &File, mut all: Vec<Monitor>) -> Result<Table> {
 
 /// The same, and the monitor stands still for 0.3 s of it.
 fn stall(rig: &Rig, file: &File, mut all: Vec<Monitor>) -> Result<Table> {
-    let measured = Paired::new(rig.rounds(5)).contest(&[()], &mut all, |(), monitor, round| {
-        monitor.trial(rig, file, &Offer::steady(RATE, 1_000), true, round)
-    })?;
+    let measured =
+        Paired::new(rig.rounds(5)).repeating(3).contest(&[()], &mut all, |(), monitor, round| {
+            monitor.trial(rig, file, &Offer::steady(RATE, 1_000), true, round)
+        })?;
     let rows = all.iter().map(|monitor| monitor.name);
-    let mut table = Table::of("monitors in a stall of 0.3 s", &measured, rows, &[(OFFERED, 1), (LOST, 3)]);
+    let columns = [(OFFERED, 1), (LOST, 3), (WORST, 1)];
+    let mut table = Table::of("monitors in a stall of 0.3 s", &measured, rows, &columns);
     let lost = measured.estimate(SECOND.name, LOST);
     table.bar(Bar::at_most(format!("{}, 16 MiB, a stall of 0.3 s: lost, %", SECOND.name), 0.0, lost));
     Ok(table)
@@ -87,7 +91,9 @@ impl Monitor {
         pause(LAST);
         let used = busy(monitor.id())? - before;
         let captured = if self.ours {
-            figures::at(&monitor.ended()?, "captured").context("captured")?
+            let report = monitor.ended()?;
+            figures::put(round, self.name, &report, &DELAYS);
+            figures::at(&report, "captured").context("captured")?
         } else {
             signal(monitor.id(), "TERM")?;
             let (_, talk) = monitor.output()?;
@@ -129,3 +135,6 @@ const LAST: Duration = Duration::from_millis(1_200);
 const OFFERED: &str = "offered kpps";
 const LOST: &str = "lost %";
 const COST: &str = "ns of CPU";
+const DELAY: &str = "delay p99 ms";
+const WORST: &str = "worst delay ms";
+const DELAYS: [Figure; 2] = [(DELAY, 1, "delay_ns.p99", 1e-6), (WORST, 1, "delay_ns.max", 1e-6)];

@@ -1,15 +1,24 @@
-//! `relay`: `forward --udp` on one CPU under a flood, beside ten lines of C and socat; and what a packet costs with one poller and
-//! with two. How much more two deliver on CPUs of their own is not measured: this machine has two, and the flood needs one.
+//! `relay`: `forward --udp` on one CPU under a flood of one client and of several in turns, beside ten lines of C and socat; and
+//! what a packet costs with one poller and with two. How much more two deliver on CPUs of their own is not measured: this machine
+//! has two, and the flood needs one. `softtimers sim relay` is a model of it.
+//!
+//! ```text
+//!   CPU 0: clients, four datagrams each in turn ──▶ CPU 1: the relay, and the kernel's way to ──▶ a socket that nobody reads
+//! ```
 
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::{Paired, Round};
+use softtimers_measure::processor::Processor;
 use softtimers_measure::result::Table;
+use softtimers_net::udp::{SendBatch, Stopped};
 
 use super::trial::{Rig, busy, now};
 use crate::bench::Done;
@@ -44,34 +53,113 @@ fn flood_and_cost(rig: &Rig, directory: PathBuf) -> Result<Vec<Table>> {
     if works(Command::new("socat").arg("-V")) {
         all.push(By::Socat);
     }
-    let rounds = rig.rounds(5);
-    let flood = Paired::new(rounds).beside_others().contest(&[()], &mut all.clone(), |(), by, round| {
-        let (passed, _) = by.trial(rig, 1, FLOOD)?;
-        round.put(&by.name(), RELAYED, passed / WINDOW.as_secs_f64() / 1e3);
+    Ok(vec![flood(rig, all.clone())?, cost(rig)?])
+}
+
+/// As much as a CPU sends, by one client and by several in turns.
+fn flood(rig: &Rig, mut all: Vec<By>) -> Result<Table> {
+    let flood = Paired::new(rig.rounds(5)).repeating(3).beside_others();
+    let flood = flood.contest(&[1, CLIENTS], &mut all, |&clients, by, round: &mut Round| {
+        if by.fits(clients) {
+            let found = by.flooded(rig, clients)?;
+            let row = by.under(clients);
+            round.put(&row, OFFERED, found.offered / WINDOW.as_secs_f64() / 1e3);
+            round.put(&row, RELAYED, found.passed / WINDOW.as_secs_f64() / 1e3);
+        }
         anyhow::Ok(())
     })?;
-    let mut delivered = Table::of("relay", &flood, all.iter().map(By::name), &[(RELAYED, 0)]);
-    let ratio = flood.ratio(RELAYED, &By::Softtimers(1).name(), LOOP_NAME);
-    delivered.bar(Bar::at_least(
-        "forward --udp under flood, against recv and send in C, in pairs",
-        1.2,
-        ratio,
-    ));
-    all.retain(|by| matches!(by, By::Softtimers(_)));
-    let steady = Paired::new(rounds).contest(&[()], &mut all, |(), by, round: &mut Round| {
-        let (passed, used) = by.trial(rig, SENDERS, STEADY)?;
-        round.put(&by.name(), COST, (passed > 0.0).then(|| 1e9 * used / passed));
+    let fitting = |clients| all.iter().filter(move |by| by.fits(clients)).map(move |by| by.under(clients));
+    let rows = fitting(1).chain(fitting(CLIENTS));
+    let mut table = Table::of("relay", &flood, rows, &[(OFFERED, 0), (RELAYED, 0)]);
+    let ours = By::Softtimers(1);
+    for clients in [1, CLIENTS] {
+        let ratio = flood.ratio(RELAYED, &ours.under(clients), &under(LOOP_NAME, clients));
+        let figure = format!("{}, against recv and send in C, in pairs", ours.under(clients));
+        table.bar(Bar::at_least(figure, 1.2, ratio));
+    }
+    if let Some(ratio) = flood.ratio(RELAYED, &ours.under(CLIENTS), &ours.under(1)) {
+        table.note(format!("{}: {:.2} of one client's, in pairs", ours.under(CLIENTS), ratio.median));
+    }
+    Ok(table)
+}
+
+/// What a packet costs where there is room for all of them.
+fn cost(rig: &Rig) -> Result<Table> {
+    let mut all = [1, 2].map(By::Softtimers);
+    let steady = Paired::new(rig.rounds(5)).repeating(3);
+    let steady = steady.contest(&[()], &mut all, |(), by, round: &mut Round| {
+        let found = by.steady(rig)?;
+        round.put(&by.name(), COST, (found.passed > 0.0).then(|| 1e9 * found.used / found.passed));
         anyhow::Ok(())
     })?;
     let mut cost = Table::of("cost of a relayed packet", &steady, all.iter().map(By::name), &[(COST, 0)]);
-    let [one, two] = [1, 2].map(|pollers| By::Softtimers(pollers).name());
+    let [one, two] = all.map(|by| by.name());
     cost.bar(Bar::at_most(
         "two pollers: CPU a packet, against one, in pairs",
         1.1,
         steady.ratio(COST, &two, &one),
     ));
     cost.note("80,000 packets/s of four clients; both pollers on one CPU");
-    Ok(vec![delivered, cost])
+    Ok(cost)
+}
+
+/// What passed within the window.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    /// Packets that were sent to the relay.
+    offered: f64,
+    /// Packets that came out of it.
+    passed: f64,
+    /// Seconds of CPU that it took.
+    used: f64,
+}
+
+/// What is counted of a relay that runs.
+struct Counted<'a> {
+    /// Nobody reads it: what has no room is dropped there, and counted.
+    sink: &'a softtimers_net::UdpSocket,
+    relay: &'a Killed,
+}
+
+impl Counted<'_> {
+    /// Lets a window pass, when it has settled.
+    fn window(&self, offered: &AtomicU64) -> Result<Found> {
+        let now =
+            || anyhow::Ok((self.sink.drops()?, busy(self.relay.id())?, offered.load(Ordering::Relaxed)));
+        pause(SETTLED);
+        let before = now()?;
+        pause(WINDOW);
+        let after = now()?;
+        Ok(Found {
+            offered: (after.2 - before.2) as f64,
+            passed: f64::from(after.0.wrapping_sub(before.0)),
+            used: after.1 - before.1,
+        })
+    }
+}
+
+/// Sends to this port from CPU 0 until it is over, by so many clients, a few datagrams each in turn.
+fn send(port: u16, clients: usize, over: &AtomicBool, sent: &AtomicU64) -> Result<()> {
+    let _kept = Processor::new(0)?.keep()?;
+    let client = |_| {
+        let socket = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
+        socket.connect(("127.0.0.1", port))?;
+        let mut batch = SendBatch::new(RUN, SIZE);
+        batch.set_segmentation(true);
+        anyhow::Ok((socket, batch))
+    };
+    let mut clients = (0..clients).map(client).collect::<Result<Vec<_>>>()?;
+    while !over.load(Ordering::Relaxed) {
+        for (socket, batch) in &mut clients {
+            while batch.push(&[7; SIZE], None).is_ok() {}
+            let outcome = socket.send_batch(batch);
+            sent.fetch_add(outcome.sent as u64, Ordering::Relaxed);
+            if let Some(Stopped::Error(error)) = outcome.stopped {
+                return Err(error.into());
+            }
+        }
+    }
+    Ok(())
 }
 
 impl By {
@@ -84,32 +172,55 @@ impl By {
         }
     }
 
-    /// The packets that came out in a window of a load by so many senders, and the seconds of CPU that they took.
-    fn trial(&self, rig: &Rig, senders: u32, rate: f64) -> Result<(f64, f64)> {
-        // Nobody reads it: what has no room is dropped there, and counted.
+    /// Its row with so many clients.
+    fn under(&self, clients: usize) -> String {
+        under(&self.name(), clients)
+    }
+
+    /// One client comes to one poller, whatever their number.
+    fn fits(&self, clients: usize) -> bool {
+        clients > 1 || !matches!(self, By::Softtimers(2..))
+    }
+
+    fn flooded(&self, rig: &Rig, clients: usize) -> Result<Found> {
+        let sink = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
+        let (relay, port) = self.started(rig, sink.local_addr()?.port())?;
+        let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+        let found = thread::scope(|scope| {
+            let sender = scope.spawn(|| send(port, clients, &over, &sent));
+            let found = Counted { sink: &sink, relay: &relay }.window(&sent);
+            over.store(true, Ordering::Relaxed);
+            sender.join().map_err(|_| anyhow!("the sender panicked"))??;
+            found
+        })?;
+        self.told(&found)
+    }
+
+    fn steady(&self, rig: &Rig) -> Result<Found> {
         let sink = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
         let (relay, port) = self.started(rig, sink.local_addr()?.port())?;
         let time = WINDOW + SETTLED * 2;
         let send = |_| {
             let words = rig.softtimers(&format!(
-                "send 127.0.0.1:{port} --no-handshake --rate {:.0}pps --quantum 16 --catch-up all --size 64 --cpu 0 --duration {}ms --json",
-                rate / f64::from(senders),
+                "send 127.0.0.1:{port} --no-handshake --rate {:.0}pps --quantum 16 --catch-up all --size {SIZE} --cpu 0 --duration {}ms --json",
+                STEADY / CLIENTS as f64,
                 time.as_millis()
             ));
             start(&mut command(&words)?)
         };
-        let senders = (0..senders).map(send).collect::<Result<Vec<_>>>()?;
-        pause(SETTLED);
-        let before = (sink.drops()?, busy(relay.id())?);
-        pause(WINDOW);
-        let after = (sink.drops()?, busy(relay.id())?);
+        let senders = (0..CLIENTS).map(send).collect::<Result<Vec<_>>>()?;
+        let found = Counted { sink: &sink, relay: &relay }.window(&AtomicU64::new(0))?;
         for sender in senders {
             sender.object()?;
         }
-        let (passed, used) = (f64::from(after.0.wrapping_sub(before.0)), after.1 - before.1);
-        ensure!(passed > 0.0, "{} relays nothing", self.name());
-        eprintln!("{:7.1} s  {}: {passed} packets, {:.0} ms of CPU", now(), self.name(), 1e3 * used);
-        Ok((passed, used))
+        self.told(&found)
+    }
+
+    fn told(&self, found: &Found) -> Result<Found> {
+        ensure!(found.passed > 0.0, "{} relays nothing", self.name());
+        let Found { offered, passed, used } = *found;
+        eprintln!("{:7.1} s  {}: {passed} of {offered}, {:.0} ms of CPU", now(), self.name(), 1e3 * used);
+        Ok(*found)
     }
 
     /// Relays to this port on the second CPU; from which one.
@@ -136,6 +247,10 @@ impl By {
     }
 }
 
+fn under(name: &str, clients: usize) -> String {
+    if clients == 1 { format!("{name}, one client") } else { format!("{name}, {clients} clients") }
+}
+
 fn command(words: &str) -> Result<Command> {
     let mut words = words.split_whitespace();
     let mut command = Command::new(words.next().context("a program")?);
@@ -157,12 +272,16 @@ int main(int count, char **port) {
 }
 ";
 const LOOP_NAME: &str = "recv and send in C";
-/// More than anybody relays.
-const FLOOD: f64 = 2e6;
-/// Less than one poller can.
+/// Packets a second, fewer than one poller can relay.
 const STEADY: f64 = 80e3;
-const SENDERS: u32 = 4;
+/// With two pollers all of them come to one, once in eight times.
+const CLIENTS: usize = 4;
+/// Datagrams of a client before it is the next one's turn: so few that batches of the relay have all clients.
+const RUN: usize = 4;
+/// Bytes of a datagram.
+const SIZE: usize = 64;
 const WINDOW: Duration = Duration::from_millis(1_000);
 const SETTLED: Duration = Duration::from_millis(300);
+const OFFERED: &str = "offered kpps";
 const RELAYED: &str = "relayed kpps";
 const COST: &str = "ns of CPU";

@@ -31,7 +31,7 @@ use super::config::{ClientLimits, NotSent, RelayStats};
 use super::places::Places;
 
 /// Names one client; never another one, however long it is kept.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientId {
     pub(super) slot: u32,
     serial: u64,

@@ -175,6 +175,16 @@ impl SendBatch {
         self.buffers.edit(each);
     }
 
+    /// Lets two of the waiting datagrams, counted from the first, change places: so those that are alike become
+    /// neighbours. Nothing is copied.
+    ///
+    /// # Panics
+    ///
+    /// If either is not below [`len`](SendBatch::len).
+    pub fn swap(&mut self, one: usize, other: usize) {
+        self.buffers.swap(one, other);
+    }
+
     /// Forgets the first datagram, and says whether there was one: the way on after
     /// [`Stopped::Error`].
     pub fn discard_first(&mut self) -> bool {

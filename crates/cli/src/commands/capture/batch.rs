@@ -54,6 +54,12 @@ struct Waiting {
     interface: u32,
 }
 
+impl Waiting {
+    fn is_of_the_same(&self, other: &Waiting) -> bool {
+        self.interface == other.interface
+    }
+}
+
 /// Packets of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Passed {
@@ -176,18 +182,19 @@ impl BatchWriter {
     fn count(&mut self, kept: usize) {
         let now = Monotonic.now();
         let waiting = std::mem::take(&mut self.waiting);
-        for (place, Waiting { interface, .. }) in waiting.iter().enumerate() {
-            let passed = self.passed(*interface);
-            *(if place < kept { &mut passed.captured } else { &mut passed.lost }) += 1;
+        let (written, lost) = waiting.split_at(kept);
+        for frames in written.chunk_by(Waiting::is_of_the_same) {
+            self.passed(frames[0].interface).captured += frames.len() as u64;
         }
-        let written = &waiting[..kept];
+        for frames in lost.chunk_by(Waiting::is_of_the_same) {
+            self.passed(frames[0].interface).lost += frames.len() as u64;
+        }
         let bytes: u64 = written.iter().map(|waiting| u64::from(waiting.bytes)).sum();
+        let stay = |waiting: &Waiting| now.as_nanos().saturating_sub(waiting.arrived.as_nanos());
         self.counter.count(|stats| {
             stats.counts.captured += written.len() as u64;
             stats.counts.bytes += bytes;
-            for Waiting { arrived, .. } in written {
-                stats.stay.record_duration(now.saturating_duration_since(*arrived));
-            }
+            stats.stay.record_all(written.iter().map(stay));
         });
         self.waiting = waiting;
     }

@@ -17,7 +17,7 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::stats::Counter;
 use softtimers_net::poller::{Device, FrameInfo, Packet, Poller, QueueId};
-use softtimers_poll::{Quota, SourceConfig, SourceId};
+use softtimers_poll::{SourceConfig, SourceId};
 
 use super::batch::{Before, Written};
 use super::batching::Batching;
@@ -63,7 +63,7 @@ impl CaptureLoop {
     /// A check failure if the system has no descriptors left.
     pub(crate) fn new(
         taps: Vec<Tap>,
-        batching: Batching,
+        turns: SourceConfig<Batching>,
         stage: Stage,
         before: Before,
         interrupt: Interrupt,
@@ -71,8 +71,7 @@ impl CaptureLoop {
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::broke_off("setting up the capture", &error);
         let mut poller = Poller::new().map_err(failed)?;
-        let config = SourceConfig::new(batching).with_quota(Quota::new(QUOTA, 1));
-        let sources = taps.into_iter().map(|tap| poller.add(tap, config)).collect::<io::Result<Vec<_>>>();
+        let sources = taps.into_iter().map(|tap| poller.add(tap, turns)).collect::<io::Result<Vec<_>>>();
         let sources = sources.map_err(failed)?;
         poller.watch(&interrupt, SIGNAL).map_err(failed)?;
         let queue = match stage.feedback() {
@@ -256,8 +255,6 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Frames in a turn; between turns it looks whether it is to end.
-const QUOTA: u32 = 256;
 /// The period in which the system is asked for drops.
 const ASK: Duration = Duration::from_millis(250);
 const SIGNAL: Token = Token(0);

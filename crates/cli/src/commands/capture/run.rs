@@ -77,8 +77,8 @@ impl Command for Capture {
         let stage = Stage::new(writer, self.queue)?;
         let (_slice, mut fallbacks) = hold_slice(self.max_delay);
         fallbacks.extend(refused);
-        let batching = Layout::of(self).batching(self.max_delay);
-        let mut engine = CaptureLoop::new(taps, batching, stage, before, interrupt, counter)?;
+        let turns = Layout::of(self).turns(self);
+        let mut engine = CaptureLoop::new(taps, turns, stage, before, interrupt, counter)?;
         engine.cut_to(self.snap_length);
         say(format_args!("capturing on {} to {shown}", self.interfaces.join(", ")));
         let _progress = (!self.writes_to_stdout()).then(|| run.begin(self, "capturing", self.end.duration));
