@@ -1,17 +1,22 @@
 //! The length of a wait of 100 µs, by each way to wait: `cargo bench -p softtimers-lab --bench waits [-- --rounds 15
-//! --quick --json FILE]`.
+//! --quick --json FILE]`. `waits` is that; `settimes` is what the kernel takes to set a timer, and to wake somebody for nothing, which
+//! decide when a timer that is armed too early is worth moving.
 //!
 //! The table of docs/choose.md for this machine. The program does nothing else; each way has 200 waits in each
 //! round, another one first each time, and each figure is the median over the quiet rounds. CPU is that of the whole process.
 #![forbid(unsafe_code)]
 
+use std::io;
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use softtimers::{Clock, Config, Idle, Monotonic, Slack, SoftTimers, TimerSlack, Timestamp, Waiter};
 use softtimers_lab::bench::{self, Done, Section};
 use softtimers_lab::cpu;
+use softtimers_linux::timerfd::TimerFd;
+use softtimers_linux::wait::wait_readable;
 use softtimers_measure::estimate::quantile;
 use softtimers_measure::paired::{Paired, Round};
 use softtimers_measure::result::Table;
@@ -21,7 +26,7 @@ use tokio::runtime::Builder;
 const DELAY: Duration = Duration::from_micros(100);
 const WAITS: usize = 200;
 
-const SECTIONS: [Section<usize>; 1] = [("waits", waits)];
+const SECTIONS: [Section<usize>; 2] = [("waits", waits), ("settimes", settimes)];
 
 fn main() -> ExitCode {
     bench::main("waits", &SECTIONS, |asked| Ok(asked.rounds()))
@@ -39,6 +44,46 @@ fn waits(rounds: &usize) -> Done<Vec<Table>> {
 const LATE: &str = "late, median µs";
 const WORST: &str = "late, p99 µs";
 const CPU: &str = "CPU µs of a wait";
+
+/// The times ahead to which a timer that is armed already is moved.
+const AHEAD: [(&str, Duration); 5] = [
+    ("moved to 40 µs ahead", Duration::from_micros(40)),
+    ("moved to 100 µs ahead", Duration::from_micros(100)),
+    ("moved to 1 ms ahead", Duration::from_millis(1)),
+    ("moved to 10 ms ahead", Duration::from_millis(10)),
+    ("moved to 1 s ahead", Duration::from_secs(1)),
+];
+const WOKEN: &str = "set to 100 µs ahead, slept for and read";
+const EACH: &str = "CPU µs";
+
+fn settimes(rounds: &usize) -> Done<Vec<Table>> {
+    let timer = TimerFd::new()?;
+    let measured = Paired::new(*rounds).rounds(|_, round| {
+        for (name, ahead) in AHEAD {
+            round.put(name, EACH, cpu_of(|| timer.arm_at(Monotonic.now() + ahead))?);
+        }
+        let woken = cpu_of(|| {
+            timer.arm_at(Monotonic.now() + DELAY)?;
+            wait_readable(timer.as_fd(), None)?;
+            timer.drain().map(drop)
+        });
+        round.put(WOKEN, EACH, woken?);
+        Done::Ok(())
+    })?;
+    let rows = AHEAD.map(|(name, _)| name).into_iter().chain([WOKEN]);
+    let mut table = Table::of("settimes", &measured, rows, &[(EACH, 2)]);
+    "a kernel timer".clone_into(&mut table.columns[0]);
+    Ok(vec![table])
+}
+
+/// The CPU time of one, in microseconds.
+fn cpu_of(mut one: impl FnMut() -> io::Result<()>) -> io::Result<f64> {
+    let before = cpu::of_process();
+    for _ in 0..10 * WAITS {
+        one()?;
+    }
+    Ok((cpu::of_process() - before).as_secs_f64() * 1e6 / (10 * WAITS) as f64)
+}
 
 /// Makes [`WAITS`] waits and says how late each was.
 type Way = fn() -> Vec<Duration>;

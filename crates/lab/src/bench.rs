@@ -87,10 +87,18 @@ pub const BENCHES: [(&str, &str, &[Number]); 15] = [
         &[("packets", 100_000, "The longest transfer")],
     ),
     ("server", "what does a web server gain that polls for requests (soft timers' Table XII)?", &[rounds(5)]),
-    ("shared", "how long is the lock of shared timers held, when very many are due together?", &[rounds(7)]),
+    (
+        "shared",
+        "how long is the lock of shared timers held, and what do two threads cost each other?",
+        &[rounds(7)],
+    ),
     ("timers", "what do setting, moving and expiring cost, by each structure of timers?", &[rounds(3)]),
     ("tokio_timers", "softtimers-tokio beside tokio's own timers", &[rounds(15)]),
-    ("waits", "how late is a wait of 100 µs, by each way to wait?", &[rounds(15)]),
+    (
+        "waits",
+        "how late is a wait of 100 µs, by each way to wait, and what does a timer cost the kernel?",
+        &[rounds(15)],
+    ),
     (
         "work_kept",
         "how much work does a saturated loop keep beside a paced flow?",

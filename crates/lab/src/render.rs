@@ -10,10 +10,13 @@
 //!                                  rounds:  how many rounds the figures are medians of, and how many were set aside
 //! ```
 //!
-//! `a#T + b#T` names tables of the same columns that are shown as one.
+//! `a#T + b#T` names tables of the same columns that are shown as one. With `bars` the bars of any tables are shown instead: the figure,
+//! the bar, the measured value and the verdict. With `spread` the quartiles stand beside each median. A table whose rounds were all
+//! disturbed says so below.
 //!
 //! The pages of `FIGURES` hold no other table with a number in it, so that nobody publishes a figure that no file has.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -122,25 +125,39 @@ fn rendered(page: &str, files: &BTreeMap<String, Results>) -> Result<String, Str
     Ok(text)
 }
 
+type Found<'a> = (&'a Results, Cow<'a, Table>);
+
 /// The table `FILE#TABLE`, and its file.
-fn find<'a>(name: &str, files: &'a BTreeMap<String, Results>) -> Result<(&'a Results, &'a Table), String> {
+fn find<'a>(name: &str, files: &'a BTreeMap<String, Results>) -> Result<Found<'a>, String> {
     let (file, key) = name.split_once('#').ok_or("FILE#TABLE is wanted")?;
     let results = files.get(file).ok_or_else(|| format!("there is no docs/data/{file}.json"))?;
     let table = results.table(key).ok_or_else(|| format!("docs/data/{file}.json has no table `{key}`"))?;
-    Ok((results, table))
+    Ok((results, Cow::Borrowed(table)))
 }
 
 /// The table that a mark names.
 fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String> {
     let mut parts = mark.split(" | ").map(str::trim);
     let named = parts.next().unwrap_or_default().split(" + ");
-    let named = named.map(|name| find(name, files)).collect::<Result<Vec<_>, String>>()?;
+    let mut named = named.map(|name| find(name, files)).collect::<Result<Vec<_>, String>>()?;
+    let parts: Vec<&str> = parts.collect();
+    for (_, table) in &mut named {
+        if parts.contains(&"bars") {
+            *table = Cow::Owned(table.of_bars());
+        } else if parts.contains(&"spread") {
+            *table = Cow::Owned(table.with_spread());
+        }
+    }
     let Some((_, table)) = named.first() else { return Err("FILE#TABLE is wanted".to_owned()) };
     if let Some((_, other)) = named.iter().find(|(_, other)| other.columns != table.columns) {
         return Err(format!("`{}` and `{}` have not the same columns", table.key, other.key));
     }
     let list = |words: &str| words.split(';').map(|word| word.trim().to_owned()).collect::<Vec<_>>();
-    let (mut columns, mut wanted, mut source) = (Vec::new(), Vec::new(), String::new());
+    let (mut columns, mut wanted, mut below) = (Vec::new(), Vec::new(), String::new());
+    if !parts.contains(&"rounds") {
+        let reasons = named.iter().filter_map(|(_, table)| table.inconclusive.as_ref());
+        below.extend(reasons.map(|reason| format!("\nNo quiet round: {reason}.\n")));
+    }
     for part in parts {
         match part.split_once(": ") {
             Some(("columns", names)) => columns = list(names),
@@ -151,13 +168,14 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
             }
             None if part == "source" => {
                 for (Results { date, machine, command, .. }, _) in &named {
-                    source += &format!("\n{date}, {machine}: `{command}`\n");
+                    below += &format!("\n{date}, {machine}: `{command}`\n");
                 }
             }
             None if part == "rounds" => {
-                source += &named.iter().map(|(_, table)| rounds(table)).collect::<Result<String, _>>()?;
+                below += &named.iter().map(|(_, table)| rounds(table)).collect::<Result<String, _>>()?;
             }
-            _ => return Err(format!("`{part}`: columns, where, source or rounds is known")),
+            None if part == "bars" || part == "spread" => {}
+            _ => return Err(format!("`{part}`: columns, where, bars, spread, source or rounds is known")),
         }
     }
     let is = |cell: &str, value: &str| {
@@ -172,7 +190,11 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
     for (_, other) in &named[1..] {
         markdown.extend(other.markdown(&columns, has)?.lines().skip(2).map(|row| format!("{row}\n")));
     }
-    if markdown.lines().count() < 3 { Err("it has no such row".to_owned()) } else { Ok(markdown + &source) }
+    if markdown.lines().count() < 3 {
+        Err("it has no such row".to_owned())
+    } else {
+        Ok(markdown + &below)
+    }
 }
 
 /// The rounds that a table's figures are of.
@@ -211,6 +233,9 @@ fn own_table(page: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use softtimers_measure::bar::Bar;
+    use softtimers_measure::estimate::Estimate;
+
     use super::*;
 
     #[test]
@@ -224,7 +249,13 @@ mod tests {
         let mut table = Table::new("W3", &[("who", 0), ("ns", 1), ("bytes", 0)]);
         table.row(["wheel".into(), 18.25.into(), 36.0.into()]);
         table.row(["heap".into(), 40.0.into(), 24.0.into()]);
+        table.bar(Bar::at_most("wheel: ns", 20.0, 18.25));
+        table.bar(Bar::at_most("heap: ns", 20.0, 40.0));
         results.tables.push(table);
+        let mut disturbed = Table::new("W4", &[("who", 0), ("ns", 1)]);
+        disturbed.row(["wheel".into(), Estimate::of([10.0, 12.0, 17.0]).into()]);
+        disturbed.inconclusive = Some("others used 7% of the CPU time".into());
+        results.tables.push(disturbed);
         results.date = "2026-11-23".into();
         [("timers".to_owned(), results)].into()
     }
@@ -258,6 +289,28 @@ mod tests {
         let page = "<!-- data: timers#W3 + timers#W3 | columns: ns | where: who = heap -->\n<!-- end -->\n";
         let shown = rendered(page, &files()).unwrap();
         assert!(shown.contains("| ns |\n|---|\n| 40.0 |\n| 40.0 |\n\n"), "{shown}");
+    }
+
+    #[test]
+    fn bars_spread_and_disturbance_are_shown() {
+        let shown =
+            |mark: &str| rendered(&format!("<!-- data: {mark} -->\n<!-- end -->\n"), &files()).unwrap();
+        let all = shown("timers#W3 + timers#W4 | bars");
+        assert!(
+            all.contains(
+                "| wheel: ns | ≤ 20 | 18.2 | met |\n| heap: ns | ≤ 20 | 40 | **missed** |\n\n<!-- end"
+            ),
+            "{all}"
+        );
+        let missed = shown("timers#W3 | bars | columns: figure | where: verdict = **missed**");
+        assert!(missed.contains("| figure |\n|---|\n| heap: ns |\n\n<!-- end"), "{missed}");
+        let spread = shown("timers#W4 | spread");
+        assert!(
+            spread.contains(
+                "| wheel | 12.0 (10.0 to 17.0) |\n\nNo quiet round: others used 7% of the CPU time.\n"
+            ),
+            "{spread}"
+        );
     }
 
     #[test]

@@ -97,6 +97,16 @@ impl Bar {
 /// A row of [`Bar::HEAD`].
 impl fmt::Display for Bar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "| {} |", self.cells().join(" | "))
+    }
+}
+
+impl Bar {
+    /// The head of a table of bars.
+    pub const HEAD: &str = "| figure | bar | measured | |\n|---|---|---|---|";
+
+    /// The figure, the bound, the measured value with its interval, and the verdict, as texts.
+    pub fn cells(&self) -> [String; 4] {
         let sign = if self.at_least { "≥" } else { "≤" };
         let measured = self.measured.map_or("–".to_owned(), significant);
         let within =
@@ -106,19 +116,9 @@ impl fmt::Display for Bar {
             Verdict::Missed => "**missed**",
             Verdict::Inconclusive => "inconclusive",
         };
-        let Bar { figure, bound, .. } = self;
-        write!(
-            f,
-            "| {figure} | {sign} {} | {measured}{} | {verdict} |",
-            significant(*bound),
-            within.unwrap_or_default()
-        )
+        let bound = format!("{sign} {}", significant(self.bound));
+        [self.figure.clone(), bound, measured + &within.unwrap_or_default(), verdict.to_owned()]
     }
-}
-
-impl Bar {
-    /// The head of a table of bars.
-    pub const HEAD: &str = "| figure | bar | measured | |\n|---|---|---|---|";
 }
 
 /// Three significant digits; whole numbers as they are.

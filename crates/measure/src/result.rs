@@ -233,6 +233,30 @@ impl Table {
         self.notes.push(note.into());
     }
 
+    /// Its bars as a table of their own: the figure, the bar, what was measured, and the verdict on it.
+    #[must_use]
+    pub fn of_bars(&self) -> Self {
+        let row = |bar: &Bar| bar.cells().map(Cell::Text).to_vec();
+        Table {
+            rows: self.bars.iter().map(row).collect(),
+            ..Table::new(&self.key, &["figure", "bar", "measured", "verdict"].map(|name| (name, 0)))
+        }
+    }
+
+    /// The same table with the quartiles of each figure beside its median, as texts.
+    #[must_use]
+    pub fn with_spread(&self) -> Self {
+        let mut table = self.clone();
+        for (at, cell) in table.rows.iter_mut().flat_map(|row| row.iter_mut().enumerate()) {
+            if let Cell::Estimate(estimate) = cell {
+                let number = |value: f64| Cell::Number(value).show(self.decimals.get(at).copied());
+                let [low, high] = estimate.quartiles.map(number);
+                *cell = Cell::Text(format!("{} ({low} to {high})", number(estimate.median)));
+            }
+        }
+        table
+    }
+
     /// The rows in Markdown: of these columns, in this order (all, if none is named), and of the rows for which `is_wanted`
     /// says so of their cells' texts.
     ///

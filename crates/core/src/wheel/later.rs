@@ -162,11 +162,17 @@ impl<E> Wheel<E> {
         if comes_later || self.front.heap.len() <= self.later.len() / 4 + LEAST_CROWD {
             return comes_later;
         }
-        self.leave_least_near();
+        if self.wants_refill() {
+            // Where there are slots too, nobody has seen to it since one was cancelled: of what comes later some is before all that is
+            // here.
+            self.refill();
+        } else {
+            self.leave_least_near();
+        }
         self.later.until.is_before(entry.key())
     }
 
-    /// Makes all that come after the least later, also what was near.
+    /// Makes all that come after the least later, also what was near. The least is at the front.
     #[inline(never)]
     fn leave_least_near(&mut self) {
         let Some(&least) = self.front.least() else { return };

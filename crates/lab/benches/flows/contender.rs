@@ -13,7 +13,7 @@ use softtimers_measure::paired::Round;
 use softtimers_measure::processor::Processor;
 
 use crate::lanes::Lanes;
-use crate::{Load, governed, heap_slack, iperf, library, task_each, timerfd_each};
+use crate::{Load, governed, heap_slack, iperf, library, paced_tokio, task_each, timerfd_each};
 
 /// The way in which a contender sends.
 #[derive(Clone, Copy)]
@@ -26,13 +26,16 @@ pub(crate) enum How {
     Iperf,
 }
 
-pub(crate) const ALL: [(&str, How); 8] = [
+pub(crate) const ALL: [(&str, How); 11] = [
     ("soft", How::Command("soft")),
     ("heap", How::Command("loop")),
     (LIBRARY, How::Here(library::run)),
     (HEAP_SLACK, How::Here(heap_slack::run)),
     ("timerfd each", How::Here(timerfd_each::run)),
     ("tokio task each", How::Here(task_each::run)),
+    ("Pacer each", How::Here(paced_tokio::pacers)),
+    ("PacedSender, awaited", How::Here(paced_tokio::awaited)),
+    ("PacedSender, queued", How::Here(paced_tokio::queued)),
     ("governor each", How::Here(governed::run)),
     ("iperf3 -P", How::Iperf),
 ];

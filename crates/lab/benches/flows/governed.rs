@@ -13,13 +13,18 @@ use crate::lanes::Lanes;
 use crate::task_each::{self, Flow};
 
 pub(crate) fn run(load: &Load, lanes: Lanes) -> Result<Lanes> {
-    task_each::spawn(load, lanes, async |mut flow: Flow| {
-        let limiter = RateLimiter::direct(Quota::with_period(flow.interval).context("an interval")?);
-        sleep_until(flow.first).await;
-        while Monotonic.now() < flow.end {
-            limiter.until_ready().await;
-            flow.send().await?;
-        }
-        Ok(())
-    })
+    task_each::spawn(
+        load,
+        lanes,
+        |_| Ok(()),
+        async |mut flow: Flow, ()| {
+            let limiter = RateLimiter::direct(Quota::with_period(flow.interval).context("an interval")?);
+            sleep_until(flow.first).await;
+            while Monotonic.now() < flow.end {
+                limiter.until_ready().await;
+                flow.send().await?;
+            }
+            Ok(())
+        },
+    )
 }

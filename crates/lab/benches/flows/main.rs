@@ -11,6 +11,8 @@
 //!   heap, 20 us slack   a heap, and a wait that ends 20 us after the earliest       ┘
 //!   timerfd   one descriptor a flow in one epoll, each of its own period       one a flow
 //!   tokio     one task a flow, each with an interval and a send                tokio's wheel, in milliseconds
+//!   Pacer     one task a flow, each with a Pacer and a send                    softtimers-tokio's timers, 20 us slack
+//!   PacedSender  all flows in one sender: awaited by a task each, or queued    DepartureQueue, one sendmmsg
 //!   governor  one task a flow, each with a limiter that it waits for           futures-timer's heap and thread
 //!   iperf3    -u -P, where it is installed and has as many streams (128)       its own account only
 //! ```
@@ -29,6 +31,7 @@ mod heap_slack;
 mod iperf;
 mod lanes;
 mod library;
+mod paced_tokio;
 mod task_each;
 mod timerfd_each;
 

@@ -4,8 +4,10 @@
 //! interval keeps an absolute schedule, but all flows that are due in a millisecond leave at its end.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -17,24 +19,29 @@ use crate::Load;
 use crate::lanes::Lanes;
 
 pub(crate) fn run(load: &Load, lanes: Lanes) -> Result<Lanes> {
-    spawn(load, lanes, async |mut flow: Flow| {
-        let mut ticks = interval_at(flow.first, flow.interval);
-        while flow.place < flow.end {
-            ticks.tick().await;
-            flow.send().await?;
-        }
-        Ok(())
-    })
+    spawn(
+        load,
+        lanes,
+        |_| Ok(()),
+        async |mut flow: Flow, ()| {
+            let mut ticks = interval_at(flow.first, flow.interval);
+            while flow.place < flow.end {
+                ticks.tick().await;
+                flow.send().await?;
+            }
+            Ok(())
+        },
+    )
 }
 
 /// The flow of one task.
 pub(crate) struct Flow {
     lanes: Rc<RefCell<Lanes>>,
-    socket: Rc<tokio::net::UdpSocket>,
+    socket: Arc<tokio::net::UdpSocket>,
     number: u32,
     packet: Vec<u8>,
     /// The place of its next packet.
-    place: Timestamp,
+    pub(crate) place: Timestamp,
     pub(crate) interval: Duration,
     /// The first place, by tokio's clock.
     pub(crate) first: Instant,
@@ -43,18 +50,30 @@ pub(crate) struct Flow {
 
 impl Flow {
     pub(crate) async fn send(&mut self) -> Result<()> {
-        self.lanes.borrow_mut().number(self.number, self.place, &mut self.packet);
+        self.write();
         self.socket.send(&self.packet).await?;
-        self.place += self.interval;
         Ok(())
+    }
+
+    /// Where all flows go.
+    pub(crate) fn to(&self) -> Result<SocketAddr> {
+        Ok(self.socket.peer_addr()?)
+    }
+
+    /// Its next packet, whose place is behind it then.
+    pub(crate) fn write(&mut self) -> &[u8] {
+        self.lanes.borrow_mut().number(self.number, self.place, &mut self.packet);
+        self.place += self.interval;
+        &self.packet
     }
 }
 
-/// Runs a task for each flow, on a runtime of one thread.
-pub(crate) fn spawn(
+/// Runs a task for each flow, on a runtime of one thread. Each gets a clone of what `make` makes there of the socket.
+pub(crate) fn spawn<T: Clone + 'static>(
     load: &Load,
     lanes: Lanes,
-    task: impl AsyncFn(Flow) -> Result<()> + Copy + 'static,
+    make: impl FnOnce(&Arc<tokio::net::UdpSocket>) -> Result<T>,
+    task: impl AsyncFn(Flow, T) -> Result<()> + Copy + 'static,
 ) -> Result<Lanes> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let tasks = LocalSet::new();
@@ -63,14 +82,16 @@ pub(crate) fn spawn(
     tasks.block_on(&runtime, async {
         // A second descriptor of the same socket: tokio's own.
         let socket = std::net::UdpSocket::from(lanes.borrow().socket.as_fd().try_clone_to_owned()?);
-        let socket = Rc::new(tokio::net::UdpSocket::from_std(socket)?);
+        let socket = Arc::new(tokio::net::UdpSocket::from_std(socket)?);
+        let made = make(&socket)?;
         let flows = (0..load.flows).map(|number| {
-            let (lanes, socket) = (Rc::clone(&lanes), Rc::clone(&socket));
+            let (lanes, socket) = (Rc::clone(&lanes), Arc::clone(&socket));
             let (interval, offset) = (load.interval(number), load.offset(number));
             let packet = vec![0; load.bytes as usize];
             let (place, first, end) = (start + offset, from + offset, start + load.time);
             let flow = Flow { lanes, socket, number, packet, place, interval, first, end };
-            tokio::task::spawn_local(async move { task(flow).await })
+            let made = made.clone();
+            tokio::task::spawn_local(async move { task(flow, made).await })
         });
         for flow in flows.collect::<Vec<_>>() {
             flow.await??;

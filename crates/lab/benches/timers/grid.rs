@@ -59,11 +59,17 @@ pub(crate) fn bars(measured: &Measured, ours: &'static str) -> Vec<Bar> {
     });
     let mut bars =
         vec![Bar::at_most(format!("{ours}: geometric mean of all cells against {HEAP}"), 0.8, mean)];
+    let excess = |round: &Round, name: &str| {
+        let heap = figure(round, name, HEAP)?;
+        Some(figure(round, name, ours)? / (1.5 * heap).max(heap + 10.0))
+    };
+    let beyond = measured.over(|round| {
+        let cells: Option<Vec<f64>> = names.iter().map(|name| excess(round, name)).collect();
+        Some(cells?.into_iter().filter(|&excess| excess > 1.0).count() as f64)
+    });
+    bars.push(Bar::at_most(format!("{ours}: cells above 1.5 × {HEAP} and 10 ns more"), 0.0, beyond));
     for name in &names {
-        let excess = measured.over(|round| {
-            let heap = figure(round, name, HEAP)?;
-            Some(figure(round, name, ours)? / (1.5 * heap).max(heap + 10.0))
-        });
+        let excess = measured.over(|round| excess(round, name));
         let what = format!("{name}: {ours} against 1.5 × {HEAP}, or 10 ns more");
         bars.push(Bar::at_most(what, 1.0, excess));
     }

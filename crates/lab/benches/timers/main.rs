@@ -16,6 +16,7 @@
 //! | W5 | N timers 60 s away: is anything due, and when is the next? |
 //! | W6 | N requests under way with a time-out of 1 to 2 s each; the oldest is answered, and another begins |
 //! | grid | all sizes from one to a million: a server's mix, time-outs that are all cancelled, idle time-outs, ticks of 10 ms, flows at 40 µs; and set, expire, and a jump of a minute at a million |
+//! | contenders | all who take part, with what of the above tells them apart: the mix, ticks, set and expire, bytes, the longest calls |
 //! | stalls | W3 across 2^24 ticks and 2^36 ns, then a jump of a second: the longest single call; and the longest set of a million, with a million expected and with none |
 //!
 //! Pages are of 4 KiB: huge ones are switched off in the processes that measure.
@@ -27,6 +28,7 @@ mod bars;
 mod clock;
 mod contender;
 mod contenders;
+mod everyone;
 mod grid;
 mod stalls;
 mod workloads;
@@ -46,8 +48,9 @@ type Figures = BTreeMap<String, f64>;
 const MILLION: usize = 1_000_000;
 
 /// Each with its sizes.
-const SECTIONS: [Section<Effort>; 9] = [
+const SECTIONS: [Section<Effort>; 10] = [
     ("grid", measure_grid),
+    ("contenders", everyone::measure),
     ("W1", |effort| measure(effort, "W1", &[0, 200, 1_000, 10_000, 100_000, MILLION])),
     ("W1R", |effort| measure(effort, "W1R", &[100_000, MILLION])),
     ("W2", |effort| measure(effort, "W2", &[MILLION])),

@@ -1,5 +1,4 @@
-//! How long the lock of timers that threads share is held, when very many fall due together: `cargo bench -p
-//! softtimers-lab --bench shared [-- --rounds 7 --quick --json FILE]`.
+//! How long the lock of timers that threads share is held, when very many fall due together.
 //!
 //! Whoever sets or cancels a timer waits for whoever has the lock. A program that expires all that is due under one
 //! hold keeps the others out for as long as that takes (Costello & Varghese, figure 5); `Shared` lets them in after
@@ -12,27 +11,19 @@
 //! ```
 //!
 //! A hold is the shortest of three identical runs: the longest, and what 99.9% do not exceed.
-#![forbid(unsafe_code)]
 
-use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use softtimers::shared::{Remote, Shared};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, Step, TimerId, Timestamp, TriggerState, Turn};
-use softtimers_lab::bench::{self, Done, Section};
+use softtimers_lab::bench::Done;
 use softtimers_lab::least::Least;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Paired;
 use softtimers_measure::result::Table;
 
-const SECTIONS: [Section<usize>; 1] = [("holds", holds)];
-
-fn main() -> ExitCode {
-    bench::main("shared", &SECTIONS, |asked| Ok(asked.rounds()))
-}
-
-fn holds(rounds: &usize) -> Done<Vec<Table>> {
+pub(crate) fn holds(rounds: &usize) -> Done<Vec<Table>> {
     let mut contenders = [SHARED, ("one hold", measure::<OneHold>)];
     let measured =
         Paired::new(*rounds).contest(&TIMERS, &mut contenders, |&timers, (name, measure), round| {
