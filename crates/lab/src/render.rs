@@ -9,7 +9,8 @@
 //!   <!-- end -->                   source:  the date, the machine and the command below it
 //! ```
 //!
-//! `a#T + b#T` names tables of the same columns that are shown as one.
+//! `a#T + b#T` names tables of the same columns that are shown as one. With `bars` the bars of any tables are shown instead: what
+//! each figure was to be, what it was, and the verdict.
 //!
 //! The pages of `FIGURES` hold no other table with a number in it, so that nobody publishes a figure that no file has.
 
@@ -18,6 +19,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use softtimers_measure::bar::Bar;
 use softtimers_measure::result::{Results, Table};
 
 use crate::command::root;
@@ -135,7 +137,8 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
     let named = parts.next().unwrap_or_default().split(" + ");
     let named = named.map(|name| find(name, files)).collect::<Result<Vec<_>, String>>()?;
     let Some((_, table)) = named.first() else { return Err("FILE#TABLE is wanted".to_owned()) };
-    if let Some((_, other)) = named.iter().find(|(_, other)| other.columns != table.columns) {
+    let shows_bars = mark.split(" | ").any(|part| part.trim() == "bars");
+    if let Some((_, other)) = named.iter().find(|(_, other)| !shows_bars && other.columns != table.columns) {
         return Err(format!("`{}` and `{}` have not the same columns", table.key, other.key));
     }
     let list = |words: &str| words.split(';').map(|word| word.trim().to_owned()).collect::<Vec<_>>();
@@ -153,8 +156,12 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
                     source += &format!("\n{date}, {machine}: `{command}`\n");
                 }
             }
-            _ => return Err(format!("`{part}`: columns, where or source is known")),
+            None if part == "bars" => {}
+            _ => return Err(format!("`{part}`: columns, where, bars or source is known")),
         }
+    }
+    if shows_bars {
+        return bars(named.iter().map(|(_, table)| *table), &source);
     }
     let is = |cell: &str, value: &str| {
         value.strip_suffix('…').map_or(cell == value, |begin| cell.starts_with(begin))
@@ -169,6 +176,16 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
         markdown.extend(other.markdown(&columns, has)?.lines().skip(2).map(|row| format!("{row}\n")));
     }
     if markdown.lines().count() < 3 { Err("it has no such row".to_owned()) } else { Ok(markdown + &source) }
+}
+
+/// The bars of these tables.
+fn bars<'a>(tables: impl Iterator<Item = &'a Table>, source: &str) -> Result<String, String> {
+    let rows: String = tables.flat_map(|table| &table.bars).map(|bar| format!("{bar}\n")).collect();
+    if rows.is_empty() {
+        Err("it has no bar".to_owned())
+    } else {
+        Ok(format!("{}\n{rows}{source}", Bar::HEAD))
+    }
 }
 
 /// The line of the first row with a digit outside of marks and code, if any; heads do not count.
@@ -220,6 +237,22 @@ mod tests {
         let page = "<!-- data: timers#W3 + timers#W3 | columns: ns | where: who = heap -->\n<!-- end -->\n";
         let shown = rendered(page, &files()).unwrap();
         assert!(shown.contains("| ns |\n|---|\n| 40.0 |\n| 40.0 |\n\n"), "{shown}");
+    }
+
+    #[test]
+    fn the_bars_of_tables_are_shown_with_their_verdicts() {
+        let mut files = files();
+        let page = "<!-- data: timers#W3 + timers#W4 | bars -->\n<!-- end -->\n";
+        let table = &mut files.get_mut("timers").unwrap().tables;
+        let mut other = Table::new("W4", &[("who", 0)]);
+        other.bar(Bar::at_most("of a heap's", 1.0, 1.25));
+        table[0].bar(Bar::at_most("ns", 20.0, 18.25));
+        table.push(other);
+        let shown = rendered(page, &files).unwrap();
+        let rows = "| ns | ≤ 20 | 18.2 | met |\n| of a heap's | ≤ 1 | 1.25 | **missed** |\n\n";
+        assert!(shown.contains(&format!("{}\n{rows}", Bar::HEAD)), "{shown}");
+        files.get_mut("timers").unwrap().tables.iter_mut().for_each(|table| table.bars.clear());
+        assert!(rendered(page, &files).unwrap_err().contains("no bar"));
     }
 
     #[test]
