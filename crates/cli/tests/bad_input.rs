@@ -296,7 +296,16 @@ fn drivers() {
     refused(&format!("send [::1]:9 --rate 1kpps {flags}"), &["[::1]:9", "IPv4 only"]);
     refused(&format!("send 239.1.2.3:9 --rate 1kpps {flags}"), &["a multicast address"]);
     for (flags, parts) in [
-        ("", &["--driver packet", "127.0.0.1:9", "this machine itself", "--driver socket"][..]),
+        (
+            "",
+            &[
+                "--driver packet",
+                "127.0.0.1:9",
+                "this machine itself",
+                "the kernel drops raw frames of IPv4 (to 127.0.0.0/8",
+                "--driver socket",
+            ][..],
+        ),
         ("--timer signal", &["--driver packet", "--timer signal"]),
         ("--timer kernel", &["--driver packet", "--timer kernel"]),
         ("--timer off --duration 1s", &["--driver packet", "--timer off"]),

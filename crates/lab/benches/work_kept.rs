@@ -1,5 +1,5 @@
 //! How much work a saturated loop keeps beside a paced flow, and how late that flow is, by each way to notice a due time:
-//! `cargo bench -p softtimers-lab --bench work_kept [-- batch-4 --seconds 45]`. Kept is what is left of the
+//! `cargo bench -p softtimers-lab --bench work_kept [-- batch-4 --seconds 60]`. Kept is what is left of the
 //! work of a plain epoll loop, which has no timers at all.
 //!
 //! Turns of 10 ms in one process, because runs after each other would compare the machine with

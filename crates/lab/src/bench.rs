@@ -102,7 +102,7 @@ pub const BENCHES: [(&str, &str, &[Number]); 15] = [
     (
         "work_kept",
         "how much work does a saturated loop keep beside a paced flow?",
-        &[seconds(45, "Of all turns of a section together")],
+        &[seconds(60, "Of all turns of a section together")],
     ),
 ];
 

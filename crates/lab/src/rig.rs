@@ -27,6 +27,7 @@ pub mod hosts;
 mod kept;
 mod monitors;
 mod plain;
+mod raw;
 mod relay;
 mod routed;
 mod shares;
@@ -52,7 +53,7 @@ pub struct Arguments {
 }
 
 /// The sections that can be asked for alone.
-pub const SECTIONS: [Section<Rig>; 13] = [
+pub const SECTIONS: [Section<Rig>; 14] = [
     ("stages", curve::stages),
     ("forward", plain::forward),
     ("compute", shares::compute),
@@ -66,6 +67,7 @@ pub const SECTIONS: [Section<Rig>; 13] = [
     ("routed-delays", routed::delays),
     ("kept", kept::kept),
     ("relay", relay::relay),
+    ("raw", raw::raw),
 ];
 
 /// Makes the sections that are asked for.

@@ -93,8 +93,8 @@ pub fn contest_received<const N: usize>(
     })
 }
 
-/// Takes what has come, and sleeps for 2 ms.
-fn nap(sink: &UdpSocket, over: &AtomicBool) {
+/// Takes what has come, and sleeps for 2 ms, until it is over.
+pub(crate) fn nap(sink: &UdpSocket, over: &AtomicBool) {
     let other = Processor::two().and_then(|[_, other]| Processor::new(other).ok());
     let _kept = other.map(Processor::keep);
     let mut datagram = [0; 256];

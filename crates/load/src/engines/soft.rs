@@ -160,21 +160,13 @@ impl<'a> SoftLoop<'a> {
     }
 
     fn handle(&mut self, fired: &Fired<Event>) -> io::Result<bool> {
-        let now = fired.due + fired.lateness;
         if fired.event == Event::End {
             return Ok(true);
         }
-        let (flow, timers, mut now) = (&mut self.session.flow, &self.timers, now);
+        let now = fired.due + fired.lateness;
+        let (flow, timers) = (&mut self.session.flow, &self.timers);
         flow.checked(|| timers.intervals()?.latest());
         flow.depart(now, fired.source)?;
-        // A train of a catch-up leaves at one trigger state.
-        for _ in 1..flow.longest_train() {
-            if flow.due() > now || flow.finished() {
-                break;
-            }
-            now = self.clock.now();
-            flow.depart(now, fired.source)?;
-        }
         self.schedule_departure(now);
         Ok(self.session.flow.finished() || self.session.interrupt.arrived())
     }

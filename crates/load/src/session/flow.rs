@@ -129,12 +129,6 @@ impl Flow {
         }
     }
 
-    /// The most datagrams that may leave at one clock check, in several departures.
-    #[inline]
-    pub(crate) fn longest_train(&self) -> u16 {
-        if let Schedule::One(one) = &self.schedule { one.longest_train() } else { 1 }
-    }
-
     /// Says whether all that was asked for has left, or was skipped.
     pub(crate) fn finished(&self) -> bool {
         let over = match &self.schedule {
@@ -152,8 +146,8 @@ impl Flow {
         }
     }
 
-    /// Sends the due datagram at `now` and returns when the next one is due. `source` noticed it. Of several
-    /// flows it sends what is due of all, up to a batch. Where datagrams are handed over ahead, it does that
+    /// Sends the due datagram at `now`, or a train of a catch-up by one call, and returns when the next one is due. `source`
+    /// noticed it. Of several flows it sends what is due of all, up to a batch. Where datagrams are handed over ahead, it does that
     /// with all that may be.
     ///
     /// A datagram that the kernel does not take for want of room keeps its scheduled time and is tried again a
@@ -165,7 +159,10 @@ impl Flow {
     pub(crate) fn depart(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
         let Flow { sender, departures, limit, schedule, .. } = self;
         match schedule {
-            Schedule::One(one) => one.depart(sender, departures, now, source),
+            Schedule::One(one) => {
+                let left = limit.saturating_sub(one.departures());
+                one.depart(sender, departures, left, now, source)
+            }
             Schedule::Several(flows, due) => {
                 let left = *limit - flows.all_sent();
                 *due = flows.depart(sender, departures, left, now, source)?;

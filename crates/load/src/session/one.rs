@@ -1,12 +1,13 @@
-//! One flow, of which every datagram leaves by a call of its own: the socket's simplest use, and the only one that a signal's
-//! handler can make.
+//! One flow, of which a datagram leaves by a call of its own: the socket's simplest use, and the only one that a signal's
+//! handler can make. A train of a catch-up leaves by one call.
 
+use std::collections::VecDeque;
 use std::io;
 
 use softtimers_core::{RateClock, Timestamp, TriggerState};
 use softtimers_linux::signal_timer::{Course, Departure, SignalCounts, SignalPacer, Stamps, Ticks};
 use softtimers_measure::distribution::Moments;
-use softtimers_net::udp::Retries;
+use softtimers_net::udp::{Retries, SendBatch};
 
 use crate::gaps::Train;
 use crate::traffic::nanos;
@@ -27,6 +28,11 @@ pub(super) struct One {
     packet: Vec<u8>,
     headroom: usize,
     due: Timestamp,
+    /// A train that is about to leave, and what the kernel had no room for; `waiting` has the times of the same.
+    batch: SendBatch,
+    waiting: VecDeque<Times>,
+    /// When the next one may leave that is not in the batch.
+    next: Timestamp,
     sent: u64,
     train: Train,
     catching_up: CatchingUp,
@@ -41,6 +47,13 @@ pub(super) struct One {
     overruns: Option<u64>,
 }
 
+/// When a datagram was due, and its place in the schedule.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    due: Timestamp,
+    place: Timestamp,
+}
+
 impl One {
     /// A flow whose first datagram, one of `size` bytes, is due at `start`.
     pub(super) fn new(
@@ -49,8 +62,12 @@ impl One {
         (headroom, size): (usize, usize),
         start: Timestamp,
     ) -> Self {
+        let (due, most) = (clock.start(start), usize::from(clock.recovery().train));
         One {
-            due: clock.start(start),
+            due,
+            batch: SendBatch::new(most, headroom + size),
+            waiting: VecDeque::with_capacity(most),
+            next: due,
             catching_up: CatchingUp::new(clock.rate().interval(), clock.burst_interval()),
             clock,
             header,
@@ -71,16 +88,14 @@ impl One {
     pub(super) fn restart(&mut self, clock: RateClock, muted: bool, now: Timestamp) {
         (self.clock, self.muted, self.train) = (clock, muted, Train::default());
         self.due = self.clock.start(now);
+        self.batch.clear();
+        self.waiting.clear();
         self.catching_up = CatchingUp::new(self.clock.rate().interval(), self.clock.burst_interval());
         (self.last, self.spacing, self.overruns) = (None, Moments::default(), None);
     }
 
     pub(super) fn due(&self) -> Timestamp {
         self.due
-    }
-
-    pub(super) fn longest_train(&self) -> u16 {
-        self.clock.recovery().train
     }
 
     pub(super) fn sent(&self) -> u64 {
@@ -102,20 +117,21 @@ impl One {
         self.overruns
     }
 
-    /// Says whether a recording is over.
+    /// Says whether a recording is over, and all of it has left.
     pub(super) fn is_over(&self) -> bool {
-        self.clock.is_over()
+        self.waiting.is_empty() && self.clock.is_over()
     }
 
     pub(super) fn forfeited(&self) -> u64 {
         self.clock.forfeited()
     }
 
-    /// Sends the due datagram at `now`, and returns when the next may leave.
+    /// Sends the due datagram at `now`, or a train of a catch-up, of at most `left`; returns when the next may leave.
     pub(super) fn depart(
         &mut self,
         sender: &mut Sender,
         departures: &mut Departures,
+        left: u64,
         now: Timestamp,
         source: TriggerState,
     ) -> io::Result<Timestamp> {
@@ -125,22 +141,103 @@ impl One {
             self.due = self.clock.departed(now);
             return Ok(self.due);
         }
-        let (place, due) = (self.clock.place(), self.due);
-        self.header.data(0, self.sent, place).write(&mut self.packet[self.headroom..]);
-        let length =
-            self.clock.length().map_or(self.packet.len(), |length| self.headroom + usize::from(length));
-        if !sender.transmit(&mut self.packet[..length], now)? {
-            self.due = now + Retries::after(self.clock.burst_interval());
-            departures.tell(sender.take_calls(), self.clock.forfeited());
+        if !self.waiting.is_empty() {
+            self.flush(sender, departures, now, source)?;
+            if self.waiting.is_empty() {
+                // The clock counts from when they were tried first.
+                self.due = self.due.max(now + self.clock.burst_interval());
+            }
             return Ok(self.due);
+        }
+        let (times, length) = self.take(now);
+        if self.next <= now && left > 1 && self.batch.capacity() > 1 {
+            return self.depart_together(sender, departures, (times, length, left), now, source);
+        }
+        if !sender.transmit(&mut self.packet[..length], now)? {
+            self.stage(sender, times, length)?;
+            return Ok(self.refused(sender, departures, now));
         }
         self.sent += 1;
         self.space(now);
-        self.due = self.clock.departed(now);
+        self.due = self.next;
         departures.turn((sender.take_calls(), self.clock.forfeited()), source, |turn| {
+            let Times { due, place } = times;
             turn.only_left(&mut self.catching_up, &mut self.train, Departure { sent: now, due, place });
         });
         Ok(self.due)
+    }
+
+    /// Sends a train, whose first datagram has been taken, by one call.
+    #[inline(never)]
+    fn depart_together(
+        &mut self,
+        sender: &mut Sender,
+        departures: &mut Departures,
+        (times, length, left): (Times, usize, u64),
+        now: Timestamp,
+        source: TriggerState,
+    ) -> io::Result<Timestamp> {
+        self.stage(sender, times, length)?;
+        while self.next <= now && !self.batch.is_full() && (self.waiting.len() as u64) < left {
+            self.due = self.next;
+            let (times, length) = self.take(now);
+            self.stage(sender, times, length)?;
+        }
+        self.flush(sender, departures, now, source)
+    }
+
+    /// Writes the due datagram, which is to leave at `now`; its length with the room in front of it.
+    #[inline]
+    fn take(&mut self, now: Timestamp) -> (Times, usize) {
+        let times = Times { due: self.due, place: self.clock.place() };
+        let number = self.sent + self.waiting.len() as u64;
+        self.header.data(0, number, times.place).write(&mut self.packet[self.headroom..]);
+        let length =
+            self.clock.length().map_or(self.packet.len(), |length| self.headroom + usize::from(length));
+        self.next = self.clock.departed(now);
+        (times, length)
+    }
+
+    /// Puts it into the batch.
+    fn stage(&mut self, sender: &Sender, times: Times, length: usize) -> io::Result<()> {
+        sender.put(&mut self.batch, &mut self.packet[..length], times.due).map_err(io::Error::other)?;
+        self.waiting.push_back(times);
+        Ok(())
+    }
+
+    /// Sends what is in the batch, by one call if the kernel has room for all of it.
+    fn flush(
+        &mut self,
+        sender: &mut Sender,
+        departures: &mut Departures,
+        now: Timestamp,
+        source: TriggerState,
+    ) -> io::Result<Timestamp> {
+        let (taken, outcome) = sender.transmit_batch(&mut self.batch, now);
+        self.sent += taken as u64;
+        (0..taken).for_each(|_| self.space(now));
+        if taken > 0 {
+            departures.turn((sender.take_calls(), self.clock.forfeited()), source, |turn| {
+                for Times { due, place } in self.waiting.drain(..taken) {
+                    let departure = Departure { sent: now, due, place };
+                    turn.only_left(&mut self.catching_up, &mut self.train, departure);
+                }
+            });
+        }
+        outcome?;
+        if !self.waiting.is_empty() {
+            return Ok(self.refused(sender, departures, now));
+        }
+        self.due = self.next;
+        Ok(self.due)
+    }
+
+    /// The kernel has no room for what waits: it keeps its places, and is tried again.
+    fn refused(&mut self, sender: &mut Sender, departures: &mut Departures, now: Timestamp) -> Timestamp {
+        departures.tell(sender.take_calls(), self.clock.forfeited());
+        self.due = now + Retries::after(self.clock.burst_interval());
+        self.waiting.iter_mut().for_each(|times| times.due = self.due);
+        self.due
     }
 
     fn space(&mut self, now: Timestamp) {

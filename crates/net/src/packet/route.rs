@@ -43,7 +43,7 @@ impl Route {
         let found = route(from, to)?;
         match found.kind {
             libc::RTN_UNICAST => {}
-            libc::RTN_LOCAL => return Err(invalid("this machine itself")),
+            libc::RTN_LOCAL => return Err(invalid(LOCAL)),
             libc::RTN_BROADCAST | libc::RTN_MULTICAST | RTN_ANYCAST => {
                 return Err(invalid("not one station's"));
             }
@@ -129,6 +129,7 @@ impl AsFd for RouteWatch {
     }
 }
 
+const LOCAL: &str = "this machine itself: on loopback the kernel drops raw frames of IPv4 (to 127.0.0.0/8 and its own addresses)";
 /// Messages in one call; what is left makes the socket readable still.
 const MOST: usize = 256;
 const RTN_ANYCAST: u8 = 4;
@@ -143,10 +144,7 @@ mod tests {
     fn this_machine_is_no_station() {
         let address = "127.0.0.1:9".parse().unwrap();
         let error = Route::between(address, address).unwrap_err();
-        assert_eq!(
-            (error.kind(), error.to_string()),
-            (ErrorKind::InvalidInput, "this machine itself".into())
-        );
+        assert_eq!((error.kind(), error.to_string()), (ErrorKind::InvalidInput, LOCAL.into()));
     }
 
     #[test]

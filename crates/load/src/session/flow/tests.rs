@@ -2,6 +2,7 @@ use std::net;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
+use softtimers_core::pace::Recovery;
 use softtimers_core::{CatchUp, PaceConfig, Rate};
 use softtimers_measure::units;
 
@@ -30,6 +31,7 @@ fn traffic(flags: &str) -> (Traffic, Handling) {
         pattern: pattern.seeded(seed),
         burst_interval: time("--burst-interval"),
         catch_up,
+        recovery: Recovery::trains(number("--recovery").unwrap_or(1) as u16),
         ..PaceConfig::new(rate)
     };
     let timer = value("--timer").unwrap_or("soft");
@@ -203,6 +205,59 @@ fn a_kernel_that_goes_on_refusing_is_left_alone_each_time() {
     while there.recv(&mut packet).is_ok() {}
     flow.depart(now, TriggerState::Backup).unwrap();
     assert!(flow.stats().sent > 0);
+}
+
+/// A stall of a loop that checks its clock twice in three intervals: what leaves at one check leaves by one call, on
+/// each of its places, and no more than the count.
+#[test]
+fn a_train_of_a_catch_up_leaves_by_one_call() {
+    let (micros, start) = (Duration::from_micros, Timestamp::from_micros(1_000_000));
+    let flags = "--interval 40us --size 64 --recovery 3 --catch-up all --count 401";
+    let (mut flow, receiver) = flow(flags, start);
+    let (mut now, mut checks) = (start, 0);
+    let mut places = Vec::new();
+    while !flow.finished() {
+        assert!(now < start + micros(1_000_000), "{:?}", flow.stats().sent);
+        if flow.due() <= now {
+            let before = flow.stats().sent;
+            let due = flow.depart(now, TriggerState::HandlerExit).unwrap();
+            let sent = flow.stats().sent - before;
+            assert!((1..=3).contains(&sent) && due > now, "{sent} at {now:?}, then {due:?}");
+            checks += 1;
+            places.extend((0..sent).map(|_| scheduled(&receiver)));
+        }
+        now += if checks == 20 { micros(3_000) } else { micros(60) };
+    }
+    let stats = flow.stats();
+    assert_eq!((stats.calls.calls, stats.turns, stats.sent, forfeited(&mut flow)), (checks, checks, 401, 0));
+    assert!(stats.catch_ups.in_trains > 50 && checks < 350, "{:?}", stats.catch_ups);
+    assert_eq!(places, (0..401).map(|place| start + place * micros(40)).collect::<Vec<_>>());
+}
+
+/// The part of a train that the kernel has no room for keeps its places, and leaves before anything else.
+#[test]
+fn the_rest_of_a_train_keeps_its_places() {
+    let (micros, start) = (Duration::from_micros, Timestamp::from_micros(1_000_000));
+    let (mut flow, receiver) =
+        flow("--interval 40us --size 64 --recovery 3 --catch-up all --burst-interval 0ns", start);
+    let (here, there) = UnixDatagram::pair().unwrap();
+    here.set_nonblocking(true).unwrap();
+    there.set_nonblocking(true).unwrap();
+    let full = Sender::new(UdpSocket::from(net::UdpSocket::from(OwnedFd::from(here))));
+    let open = std::mem::replace(&mut flow.sender, full);
+    while flow.sender.transmit(&mut b"nobody reads this".to_vec(), start).unwrap() {}
+    let late = start + micros(1_000);
+    let again = flow.depart(late, TriggerState::Backup).unwrap();
+    assert!(again >= late + micros(10) && flow.stats().sent == 0, "{again:?}");
+    assert_eq!(flow.depart(again, TriggerState::Backup).unwrap(), flow.due());
+    assert!(flow.stats().sent == 0 && flow.due() > again);
+    flow.sender = open;
+    for _ in 0..4 {
+        flow.depart(flow.due(), TriggerState::Backup).unwrap();
+    }
+    let places: Vec<_> = (0..flow.stats().sent as u32).map(|_| scheduled(&receiver)).collect();
+    assert!(places.len() > 4, "{places:?}");
+    assert_eq!(places, (0..places.len() as u32).map(|place| start + place * micros(40)).collect::<Vec<_>>());
 }
 
 /// The starts of four flows share an interval; a pause lets one of each leave in one turn, and no more than the
