@@ -144,7 +144,8 @@ const FIGURES: [(&str, Figure); 12] = [
 fn the_papers_figures_are_what_the_commands_beside_them_print() {
     let page = page("papers.md");
     let (_, section) = page.split_once("## Receive livelock").unwrap();
-    let lines = section.lines().take_while(|line| !line.starts_with("## "));
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let lines = section.lines();
     let simulated = lines.filter(|line| line.contains("`softtimers sim livelock"));
     let mut compared = 0;
     for (line, (label, figure)) in simulated.zip(FIGURES) {
