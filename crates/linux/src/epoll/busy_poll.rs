@@ -112,7 +112,9 @@ mod tests {
             Err(error) if error.kind() == ErrorKind::Unsupported => return skipped(&"no EPIOCGPARAMS"),
             found => assert_eq!(found.unwrap(), BusyPoll::default()),
         }
-        for (micros, budget, prefer) in [(1, 1, true), (1_000, 15, false), (i32::MAX as u64, 64, true), (0, 0, false)] {
+        for (micros, budget, prefer) in
+            [(1, 1, true), (1_000, 15, false), (i32::MAX as u64, 64, true), (0, 0, false)]
+        {
             let wanted = BusyPoll { time: Duration::from_micros(micros), budget, prefer };
             epoll.set_busy_poll(wanted).unwrap();
             assert_eq!(epoll.busy_poll().unwrap(), wanted);
@@ -128,7 +130,8 @@ mod tests {
         let kept = BusyPoll { time: Duration::from_micros(7), budget: 3, prefer: true };
         epoll.set_busy_poll(kept).unwrap();
         for micros in [i32::MAX as u64 + 1, u64::from(u32::MAX) + 1] {
-            let error = epoll.set_busy_poll(BusyPoll { time: Duration::from_micros(micros), ..kept }).unwrap_err();
+            let error =
+                epoll.set_busy_poll(BusyPoll { time: Duration::from_micros(micros), ..kept }).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{micros}");
         }
         assert_eq!(epoll.busy_poll().unwrap(), kept);
