@@ -1,5 +1,5 @@
 //! What a web server gains that looks for requests instead of being woken up for them: `cargo bench -p softtimers-lab
-//! --bench server [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about nine minutes (soft timers §5.8, Table XII).
+//! --bench server [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about ten minutes (soft timers §5.8, Table XII).
 //!
 //! | section | question |
 //! |---|---|
