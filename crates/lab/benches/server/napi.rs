@@ -69,7 +69,7 @@ impl Trials<'_> {
     fn saturated(&self, key: &str, asked: Asked) -> Done<Table> {
         // Its work cannot be told to nginx.
         let servers = SERVERS.into_iter().filter(|server| *server != Server::Nginx || asked.work == 0);
-        let mut servers: Vec<Server> = servers.filter(|server| server.is_there()).collect();
+        let mut servers: Vec<Server> = servers.filter(Server::is_there).collect();
         let rows: Vec<String> = servers.iter().map(ToString::to_string).collect();
         let measured = self.effort.rounds.contest(&[asked], &mut servers, |&asked, server, round| {
             self.trial(*server, asked, (round, &server.to_string())).map(drop)
@@ -165,7 +165,10 @@ impl Running {
     fn stats(self) -> Done<Option<ServerStats>> {
         match self {
             Running::Ours(server) => Ok(Some(serde_json::from_slice(&server.output()?.0)?)),
-            Running::Nginx(nginx) => Ok(nginx.end()).map(|()| None),
+            Running::Nginx(nginx) => {
+                drop(nginx);
+                Ok(None)
+            }
         }
     }
 }

@@ -53,11 +53,6 @@ impl Nginx {
         }
         Ok((nginx, SocketAddr::from((SERVER, PORT))))
     }
-
-    /// Ends it.
-    pub(crate) fn end(self) {
-        drop(self);
-    }
 }
 
 impl Drop for Nginx {
