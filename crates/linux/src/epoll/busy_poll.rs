@@ -59,8 +59,10 @@ impl Epoll {
     pub fn set_busy_poll(&self, busy_poll: BusyPoll) -> io::Result<()> {
         let micros = u32::try_from(busy_poll.time.as_micros()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let params = Params { micros, budget: busy_poll.budget, prefer: busy_poll.prefer.into(), pad: 0 };
-        // SAFETY: the operation reads one `struct epoll_params`, which `Params` is, and keeps no pointer.
-        let outcome = unsafe { ioctl(&self.fd, Setter::<SET, Params>::new(params)) };
+        // SAFETY: the opcode is that of an operation that reads one `struct epoll_params`, which `Params` is.
+        let operation = unsafe { Setter::<SET, Params>::new(params) };
+        // SAFETY: the operation reads its argument during the call and keeps no pointer to it.
+        let outcome = unsafe { ioctl(&self.fd, operation) };
         outcome.map_err(unsupported)
     }
 
@@ -70,9 +72,11 @@ impl Epoll {
     ///
     /// `Unsupported` as for [`set_busy_poll`](Self::set_busy_poll).
     pub fn busy_poll(&self) -> io::Result<BusyPoll> {
-        // SAFETY: the operation writes one `struct epoll_params`, which `Params` is: integers, of which any bytes are values.
-        let Params { micros, budget, prefer, .. } =
-            unsafe { ioctl(&self.fd, Getter::<GET, Params>::new()) }.map_err(unsupported)?;
+        // SAFETY: the opcode is that of an operation that writes one `struct epoll_params`, which `Params` is.
+        let operation = unsafe { Getter::<GET, Params>::new() };
+        // SAFETY: the operation writes its whole argument, integers of which any bytes are values.
+        let outcome = unsafe { ioctl(&self.fd, operation) };
+        let Params { micros, budget, prefer, .. } = outcome.map_err(unsupported)?;
         Ok(BusyPoll { time: Duration::from_micros(micros.into()), budget, prefer: prefer != 0 })
     }
 }
