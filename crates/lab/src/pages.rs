@@ -20,6 +20,7 @@ pages! {
     Contributing "CONTRIBUTING.md"
     Choose "docs/choose.md"
     Quinn "docs/quinn.md"
+    Server "docs/server.md"
     Start "docs/start.md"
     Using "docs/using.md"
 }

@@ -5,9 +5,12 @@
 //!   wrk, or client          or a process for each connection ────┘
 //! ```
 //!
+//! Between two hosts and a [`Cable`](cable::Cable) the interface is polled, too.
+//!
 //! It speaks HTTP/1.1 as far as a file in memory needs it: GET and HEAD, connections that are kept or closed, requests that
 //! come in pieces or several at once. It is made to be measured, and to be read: no time-outs, no names but one.
 
+pub mod cable;
 pub mod client;
 pub mod connection;
 pub mod engine;

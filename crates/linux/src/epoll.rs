@@ -24,6 +24,10 @@ use super::stages::{Ended, in_stages};
 use super::wait::ready_within;
 use crate::clock::Monotonic;
 
+mod busy_poll;
+
+pub use busy_poll::BusyPoll;
+
 /// The system call by which [`Epoll::wait`] sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {

@@ -13,6 +13,7 @@
 //! |---|---|---|
 //! | `clock`, `clock::sandwich` | the clock that all this runs on, and how two clocks are compared | – |
 //! | `epoll` | readiness with nanosecond time-outs | rustix rounds `epoll_wait` to milliseconds |
+//! | `epoll::busy_poll` | waits that poll the receive queue | not in rustix |
 //! | `timerfd` | one-shot and periodic kernel timers | – |
 //! | `posix_timer` | a timer that interrupts its thread by a signal | not in rustix; signal handler |
 //! | `process_timer` | the same timer, for a handler of the program's | – |

@@ -102,6 +102,16 @@ pub fn set_busy_poll(socket: BorrowedFd<'_>, micros: u16) -> io::Result<()> {
     set_number(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, micros.into())
 }
 
+/// Lets such a poll take up to `packets` of the device's; with more than 64, only with `CAP_NET_ADMIN`.
+pub fn set_busy_poll_budget(socket: BorrowedFd<'_>, packets: u16) -> io::Result<()> {
+    set_number(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL_BUDGET, packets.into())
+}
+
+/// Leaves the interrupts of a device that defers them deferred from one such poll to the next.
+pub fn set_prefer_busy_poll(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    set_flag(socket, libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, on)
+}
+
 /// The receive queue that the socket's packets come from, as polling it needs; 0 if it is none that
 /// can be polled.
 pub fn napi_id(socket: BorrowedFd<'_>) -> io::Result<u32> {

@@ -3,4 +3,4 @@
 //! [`EventLoop`](crate::EventLoop) is built on it. It is public because a loop of your own wants the
 //! same two things; it knows nothing of timers.
 
-pub use softtimers_linux::epoll::{Epoll, Event, EventFlags, Events, Waiting};
+pub use softtimers_linux::epoll::{BusyPoll, Epoll, Event, EventFlags, Events, Waiting};

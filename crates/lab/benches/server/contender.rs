@@ -107,6 +107,7 @@ pub(crate) fn serve(words: &[&str]) -> Done {
     let looking = match kind {
         "spin" => Looking::Spin,
         "polled" => Looking::Polled(number.parse()?),
+        "napi" => Looking::Napi(number.parse()?),
         "processes" => {
             let _processes = processes::start(number.parse()?, &listeners[0], &["one", work])?;
             eprintln!("listening on {addresses}");

@@ -1,5 +1,5 @@
-//! The gain of a web server that looks for requests instead of being woken up for them: `cargo bench -p softtimers-lab
-//! --bench server [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about four minutes (soft timers §5.8, Table XII).
+//! What a web server gains that looks for requests instead of being woken up for them: `cargo bench -p softtimers-lab
+//! --bench server [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about ten minutes (soft timers §5.8, Table XII).
 //!
 //! | section | question |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | `kept` | requests/s over connections that are kept: by epoll, polled with quotas of 1 to 15, by a process for each connection |
 //! | `closed` | the same with a connection for each request |
 //! | `ports` | four ports polled by one event: has each its share, also beside a crowd? |
+//! | `napi` | the interface polled by the server instead of interrupts, quotas of 1 to 15, saturated, at 30 and 70%; as root |
 //!
 //! The server has one processor and the load the other one. So many connections are made that the plain
 //! server is busy for 95% of the time; where the load is the slower side whatever their number, each answer is made to cost
@@ -18,6 +19,8 @@
 #![forbid(unsafe_code)]
 
 mod contender;
+mod napi;
+mod nginx;
 mod ports;
 mod rates;
 mod table;
@@ -39,8 +42,13 @@ struct Effort {
     processors: [Processor; 2],
 }
 
-const SECTIONS: [Section<Effort>; 4] =
-    [("rates", rates::measure), ("kept", table::kept), ("closed", table::closed), ("ports", ports::measure)];
+const SECTIONS: [Section<Effort>; 5] = [
+    ("rates", rates::measure),
+    ("kept", table::kept),
+    ("closed", table::closed),
+    ("ports", ports::measure),
+    ("napi", napi::measure),
+];
 
 fn main() -> ExitCode {
     bench::child(contender::serve).unwrap_or_else(|| {

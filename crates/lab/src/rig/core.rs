@@ -22,7 +22,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use softtimers_measure::processor::Processor;
 
-use super::hosts::{Hosts, ip};
+use super::hosts::{Hosts, ip, threads};
 use super::trial::{DESTINATION, now};
 use crate::command::{Killed, output, pause, start};
 
@@ -193,20 +193,6 @@ impl Drop for OneCore<'_> {
 pub(super) enum Hook {
     Xdp,
     Tc,
-}
-
-/// The kernel's threads, by name and number.
-fn threads() -> Result<Vec<(String, String)>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc")?.flatten() {
-        let number = entry.file_name().to_string_lossy().into_owned();
-        if number.bytes().all(|byte| byte.is_ascii_digit())
-            && let Ok(name) = fs::read_to_string(entry.path().join("comm"))
-        {
-            found.push((name.trim().to_owned(), number));
-        }
-    }
-    Ok(found)
 }
 
 /// A computation of idle priority on the router's CPU, until it is dropped.

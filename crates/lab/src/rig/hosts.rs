@@ -130,6 +130,23 @@ pub fn ip(words: &[&str]) -> Result<()> {
     output(Command::new("ip").args(words)).map(drop)
 }
 
+/// The threads of the kernel and of programs: name and number.
+///
+/// # Errors
+/// If the system does not list them.
+pub fn threads() -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let number = entry.file_name().to_string_lossy().into_owned();
+        if number.bytes().all(|byte| byte.is_ascii_digit())
+            && let Ok(name) = std::fs::read_to_string(entry.path().join("comm"))
+        {
+            found.push((name.trim().to_owned(), number));
+        }
+    }
+    Ok(found)
+}
+
 /// Cables between the near host and the router.
 pub const SOURCES: usize = 4;
 const PREFIX: &str = "softtimers-rig-";

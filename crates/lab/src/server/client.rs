@@ -55,6 +55,15 @@ impl Load {
     /// # Errors
     /// If no connection can be made.
     pub fn run(&self) -> io::Result<Answered> {
+        self.run_polling(None)
+    }
+
+    /// The same, without ever sleeping: each turn receives from a connection that polls the interface, such as
+    /// [`polled`](super::cable::polled).
+    ///
+    /// # Errors
+    /// If no connection can be made.
+    pub fn run_polling(&self, polled: Option<&TcpStream>) -> io::Result<Answered> {
         let mut epoll = Epoll::new(Waiting::Pwait2)?;
         let mut answered = Answered { answers: vec![0; self.clients.len()], ..Answered::default() };
         let begin = Monotonic.now();
@@ -85,8 +94,13 @@ impl Load {
                     (_, _) = (due.pop_front(), free.pop());
                 }
             }
-            let patience = end.saturating_duration_since(now);
-            epoll.wait(&mut events, Some(self.interval.map_or(patience, |_| Duration::ZERO)))?;
+            if let Some(mut polled) = polled {
+                // Nothing is ever there: what the poll brings is for the others.
+                let _ = polled.read(&mut [0]);
+            }
+            let never_sleeps = self.interval.is_some() || polled.is_some();
+            let patience = if never_sleeps { Duration::ZERO } else { end.saturating_duration_since(now) };
+            epoll.wait(&mut events, Some(patience))?;
             for event in events.iter() {
                 let number = event.token as usize;
                 let Some(client) = clients.get_mut(number) else { continue };

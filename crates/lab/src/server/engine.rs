@@ -10,6 +10,9 @@
 //!   polled   ─▶ trigger state: look due? ─▶ epoll_wait that does not sleep; the next look by the quota
 //!     ▲              └─▶ answer one request ─┐      nothing to do: it looks at once, and sleeps when that has found
 //!     └──────────────────────────────────────┘      nothing for a millisecond
+//!
+//!   napi     ─▶ as epoll, but the wait itself polls the interface for up to `quota` packets, and sleeps when it has found
+//!                nothing for a millisecond
 //! ```
 //!
 //! The look is a soft timer's event, and its interval is steered by [`Aggregation`] so that a look finds `quota`
@@ -25,7 +28,7 @@ use std::time::Duration;
 
 use rustix::net::{SocketFlags, accept_with};
 use serde::{Deserialize, Serialize};
-use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
+use softtimers::epoll::{BusyPoll, Epoll, EventFlags, Events, Waiting};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TriggerState};
 use softtimers_measure::usage::Usage;
 use softtimers_poll::{Aggregation, AggregationConfig, Look, Next, Policy};
@@ -43,6 +46,9 @@ pub enum Looking {
     Spin,
     /// From trigger states, so that a look finds so many connections on average.
     Polled(u32),
+    /// As [`Epoll`](Self::Epoll), but each wait polls the interface itself for up to so many packets: the packets come to the
+    /// server when it has answered those before, and interrupt nothing.
+    Napi(u16),
 }
 
 /// Counters of a server.
@@ -133,6 +139,10 @@ impl<'a> Engine<'a> {
             Looking::Epoll => self.by_epoll(None)?,
             Looking::Spin => self.by_epoll(Some(Duration::ZERO))?,
             Looking::Polled(quota) => self.polled(quota)?,
+            Looking::Napi(budget) => {
+                self.epoll.set_busy_poll(BusyPoll { time: PATIENCE, budget, prefer: true })?;
+                self.by_epoll(None)?;
+            }
         }
         let used = Usage::now().since(&before);
         (self.stats.sleeps, self.stats.cpu_ns) = (used.wakeups, used.cpu.as_nanos() as u64);
