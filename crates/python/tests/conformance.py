@@ -1,6 +1,7 @@
 """Runs CPython's own tests of asyncio on softtimers' event loop, and beside it on the default one.
 
     python tests/conformance.py [MODULE[.CLASS] ...]        # of test.test_asyncio, such as test_events
+    python tests/conformance.py --record FILE PYTHON ...    # all, by each of these interpreters; for cargo lab publish
 
 Ends with 1 if a test fails on this loop, three times, that passes on the default one; many of them ask for times that a
 loaded machine does not keep. Tests take a loop class in four ways, and each
@@ -9,6 +10,7 @@ is given this one: by name (``asyncio.SelectorEventLoop``), by the default polic
 
 import io
 import json
+import os
 import subprocess
 import sys
 import unittest
@@ -128,11 +130,35 @@ def main(modules):
         print(f"known to differ: {name}: {why}")
     for name, text in new.items():
         print(f"\nfails only here: {name}\n{text}")
-    return 1 if new else 0
+    return total, len(new)
+
+
+def record(path, pythons):
+    """Runs all by each of the interpreters, and writes a file of what they found."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
+    import results
+
+    rows = []
+    for python in pythons:
+        done = subprocess.run([python, "-B", __file__, "--row"], stdout=subprocess.PIPE, text=True)
+        sys.stdout.write(done.stdout)
+        rows.append(json.loads(done.stdout.splitlines()[-1]))
+    columns = ["Python", "run", "failed", "skipped", "failed on the default loop", "fails only here"]
+    command = "python crates/python/tests/conformance.py --record FILE PYTHON ..."
+    results.write(path, command, [results.table("asyncio", [(name, 0) for name in columns], rows)])
+
+
+def by_command(arguments):
+    if arguments[:1] == ["--one"]:
+        return run_one(arguments[1], ours=arguments[2] == "softtimers")
+    if arguments[:1] == ["--record"]:
+        return record(arguments[1], arguments[2:])
+    if arguments == ["--row"]:
+        total, new = main(MODULES)
+        return print(json.dumps([sys.version.split()[0], *total["softtimers"], total["default"][1], new]))
+    _, new = main(arguments or MODULES)
+    sys.exit(1 if new else 0)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        run_one(sys.argv[2], ours=sys.argv[3] == "softtimers")
-    else:
-        sys.exit(main(sys.argv[1:] or MODULES))
+    by_command(sys.argv[1:])

@@ -1,5 +1,5 @@
 from selectors import SelectorKey
-from typing import Any, Callable, Iterable, Optional, final
+from typing import Any, Iterable, Optional, Union, final
 
 @final
 class Poller:
@@ -48,10 +48,17 @@ def sweep(
     experiment: str,
     parameters: dict[str, Any],
     axes: Optional[dict[str, Iterable[Any]]],
-    *,
-    seed: int,
-    seeds: int,
-    threads: Optional[int],
-    skip_infeasible: bool,
-    progress: Optional[Callable[[float], object]],
+    how: dict[str, Any],
 ) -> list[tuple[str, str, list[Any]]]: ...
+def csv(
+    experiment: str,
+    parameters: dict[str, Any],
+    axes: Optional[dict[str, Iterable[Any]]],
+    how: dict[str, Any],
+    part: str,
+    build: str,
+) -> str: ...
+def merge(texts: list[str]) -> str: ...
+def receive(
+    policy: Any, packets: Iterable[tuple[int, int]], machine: Union[str, tuple[int, int, int, int]]
+) -> tuple[int, float, float, int, int, int, int, int]: ...
