@@ -24,8 +24,8 @@ def timed(run):
 
 
 def sweep(points):
-    """A tenth of a second of a router under overload: some hundred microseconds of CPU."""
-    return {"experiment": "livelock", "axes": {"seed": range(points)}, "rate": 8_000, "duration": "10ms"}
+    """Hundredths of a second of a web server's soft timers: some hundred microseconds of CPU each."""
+    return {"experiment": "deadline", "axes": {"seed": range(points)}, "duration": "10ms"}
 
 
 def workers(count):
@@ -49,9 +49,9 @@ def measured(points):
             rows.append([f"Dask, {count} worker{'s' if count > 1 else ''}", count, took, 1e6 * took / points, alone / took])
             if count == 2:
                 few, many = (
-                    timed(lambda: cluster.sweep(client, **sweep(1_000), chunks=chunks))[0] for chunks in (100, 600)
+                    timed(lambda: cluster.sweep(client, **sweep(1_000), chunks=chunks))[0] for chunks in (50, 250)
                 )
-                part = (many - few) / 500
+                part = (many - few) / 200
     parts = [sim.csv(**sweep(points // 100), part=f"{number}/100") for number in range(1, 101)]
     merge, _ = timed(lambda: sim.merge(parts))
     return rows, [["a part, besides its points, ms", 1e3 * part], ["to merge a point, µs", 1e6 * merge / (points // 100)]]

@@ -11,6 +11,7 @@ is given this one: by name (``asyncio.SelectorEventLoop``), by the default polic
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import unittest
@@ -73,6 +74,8 @@ def replace_loops(module):
 
 
 def run_one(module, ours):
+    # A shell gives its background processes a SIGINT that is ignored; some tests wait for one.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if ours:
         replace_loops(module.partition(".")[0])
     package = "test" if module == "test_selectors" else "test.test_asyncio"

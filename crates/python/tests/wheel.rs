@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use softtimers_poll::hip::Costs;
-use softtimers_poll::{Hip, HipConfig, Interrupts, Preset};
+use softtimers_poll::{AnyPolicy, Interrupts};
 use softtimers_sim::{
     Axis, Hashed, Parameters, Part, PointError, PointRows, Received, Runs, Setting, Sweep, Watch, csv,
     experiments, receive,
@@ -236,7 +236,7 @@ fn a_policy_in_python_receives_as_the_same_in_rust() {
     let printed = passes(receives, &package, &[]);
     let found = [
         receive(Interrupts, Costs::HIP, &packets),
-        receive(Hip::new(HipConfig::preset(Preset::Paper)), Costs::HIP, &packets),
+        receive("hip".parse::<AnyPolicy>().unwrap(), Costs::HIP, &packets),
         receive(own_policy::Patient::new(), Costs::HIP, &packets),
     ];
     assert_ne!(found[0], found[2]);

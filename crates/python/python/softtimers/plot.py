@@ -88,9 +88,8 @@ def hip(column: str = "overhead", *, axes: Optional[Axes] = None, **parameters: 
         ylabel=f"{column} (µs)",
         yscale="log" if column == "delay" else "linear",
     )
-    _legend(axes)
     # In the middle there is no point: an interrupt takes at once what a poll finds a millisecond later.
-    axes.get_legend().set_loc("center left" if column == "delay" else "upper left")
+    _legend(axes, place="center left" if column == "delay" else "upper left")
     return axes
 
 
@@ -151,9 +150,9 @@ def _axes(axes: Optional[Axes]) -> Axes:
     return figure.add_subplot()
 
 
-def _legend(axes: Axes, paper: bool = True) -> None:
+def _legend(axes: Axes, paper: bool = True, place: str = "best") -> None:
     if paper:
         axes.plot([], [], "o", color="gray", fillstyle="none", label="published")
     handles, labels = axes.get_legend_handles_labels()
     if labels:
-        axes.legend(handles, labels, fontsize="small")
+        axes.legend(handles, labels, fontsize="small", loc=place)

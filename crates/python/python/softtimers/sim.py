@@ -224,7 +224,7 @@ def receive(policy: Union[str, Any], packets: Iterable[Tuple[int, int]], costs: 
 
     - ``packets``: of each the time of its arrival, in whole nanoseconds, and its length in bytes; in the order of the times,
       which count from the first.
-    - ``policy``: the name of one of the papers', with settings if need be: ``"interrupts"``, ``"hip"``,
+    - ``policy``: the name of one that a program on Linux links, with settings if need be: ``"interrupts"``, ``"hip"``,
       ``"delay-bound:time=500us"``; or an object of yours.
     - ``costs``: those of ``"hip"``, of the ``"cm5"``, or ``Costs``.
 
