@@ -54,23 +54,39 @@ def measured(points):
                 part = (many - few) / 200
     parts = [sim.csv(**sweep(points // 100), part=f"{number}/100") for number in range(1, 101)]
     merge, _ = timed(lambda: sim.merge(parts))
-    return rows, [["a part, besides its points, ms", 1e3 * part], ["to merge a point, µs", 1e6 * merge / (points // 100)]]
+    return rows, part, merge / (points // 100)
+
+
+def on_paper(alone, part, merge, points):
+    """More machines: points are spread, but one scheduler hands out all parts, and one client merges all points."""
+    rows = []
+    for count in (2, 16, 64, 256, 1024):
+        took = alone / count + cluster.PARTS_PER_THREAD * count * part + merge * points
+        rows.append([str(count), took, alone / took, 100 * alone / took / count])
+    return rows
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", metavar="FILE", help="for cargo lab publish")
     parser.add_argument("--points", type=int, default=100_000)
-    parser.add_argument("--quick", action="store_true", help="2,000 points: whether it works")
+    parser.add_argument("--quick", action="store_true", help="1,000 points: whether it works")
     arguments = parser.parse_args()
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    points = 2_000 if arguments.quick else arguments.points
-    rows, costs = measured(points)
-    for row in [*rows, *costs]:
+    points = 1_000 if arguments.quick else arguments.points
+    rows, part, merge = measured(points)
+    costs = [["a part, besides its points, ms", 1e3 * part], ["to merge a point, µs", 1e6 * merge]]
+    # Ten million points: what is worth a cluster.
+    more = on_paper(100 * rows[0][2], part, merge, 100 * points)
+    for row in [*rows, *costs, *more]:
         print(*(f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row), sep="\t")
     if arguments.json:
         columns = [("", 0), ("CPUs", 0), ("seconds", 2), ("µs a point", 1), ("speed-up", 2)]
-        tables = [results.table("cluster", columns, rows), results.table("costs", [("", 0), ("measured", 2)], costs)]
+        tables = [
+            results.table("cluster", columns, rows),
+            results.table("costs", [("", 0), ("measured", 2)], costs),
+            results.table("on-paper", [("CPUs", 0), ("seconds", 0), ("speed-up", 0), ("of each CPU, %", 0)], more),
+        ]
         results.write(arguments.json, f"python crates/python/bench/cluster.py --points {points}", tables)
 
 

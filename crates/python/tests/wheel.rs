@@ -156,16 +156,15 @@ fn the_types_are_true() {
     }
 }
 
-/// Some 400 tests: what a loop and a selector must do.
+/// Those of the parts that are replaced: timers, the wait for descriptors, signals and child processes, and what tasks
+/// make of them.
 #[test]
 fn cpythons_own_tests_pass_that_pass_on_the_default_loop() {
     let Some(mut asks) = python() else { return skipped("there is no Python 3.9 or later") };
     if !works(asks.args(["-c", "import test.test_asyncio, test.test_selectors"])) {
         return skipped("this Python has come without its tests");
     }
-    let modules = ["test_selectors", "test_selector_events", "test_events.EPollEventLoopTests"];
-    let arguments = [&["tests/conformance.py"], &modules[..]].concat();
-    passes(python().unwrap(), &package("conformance"), &arguments);
+    passes(python().unwrap(), &package("conformance"), &["tests/conformance.py", "--replaced"]);
 }
 
 /// The CSV is made as the command makes it, of sweeps with means, times, words, numbers and points that are not possible.
