@@ -179,7 +179,8 @@ fn the_simulators_values_are_those_of_the_commands_csv() {
     let micros = |micros: &[u64]| -> Vec<_> {
         micros.iter().map(|&micros| Setting::Time(Duration::from_micros(micros))).collect()
     };
-    let build = Some(Hashed::new("the command".as_bytes()).finish().0);
+    let sha256 = Hashed::new("the command".as_bytes()).finish().0;
+    let build = Some(sha256);
     let means = Runs { seeds: 3.try_into().unwrap(), build, ..Runs::from(7) };
     let skips = Runs { skips: true, build, ..Runs::from(1) };
     for (name, axes, runs, arguments) in [
@@ -219,7 +220,7 @@ fn the_simulators_values_are_those_of_the_commands_csv() {
         fs::write(&file, lines).unwrap();
         let arguments = arguments.replacen('{', &format!("{{\"experiment\": \"{name}\", "), 1);
         compares.arg("tests/same_values.py").arg(file);
-        passes(compares, &package, &[&arguments, &build.unwrap().to_string()]);
+        passes(compares, &package, &[&arguments, &sha256.to_string()]);
     }
 }
 
