@@ -286,5 +286,8 @@ fn the_wheel_holds_the_package() {
     for file in ["py.typed", "_softtimers.pyi"] {
         assert!(package.join("softtimers").join(file).is_file(), "the wheel lacks {file}");
     }
+    let licences = format!("softtimers-{}.dist-info/licenses", env!("CARGO_PKG_VERSION"));
+    let licence = fs::read_to_string(package.join(licences).join("LICENSE-MIT")).unwrap();
+    assert!(licence.contains("Permission is hereby granted"), "{licence}");
     own_tests_pass(&package, &OWN_TESTS);
 }
