@@ -24,12 +24,13 @@ def table(key, columns, rows, notes=()):
     return {**found, "notes": list(notes)} if notes else found
 
 
-def write(path, command, tables):
+def write(path, command, tables, python=platform.python_version()):
+    """``python`` is the version that was measured; none, where the rows name it."""
     git = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], stdout=subprocess.PIPE, text=True)
     results = {
         "schema": "softtimers.results/1",
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-        "machine": f"{machine()}, Python {platform.python_version()}",
+        "machine": f"{machine()}, Python {python}" if python else machine(),
         "commit": git.stdout.strip() or None,
         "command": command,
         "tables": tables,

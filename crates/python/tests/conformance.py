@@ -165,7 +165,7 @@ def record(path, pythons):
         rows.append(json.loads(done.stdout.splitlines()[-1]))
     columns = ["Python", "run", "skipped", "failed", "differ by design", "fail only here"]
     command = "python crates/python/tests/conformance.py --record FILE PYTHON ..."
-    results.write(path, command, [results.table("asyncio", [(name, 0) for name in columns], rows)])
+    results.write(path, command, [results.table("asyncio", [(name, 0) for name in columns], rows)], python=None)
 
 
 def by_command(arguments):
