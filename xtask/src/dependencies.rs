@@ -3,7 +3,7 @@
 //! ```text
 //!   core ◄ linux ◄ softtimers ◄ net ◄ load, forward, wan, tokio   core ◄ poll ◄ net, sim, capi, forward
 //!   softtimers ◄ measure ◄ load, forward                       softtimers ◄ tokio ◄ quinn      wan ◄ capi
-//!   softtimers, measure, sim ◄ python
+//!   softtimers, poll, measure, sim ◄ python
 //!   core ◄ bpf ◄ forward, cli      lab: all but cli; nothing on cli and lab
 //! ```
 //!
@@ -39,7 +39,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("softtimers-tokio", &[CORE, LINUX, LOOPS, NET]),
     ("softtimers-quinn", &[CORE, LOOPS, "softtimers-tokio", "softtimers-wan"]),
     ("softtimers-capi", &[CORE, POLL, LOOPS, "softtimers-wan"]),
-    ("softtimers-python", &[LOOPS, "softtimers-measure", "softtimers-sim"]),
+    ("softtimers-python", &[CORE, POLL, LOOPS, "softtimers-measure", "softtimers-sim"]),
     ("softtimers-forward", &[CORE, POLL, LINUX, LOOPS, NET, "softtimers-measure", "softtimers-bpf"]),
 ];
 

@@ -1,9 +1,10 @@
 """Times event loops of asyncio: how late timers are, what a callback costs, and how fast an echo server is.
 
-    python bench/loops.py [--json] [--seconds 2] [--rounds 3] [--loops NAME,...]
+    python bench/loops.py [--json FILE] [--seconds 2] [--rounds 3] [--loops NAME,...] [--quick]
 
 Loops: ``softtimers``; ``default``; ``select``, asyncio's over select(2), with the thread's timer slack at 1 ns; ``uvloop``
-where it is installed. Each measurement runs in a process of its own, in turn, and each figure is the median of the rounds.
+where it is installed. Each measurement runs in a process of its own, in turn, and each figure is the median of the rounds; a ratio is that of runs
+of one round.
 
 - *late*: a timer that is set again each time it runs. With others: beside 1,000 more of the same length, of which each
   is set again once in 100 ms after the last one, so 10,000 a second run.
@@ -26,6 +27,8 @@ import subprocess
 import sys
 import time
 
+import results
+
 LOOPS = ["softtimers", "default", "select", "uvloop"]
 MEASUREMENTS = [
     ("timer", 100e-6, 0),
@@ -37,6 +40,7 @@ MEASUREMENTS = [
     ("echo", 0, 16),
 ]
 PR_SET_TIMERSLACK = 29
+RATE = "round_trips_per_second"
 
 
 def new_loop(name):
@@ -144,7 +148,7 @@ def echo(loop, _length, connections, seconds):
         rate = float(await loop.run_in_executor(None, client.stdout.read))
         client.wait()
         server.close()
-        return {"round_trips_per_second": rate}
+        return {RATE: rate}
 
     return loop.run_until_complete(main())
 
@@ -167,21 +171,78 @@ def one(name, number, seconds):
     return json.loads(done.stdout)
 
 
-def rows_of(loops, rounds, seconds):
+def measured(loops, rounds, seconds):
+    """The results of the rounds, by number of the measurement and loop."""
     found = {}
     for _ in range(rounds):
         for number in range(len(MEASUREMENTS)):
             for name in loops:
                 found.setdefault((number, name), []).append(one(name, number, seconds))
-    for (number, name), results in found.items():
-        kind, length, count = MEASUREMENTS[number]
-        row = {"loop": name, "measured": kind, "length_us": round(length * 1e6), "count": count}
-        yield {**row, **{key: statistics.median(one[key] for one in results) for key in results[0]}}
+    return found
+
+
+def described(number):
+    kind, length, count = MEASUREMENTS[number]
+    time = "100 ms" if length == 0.1 else f"{1e6 * length:.0f} µs" if length < 1e-3 else "1 ms"
+    if kind == "timer":
+        return f"{time}, beside 1,000" if count else f"{time}, alone"
+    return f"1,000 of {time}" if kind == "many" else f"echo, {count} connection{'s' if count > 1 else ''}"
+
+
+def tables_of(found, loops):
+    def median(number, name, key):
+        results = found[number, name]
+        return statistics.median(result[key] for result in results) if key in results[0] else None
+
+    def numbers(*kinds):
+        return [number for number, (kind, _, _) in enumerate(MEASUREMENTS) if kind in kinds]
+
+    keys = ["late_p50_us", "late_p99_us", "cpu_per_callback_us"]
+    timers = [
+        [described(number), name, *(median(number, name, key) for key in keys)]
+        for number in numbers("timer", "many")
+        for name in loops
+    ]
+    echoes = [[described(number), name, median(number, name, RATE)] for number in numbers("echo") for name in loops]
+    names = [("", 0), ("loop", 0)]
+    late = [("late, median, µs", 1), ("late, p99, µs", 1), ("CPU a callback, µs", 2)]
+    return [
+        results.table("timers", [*names, *late], timers),
+        results.table("echo", [*names, ("round trips/s", 0)], echoes),
+        results.table("bars", [("", 0), ("asked", 0), ("measured", 0), ("", 0)], bars_of(found, loops)),
+    ]
+
+
+def bars_of(found, loops):
+    """What is asked of this loop; ratios are those of the runs of one round, which follow each other."""
+
+    def ratio(number, key, other):
+        pairs = zip(found[number, "softtimers"], found[number, other])
+        return statistics.median(ours[key] / others[key] for ours, others in pairs)
+
+    rows = []
+    for number, (kind, _, _) in enumerate(MEASUREMENTS):
+        ours, name = found[number, "softtimers"], described(number)
+        if kind == "timer":
+            late = statistics.median(one["late_p50_us"] for one in ours)
+            rows.append([f"{name}: late, median", "≤ 50 µs", f"{late:.1f} µs", met(late <= 50)])
+        if "cpu_per_callback_us" in ours[0] and "select" in loops:
+            cpu = ratio(number, "cpu_per_callback_us", "select")
+            rows.append([f"{name}: CPU a callback, of `select`'s", "≤ 1.00", f"{cpu:.2f}", met(cpu <= 1)])
+        if kind == "echo" and "default" in loops:
+            rate = ratio(number, RATE, "default")
+            rows.append([f"{name}: round trips, of `default`'s", "≥ 0.95", f"{rate:.2f}", met(rate >= 0.95)])
+    return rows
+
+
+def met(is_met):
+    return "met" if is_met else "missed"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", metavar="FILE", help="for cargo lab publish")
+    parser.add_argument("--quick", action="store_true", help="one round of 0.2 s: whether it works")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--loops", default=",".join(LOOPS))
@@ -191,14 +252,15 @@ def main():
         import uvloop  # noqa: F401
     except ImportError:
         loops = [name for name in loops if name != "uvloop"]
-    rows = list(rows_of(loops, arguments.rounds, arguments.seconds))
+    rounds, seconds = (1, 0.2) if arguments.quick else (arguments.rounds, arguments.seconds)
+    tables = tables_of(measured(loops, rounds, seconds), loops)
+    for table in tables:
+        print("\t".join(table["columns"]))
+        for row in table["rows"]:
+            print(*(f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row), sep="\t")
     if arguments.json:
-        settings = {"python": sys.version.split()[0], "seconds": arguments.seconds, "rounds": arguments.rounds}
-        print(json.dumps({**settings, "rows": rows}, indent=1))
-        return
-    for row in rows:
-        figures = ", ".join(f"{key} {value:.4g}" for key, value in row.items() if isinstance(value, float))
-        print(f"{row['measured']:6} {row['length_us']:7} us, {row['count']:4}, {row['loop']:10} {figures}")
+        command = f"python crates/python/bench/loops.py --rounds {rounds} --seconds {seconds:g}"
+        results.write(arguments.json, command, tables)
 
 
 if __name__ == "__main__":

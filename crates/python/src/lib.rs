@@ -1,8 +1,8 @@
 //! The part of the Python package that is Rust: `softtimers._softtimers`.
 //!
 //! Python code asks for descriptors and timers, and a program of Python's own asyncio is what runs. So the border is
-//! narrow: one object that waits for both, the timer slack of a thread, the clock of a paced flow, and a sweep of the
-//! simulator. What people call is in `python/softtimers`.
+//! narrow: one object that waits for both, the timer slack of a thread, the clock of a paced flow, a sweep of the
+//! simulator, and a receive policy on it. What people call is in `python/softtimers`.
 //!
 //! ```text
 //!   asyncio's loop  ──▶ Selector.select ──▶ Poller.wait      epoll, until the first of: a descriptor, its time-out, a timer
@@ -15,6 +15,8 @@ use pyo3::prelude::*;
 
 mod columns;
 mod pending;
+mod plan;
+mod policy;
 mod poller;
 mod rate_clock;
 mod seconds;
@@ -27,11 +29,13 @@ mod slack;
 #[pyo3(name = "_softtimers")]
 mod module {
     #[pymodule_export]
+    use crate::policy::receive;
+    #[pymodule_export]
     use crate::poller::Poller;
     #[pymodule_export]
     use crate::rate_clock::RateClock;
     #[pymodule_export]
-    use crate::simulation::{experiments, sweep};
+    use crate::simulation::{csv, experiments, merge, sweep};
     #[pymodule_export]
     use crate::slack::TimerSlack;
 }

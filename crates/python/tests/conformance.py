@@ -1,6 +1,8 @@
 """Runs CPython's own tests of asyncio on softtimers' event loop, and beside it on the default one.
 
     python tests/conformance.py [MODULE[.CLASS] ...]        # of test.test_asyncio, such as test_events
+    python tests/conformance.py --replaced                  # of the parts that are replaced
+    python tests/conformance.py --record FILE PYTHON ...    # the same by each of these interpreters; for cargo lab publish
 
 Ends with 1 if a test fails on this loop, three times, that passes on the default one; many of them ask for times that a
 loaded machine does not keep. Tests take a loop class in four ways, and each
@@ -9,6 +11,8 @@ is given this one: by name (``asyncio.SelectorEventLoop``), by the default polic
 
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
 import unittest
@@ -34,6 +38,18 @@ MODULES = [
     "test_unix_events",
     "test_waitfor",
     "test_selectors",
+]
+
+# Those of timers, of the wait for descriptors, of signals and child processes, and of what tasks make of them. They ask the
+# default loop only where a test fails on this one.
+REPLACED = [
+    "test_selectors",
+    "test_selector_events",
+    "test_base_events",
+    "test_events.EPollEventLoopTests",
+    "test_sock_lowlevel.EPollEventLoopTests",
+    "test_unix_events",
+    "test_tasks",
 ]
 
 
@@ -71,6 +87,8 @@ def replace_loops(module):
 
 
 def run_one(module, ours):
+    # A shell gives its background processes a SIGINT that is ignored; some tests wait for one.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if ours:
         replace_loops(module.partition(".")[0])
     package = "test" if module == "test_selectors" else "test.test_asyncio"
@@ -110,11 +128,14 @@ def fails_only_here(module, found):
     return failed
 
 
-def main(modules):
-    new, total = {}, {"default": [0, 0, 0], "softtimers": [0, 0, 0]}
+def main(modules, brief=False):
+    new, known, total = {}, 0, {"default": [0, 0, 0], "softtimers": [0, 0, 0]}
     print(f"Python {sys.version.split()[0]}: run, failed, skipped")
     for module in modules:
-        found = {loop: ask(module, loop) for loop in total}
+        found = {loop: {"run": 0, "failed": {}, "skipped": 0} for loop in total}
+        found["softtimers"] = ask(module, "softtimers")
+        if found["softtimers"]["failed"] or not brief:
+            found["default"] = ask(module, "default")
         for loop, result in found.items():
             for place, count in enumerate((result["run"], len(result["failed"]), result["skipped"])):
                 total[loop][place] += count
@@ -122,17 +143,46 @@ def main(modules):
             continue  # This Python has no such tests.
         counts = {loop: (result["run"], len(result["failed"]), result["skipped"]) for loop, result in found.items()}
         print(f"{module:22} softtimers {counts['softtimers']}  default {counts['default']}", flush=True)
+        known += sum(name.split(".")[-1] in KNOWN for name in found["softtimers"]["failed"])
         new.update(fails_only_here(module, found))
     print(f"{'all':22} softtimers {tuple(total['softtimers'])}  default {tuple(total['default'])}")
     for name, why in KNOWN.items():
         print(f"known to differ: {name}: {why}")
     for name, text in new.items():
         print(f"\nfails only here: {name}\n{text}")
-    return 1 if new else 0
+    return {**total, "known": known}, len(new)
+
+
+def record(path, pythons):
+    """Runs all by each of the interpreters, and writes a file of what they found."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
+    import results
+
+    rows = []
+    for python in pythons:
+        done = subprocess.run([python, "-B", __file__, "--row"], stdout=subprocess.PIPE, text=True)
+        sys.stdout.write(done.stdout)
+        rows.append(json.loads(done.stdout.splitlines()[-1]))
+    columns = ["Python", "run", "skipped", "failed", "differ by design", "fail only here"]
+    command = "python crates/python/tests/conformance.py --record FILE PYTHON ..."
+    results.write(path, command, [results.table("asyncio", [(name, 0) for name in columns], rows)], python=None)
+
+
+def by_command(arguments):
+    if arguments[:1] == ["--one"]:
+        return run_one(arguments[1], ours=arguments[2] == "softtimers")
+    if arguments[:1] == ["--record"]:
+        return record(arguments[1], arguments[2:])
+    if arguments == ["--row"]:
+        total, new = main(REPLACED, brief=True)
+        run, failed, skipped = total["softtimers"]
+        return print(json.dumps([sys.version.split()[0], run, skipped, failed, total["known"], new]))
+    if arguments == ["--replaced"]:
+        _, new = main(REPLACED, brief=True)
+    else:
+        _, new = main(arguments or MODULES)
+    sys.exit(1 if new else 0)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        run_one(sys.argv[2], ours=sys.argv[3] == "softtimers")
-    else:
-        sys.exit(main(sys.argv[1:] or MODULES))
+    by_command(sys.argv[1:])

@@ -1,6 +1,6 @@
 """Compares columns of the simulator with the CSV that the command prints: the test in wheel.rs gives both.
 
-    python tests/same_values.py FILE ARGUMENTS        # of softtimers.sim.columns, as JSON
+    python tests/same_values.py FILE ARGUMENTS BUILD        # of softtimers.sim.columns, as JSON; the column of that name
 """
 
 import csv
@@ -20,8 +20,14 @@ def same(text, value):
     return type(value)(text) == value
 
 
-def main(path, arguments):
-    found = sim.columns(**json.loads(arguments))
+def main(path, arguments, build):
+    arguments = json.loads(arguments)
+    with open(path, newline="") as file:
+        text = file.read()
+    assert sim.csv(**arguments, build=build) == text
+    parts = [sim.csv(**arguments, part=f"{number}/2", build=build) for number in (2, 1)]
+    assert text not in parts and sim.merge(parts) == text
+    found = sim.columns(**arguments)
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file))
     expected = [name for name in rows[0] if name not in OF_THE_RUN]

@@ -7,9 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use softtimers_poll::hip::Costs;
+use softtimers_poll::{AnyPolicy, Interrupts};
 use softtimers_sim::{
-    Axis, Parameters, Part, PointError, PointRows, Runs, Setting, Sweep, Watch, csv, experiments,
+    Axis, Hashed, Parameters, Part, PointError, PointRows, Received, Runs, Setting, Sweep, Watch, csv,
+    experiments, receive,
 };
+
+#[expect(dead_code, reason = "its main prints a table of the same")]
+#[path = "../../sim/examples/own_policy.rs"]
+mod own_policy;
 
 /// The least Python that the wheel is for.
 const SUPPORTED: &str = "import sys; sys.exit(sys.version_info < (3, 9))";
@@ -27,14 +34,30 @@ fn works(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// A command of this machine's Python, if it has one that is new enough.
+/// A program of the environment that `.ci/run` makes, if it has made it; else this machine's.
+fn program(name: &str) -> PathBuf {
+    let made = here().join("../../target/tools/py/bin").join(name);
+    if made.is_file() { made } else { PathBuf::from(name) }
+}
+
+/// A command of Python, if there is one that is new enough.
 fn python() -> Option<Command> {
-    works(Command::new("python3").args(["-c", SUPPORTED])).then(|| {
-        let mut command = Command::new("python3");
-        // No byte code is left in the source tree.
-        command.arg("-B");
+    let python = || Command::new(program("python3"));
+    works(python().args(["-c", SUPPORTED])).then(|| {
+        let mut command = python();
+        // No byte code is left in the source tree; pictures need no screen, and no cache in a home directory.
+        command.arg("-B").env("MPLBACKEND", "Agg").env("MPLCONFIGDIR", env!("CARGO_TARGET_TMPDIR"));
         command
     })
+}
+
+/// Whether Python has a module, which is said if it has not.
+fn has(module: &str) -> bool {
+    let has = python().is_some_and(|mut asks| works(asks.args(["-c", &format!("import {module}")])));
+    if !has {
+        skipped(&format!("Python has no {module}"));
+    }
+    has
 }
 
 /// A fresh directory of this name.
@@ -62,34 +85,90 @@ fn package(name: &str) -> PathBuf {
     directory
 }
 
-/// Runs Python on a package, and fails the test with what it said.
-fn passes(mut python: Command, package: &Path, arguments: &[&str]) {
+/// Runs Python on a package, and returns what it printed; fails the test with what it said.
+fn passes(mut python: Command, package: &Path, arguments: &[&str]) -> String {
     let done = python.args(arguments).current_dir(here()).env("PYTHONPATH", package).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert!(done.status.success(), "{arguments:?}: {}\n{out}{err}", done.status);
+    out.into_owned()
 }
 
-const OWN_TESTS: [&str; 5] = ["-m", "unittest", "discover", "-s", "tests/python"];
+/// Runs files of `tests/python` on a package.
+fn own_tests_pass(package: &Path, files: &[&str]) {
+    let mut python = python().unwrap();
+    python.env("PYTHONPATH", package).args(["-m", "unittest"]);
+    let done = python.args(files).current_dir(here().join("tests/python")).output().unwrap();
+    assert!(done.status.success(), "{files:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// They import nothing but the package.
+const OWN_TESTS: [&str; 3] = ["test_asyncio", "test_pacer", "test_sim"];
 
 #[test]
 fn timers_pacer_and_simulator_do_what_they_say() {
-    let Some(python) = python() else { return skipped("there is no Python 3.9 or later") };
-    passes(python, &package("package"), &OWN_TESTS);
+    if python().is_none() {
+        return skipped("there is no Python 3.9 or later");
+    }
+    own_tests_pass(&package("package"), &OWN_TESTS);
 }
 
-/// Some 400 tests: what a loop and a selector must do.
+#[test]
+fn pandas_and_polars_have_the_tables_values() {
+    if ["pyarrow", "pandas", "polars"].into_iter().all(has) {
+        own_tests_pass(&package("tables"), &["test_tables"]);
+    }
+}
+
+#[test]
+fn a_worker_that_is_killed_loses_no_point_of_a_sweep() {
+    if has("distributed") {
+        own_tests_pass(&package("cluster"), &["test_cluster"]);
+    }
+}
+
+#[test]
+fn plots_show_what_was_found_and_what_was_published() {
+    if has("matplotlib") {
+        own_tests_pass(&package("plot"), &["test_plot"]);
+    }
+}
+
+#[test]
+fn the_notebook_runs() {
+    if ["ipykernel", "nbclient", "nbformat", "pyarrow", "pandas", "matplotlib"].into_iter().all(has) {
+        own_tests_pass(&package("notebook"), &["test_notebook"]);
+    }
+}
+
+/// The package against its own annotations, and its stubs against the library.
+#[test]
+fn the_types_are_true() {
+    if has("mypy") {
+        let (package, cache) = (package("types"), fresh("mypy"));
+        let cache = cache.to_str().unwrap();
+        let files =
+            ["-m", "mypy", "--config-file", "tests/mypy.ini", "--cache-dir", cache, "-p", "softtimers"];
+        passes(python().unwrap(), &package, &files);
+        let stubs = ["-m", "mypy.stubtest", "--mypy-config-file", "tests/mypy.ini", "softtimers._softtimers"];
+        let mut compares = python().unwrap();
+        compares.env("MYPY_CACHE_DIR", cache);
+        passes(compares, &package, &stubs);
+    }
+}
+
+/// Those of the parts that are replaced: timers, the wait for descriptors, signals and child processes, and what tasks
+/// make of them.
 #[test]
 fn cpythons_own_tests_pass_that_pass_on_the_default_loop() {
     let Some(mut asks) = python() else { return skipped("there is no Python 3.9 or later") };
     if !works(asks.args(["-c", "import test.test_asyncio, test.test_selectors"])) {
         return skipped("this Python has come without its tests");
     }
-    let modules = ["test_selectors", "test_selector_events", "test_events.EPollEventLoopTests"];
-    let arguments = [&["tests/conformance.py"], &modules[..]].concat();
-    passes(python().unwrap(), &package("conformance"), &arguments);
+    passes(python().unwrap(), &package("conformance"), &["tests/conformance.py", "--replaced"]);
 }
 
 /// The CSV is made as the command makes it, of sweeps with means, times, words, numbers and points that are not possible.
+/// Its values are those of the columns; as text it is the same to the byte, whole and of parts that are merged.
 #[test]
 fn the_simulators_values_are_those_of_the_commands_csv() {
     let axis = |name, values: &[Setting]| {
@@ -100,13 +179,15 @@ fn the_simulators_values_are_those_of_the_commands_csv() {
     let micros = |micros: &[u64]| -> Vec<_> {
         micros.iter().map(|&micros| Setting::Time(Duration::from_micros(micros))).collect()
     };
-    let means = Runs { seeds: 3.try_into().unwrap(), ..Runs::from(7) };
-    let skips = Runs { skips: true, ..Runs::from(1) };
+    let sha256 = Hashed::new("the command".as_bytes()).finish().0;
+    let build = Some(sha256);
+    let means = Runs { seeds: 3.try_into().unwrap(), build, ..Runs::from(7) };
+    let skips = Runs { skips: true, build, ..Runs::from(1) };
     for (name, axes, runs, arguments) in [
         (
             "slowstart",
             vec![axis("packets", &counts(&[5, 20])), axis("seed", &counts(&[1, 9]))],
-            Runs::from(1),
+            Runs { build, ..Runs::from(1) },
             r#"{"axes": {"packets": [5, 20], "seed": [1, 9]}}"#,
         ),
         (
@@ -139,18 +220,53 @@ fn the_simulators_values_are_those_of_the_commands_csv() {
         fs::write(&file, lines).unwrap();
         let arguments = arguments.replacen('{', &format!("{{\"experiment\": \"{name}\", "), 1);
         compares.arg("tests/same_values.py").arg(file);
-        passes(compares, &package, &[&arguments]);
+        passes(compares, &package, &[&arguments, &sha256.to_string()]);
+    }
+}
+
+/// Bit for bit: both print the shortest text that is the same number again.
+#[test]
+fn a_policy_in_python_receives_as_the_same_in_rust() {
+    let Some(mut receives) = python() else { return skipped("there is no Python 3.9 or later") };
+    let (package, packets) = (package("policy"), own_policy::packets());
+    let lines = packets.iter().map(|(time, length)| format!("{} {length}\n", time.as_nanos()));
+    let file = package.join("packets");
+    fs::write(&file, lines.collect::<String>()).unwrap();
+    receives.arg("tests/own_policy.py").arg(file);
+    let printed = passes(receives, &package, &[]);
+    let found = [
+        receive(Interrupts, Costs::HIP, &packets),
+        receive("hip".parse::<AnyPolicy>().unwrap(), Costs::HIP, &packets),
+        receive(own_policy::Patient::new(), Costs::HIP, &packets),
+    ];
+    assert_ne!(found[0], found[2]);
+    assert_eq!(printed.lines().count(), found.len(), "{printed}");
+    for (line, of_rust) in printed.lines().zip(found) {
+        let fields: Vec<_> = line.split(' ').collect();
+        let count = |place: usize| fields[place].parse::<u64>().unwrap();
+        let of_python = Received {
+            packets: count(0),
+            overhead_us: fields[1].parse().unwrap(),
+            delay_us: fields[2].parse().unwrap(),
+            longest_delay: Duration::from_nanos(count(3)),
+            interrupts: count(4),
+            polls: count(5),
+            unsuccessful: count(6),
+            switches: count(7),
+        };
+        assert_eq!(of_python, of_rust);
     }
 }
 
 #[test]
 fn the_wheel_holds_the_package() {
     let Some(mut unpacks) = python() else { return skipped("there is no Python 3.9 or later") };
-    if !works(Command::new("maturin").arg("--version")) {
+    let maturin = || Command::new(program("maturin"));
+    if !works(maturin().arg("--version")) {
         return skipped("there is no maturin");
     }
     let (wheels, package) = (fresh("wheels"), fresh("unpacked"));
-    let built = Command::new("maturin")
+    let built = maturin()
         .args(["build", "--quiet", "--profile", "dev", "--manifest-path"])
         .arg(here().join("Cargo.toml"))
         .arg("--out")
@@ -170,5 +286,8 @@ fn the_wheel_holds_the_package() {
     for file in ["py.typed", "_softtimers.pyi"] {
         assert!(package.join("softtimers").join(file).is_file(), "the wheel lacks {file}");
     }
-    passes(python().unwrap(), &package, &OWN_TESTS);
+    let licences = format!("softtimers-{}.dist-info/licenses", env!("CARGO_PKG_VERSION"));
+    let licence = fs::read_to_string(package.join(licences).join("LICENSE-MIT")).unwrap();
+    assert!(licence.contains("Permission is hereby granted"), "{licence}");
+    own_tests_pass(&package, &OWN_TESTS);
 }

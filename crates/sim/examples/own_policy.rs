@@ -5,17 +5,23 @@
 
 use std::time::Duration;
 
-use softtimers_core::{Random, Timestamp, TraceBuilder};
+use softtimers_core::{Random, Timestamp, Trace, TraceBuilder};
 use softtimers_poll::hip::Costs;
 use softtimers_poll::{Hip, HipConfig, Interrupts, Look, Next, Policy, Preset};
 use softtimers_sim::{Received, receive};
 
 /// Polls at an even pace, and gives up after some polls in vain.
-struct Patient {
+pub(crate) struct Patient {
     period: Duration,
     /// Polls in a row that found nothing.
     empty: u32,
     next: Next,
+}
+
+impl Patient {
+    pub(crate) fn new() -> Self {
+        Patient { period: Duration::from_millis(2), empty: 3, next: Next::Armed }
+    }
 }
 
 impl Policy for Patient {
@@ -32,23 +38,26 @@ impl Policy for Patient {
     }
 }
 
-fn main() {
+/// Trains of ten packets, a millisecond apart on average; then a pause.
+pub(crate) fn packets() -> Trace {
     let mut random = Random::stream(1, 0);
     let (mut at, mut packets) = (Timestamp::ZERO, TraceBuilder::default());
     for packet in 0..5_000 {
-        // Trains of ten, a millisecond apart on average; then a pause.
         let mean = if packet % 10 == 0 { 20_000_000 } else { 1_000_000 };
         at += Duration::from_nanos(random.below(2 * mean));
         packets.push(at, 900);
     }
-    let packets = packets.finish().expect("5,000 packets");
-    let patient = Patient { period: Duration::from_millis(2), empty: 3, next: Next::Armed };
+    packets.finish().expect("5,000 packets")
+}
+
+fn main() {
+    let packets = packets();
     let hip = Hip::new(HipConfig::preset(Preset::Paper));
     println!("{:12} {:>12} {:>10} {:>11} {:>7}", "policy", "overhead µs", "delay µs", "interrupts", "polls");
     for (name, found) in [
         ("interrupts", receive(Interrupts, Costs::HIP, &packets)),
         ("hip", receive(hip, Costs::HIP, &packets)),
-        ("patient", receive(patient, Costs::HIP, &packets)),
+        ("patient", receive(Patient::new(), Costs::HIP, &packets)),
     ] {
         let Received { overhead_us, delay_us, interrupts, polls, .. } = found;
         println!("{name:12} {overhead_us:12.2} {delay_us:10.1} {interrupts:11} {polls:7}");

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Read};
+use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256 as Hash};
 use softtimers_core::Trace;
@@ -33,6 +34,15 @@ impl From<Trace> for Recording {
 }
 
 /// A SHA-256, which is shown as 64 hexadecimal digits.
+///
+/// ```
+/// use softtimers_sim::Sha256;
+///
+/// let digits = "0123456789abcdef".repeat(4);
+/// assert_eq!(digits.parse::<Sha256>()?.to_string(), digits);
+/// assert!("0123".parse::<Sha256>().is_err() && "xy".repeat(32).parse::<Sha256>().is_err());
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Sha256([u8; 32]);
 
@@ -40,6 +50,28 @@ impl fmt::Display for Sha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
+}
+
+/// Reads what is displayed.
+impl FromStr for Sha256 {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut bytes = [0; 32];
+        let digits = text.as_bytes();
+        if digits.len() != 2 * bytes.len() || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return Err("a SHA-256 is 64 hexadecimal digits".to_owned());
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = pair.iter().fold(0, |number, digit| number << 4 | value_of(*digit));
+        }
+        Ok(Sha256(bytes))
+    }
+}
+
+/// The value of a hexadecimal digit.
+fn value_of(digit: u8) -> u8 {
+    if digit.is_ascii_digit() { digit - b'0' } else { (digit | 0x20) - b'a' + 10 }
 }
 
 /// Reads, and hashes what was read.

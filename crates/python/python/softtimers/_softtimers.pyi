@@ -1,11 +1,13 @@
 from selectors import SelectorKey
-from typing import Any, Callable, Iterable, Optional, final
+from typing import Any, Iterable, Optional, Union, final
+
+__all__ = ["Poller", "RateClock", "TimerSlack", "csv", "experiments", "merge", "receive", "sweep"]
 
 @final
 class Poller:
     """Waits for descriptors and timers; all times are seconds of ``time.monotonic()``."""
 
-    def __init__(self) -> None: ...
+    def __new__(cls) -> Poller: ...
     def fileno(self) -> int: ...
     def wait(self, timeout: Optional[float], keys: dict[int, SelectorKey]) -> list[tuple[SelectorKey, int]]: ...
     def schedule(self, when: float, handle: object) -> int: ...
@@ -18,7 +20,7 @@ class Poller:
 class TimerSlack:
     """Holds the calling thread's timer slack at 1 ns for the length of a ``with`` block."""
 
-    def __init__(self) -> None: ...
+    def __new__(cls) -> TimerSlack: ...
     def __enter__(self) -> bool: ...
     def __exit__(self, *exception: object) -> None: ...
 
@@ -26,14 +28,14 @@ class TimerSlack:
 class RateClock:
     """The schedule of a paced flow; all times are seconds of ``time.monotonic()``."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         *,
         packets_per_second: Optional[int] = None,
         bits_per_second: Optional[int] = None,
         interval: Optional[float] = None,
         catch_up: float = 0.01,
-    ) -> None: ...
+    ) -> RateClock: ...
     def start(self, now: float) -> float: ...
     def departed(self, now: float, size: int) -> float: ...
     @property
@@ -48,10 +50,17 @@ def sweep(
     experiment: str,
     parameters: dict[str, Any],
     axes: Optional[dict[str, Iterable[Any]]],
-    *,
-    seed: int,
-    seeds: int,
-    threads: Optional[int],
-    skip_infeasible: bool,
-    progress: Optional[Callable[[float], object]],
+    how: dict[str, Any],
 ) -> list[tuple[str, str, list[Any]]]: ...
+def csv(
+    experiment: str,
+    parameters: dict[str, Any],
+    axes: Optional[dict[str, Iterable[Any]]],
+    how: dict[str, Any],
+    part: str,
+    build: str,
+) -> str: ...
+def merge(texts: list[str]) -> str: ...
+def receive(
+    policy: Any, packets: Iterable[tuple[int, int]], machine: Union[str, tuple[int, int, int, int]]
+) -> tuple[int, float, float, int, int, int, int, int]: ...

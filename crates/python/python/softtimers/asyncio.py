@@ -45,6 +45,9 @@ class EventLoop(asyncio.SelectorEventLoop):
         selector = Selector()
         self._poller = selector.poller
         super().__init__(selector)
+        # Once a turn: looked up once, and descriptors only where one is ready.
+        self._process_descriptors = super()._process_events
+        self._due = self._poller.due
 
     def run_forever(self) -> None:
         with TimerSlack():
@@ -54,13 +57,24 @@ class EventLoop(asyncio.SelectorEventLoop):
         """Calls ``callback(*args)`` at the time ``when``, in seconds of ``time()``; never earlier."""
         if when is None:
             raise TypeError("when cannot be None")
+        return self._timer(when, callback, args, context)
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.TimerHandle:
+        """Calls ``callback(*args)`` after ``delay`` seconds; never earlier."""
+        if delay is None:
+            raise TypeError("delay must not be None")
+        # Not by call_at: of what a timer costs, the call in between is a fifth.
+        return self._timer(self.time() + delay, callback, args, context)
+
+    def _timer(self, when: float, callback: Callable[..., object], args: Any, context: Any) -> asyncio.TimerHandle:
         self._check_closed()
         if self._debug:
             self._check_thread()
             self._check_callback(callback, "call_at")
         timer = TimerHandle(when, callback, args, self, context)
         if timer._source_traceback:
-            del timer._source_traceback[-1]
+            # Down to the line that asked for it.
+            del timer._source_traceback[-2:]
         timer.number = self._poller.schedule(when, timer)
         return timer
 
@@ -76,8 +90,9 @@ class EventLoop(asyncio.SelectorEventLoop):
 
     def _process_events(self, event_list: Any) -> None:
         # As in asyncio: callbacks of descriptors first, then those of timers.
-        super()._process_events(event_list)
-        due = self._poller.due()
+        if event_list:
+            self._process_descriptors(event_list)
+        due = self._due()
         if due is not None:
             self._ready.extend(due)
 

@@ -11,19 +11,38 @@ lists them. A parameter that is a time takes seconds, a ``datetime.timedelta``, 
 rate takes a number a second, or ``"5kpps"``; a switch takes a bool; no limit is ``None``. Columns that are times have a
 name that ends with ``_ns`` and are whole nanoseconds. A column has the same type in every run with as many seeds. For a seed everything repeats bit for bit, on any machine.
 
-Tables need pyarrow (``pip install pyarrow``); ``columns`` has the same as lists, and needs nothing.
+Tables need pyarrow (``pip install pyarrow``); ``columns`` has the same as lists, and needs nothing. ``csv`` returns the text
+that the command prints, of a part of the points if wanted, and ``merge`` puts parts together; ``softtimers.cluster`` does that
+on many machines. ``receive`` runs a receive policy of yours, a Python object, on the simulated machine of HIP.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional
+import functools
+import hashlib
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from . import _softtimers
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Column", "Experiment", "Parameter", "columns", "experiments", "run", "sweep"]
+__all__ = [
+    "ARMED",
+    "NOW",
+    "Column",
+    "Costs",
+    "Experiment",
+    "Parameter",
+    "Received",
+    "columns",
+    "csv",
+    "experiments",
+    "merge",
+    "receive",
+    "run",
+    "sweep",
+]
 
 
 class Parameter(NamedTuple):
@@ -106,16 +125,8 @@ def sweep(
     """
     import pyarrow
 
-    found = _softtimers.sweep(
-        experiment,
-        parameters,
-        axes if axes is None else dict(axes),
-        seed=seed,
-        seeds=seeds,
-        threads=threads,
-        skip_infeasible=skip_infeasible,
-        progress=progress,
-    )
+    how = _how(seed, seeds, threads, skip_infeasible, progress)
+    found = _softtimers.sweep(experiment, parameters, None if axes is None else dict(axes), how)
     arrays = [pyarrow.array(values, type=pyarrow.type_for_alias(kind)) for _, kind, values in found]
     return pyarrow.table(arrays, names=[name for name, _, _ in found])
 
@@ -132,14 +143,115 @@ def columns(
     **parameters: Any,
 ) -> Dict[str, List[Any]]:
     """As ``sweep``, but returns a dictionary of lists, by name of the column, without pyarrow."""
-    found = _softtimers.sweep(
-        experiment,
-        parameters,
-        axes if axes is None else dict(axes),
-        seed=seed,
-        seeds=seeds,
-        threads=threads,
-        skip_infeasible=skip_infeasible,
-        progress=progress,
-    )
+    how = _how(seed, seeds, threads, skip_infeasible, progress)
+    found = _softtimers.sweep(experiment, parameters, None if axes is None else dict(axes), how)
     return {name: values for name, _, values in found}
+
+
+def csv(
+    experiment: str,
+    axes: Optional[Mapping[str, Iterable[Any]]] = None,
+    *,
+    part: str = "1/1",
+    build: Optional[str] = None,
+    seed: int = 1,
+    seeds: int = 1,
+    threads: Optional[int] = None,
+    skip_infeasible: bool = False,
+    progress: Optional[Callable[[float], object]] = None,
+    **parameters: Any,
+) -> str:
+    """As ``sweep``, but returns the text that ``softtimers sim EXPERIMENT --csv`` prints for the same.
+
+    - ``part``: ``"I/N"`` runs every N-th point from the I-th on, as ``--part`` does; for ``merge``.
+    - ``build``: the SHA-256 of the program that the column of that name shows, as 64 hexadecimal digits. Unless given it
+      is that of this package's library, so that parts of different builds are not merged.
+
+    The command numbers a sweep by the texts of its axes too: give ``"0.25"`` where its line has ``0.25``, or ``"500us"``.
+    """
+    how = _how(seed, seeds, threads, skip_infeasible, progress)
+    build = _build() if build is None else build
+    return _softtimers.csv(experiment, parameters, None if axes is None else dict(axes), how, part, build)
+
+
+def merge(texts: Iterable[str]) -> str:
+    """Puts the parts of one sweep together, in whatever order they are: byte for byte the text of one run.
+
+    Raises ``ValueError`` if a text is cut off or of another sweep, or if points are missing or there twice.
+    """
+    return _softtimers.merge(list(texts))
+
+
+#: The answer of a policy: by an interrupt, when the next packet comes.
+ARMED = None
+#: The answer of a policy: look again at once.
+NOW = 0
+
+
+class Costs(NamedTuple):
+    """What the receiving machine's work takes, in nanoseconds; the defaults are those of HIP's Table 2."""
+
+    interrupt: int = 5_000
+    #: At least 1.
+    poll: int = 500
+    #: Of 1,500 bytes; of a packet in proportion.
+    transfer: int = 500
+    #: Between interrupts and polls.
+    switch: int = 1_000
+
+
+class Received(NamedTuple):
+    """What became of the packets: the columns of HIP's Table 3."""
+
+    packets: int
+    #: CPU time for each packet, in microseconds.
+    overhead_us: float
+    #: The mean time from an arrival to the end of the interrupt or poll that takes it, in microseconds.
+    delay_us: float
+    #: The longest such time, in nanoseconds.
+    longest_delay_ns: int
+    interrupts: int
+    #: Whether they found packets or not.
+    polls: int
+    #: Polls that found nothing.
+    unsuccessful: int
+    #: Changes between interrupts and polls.
+    switches: int
+
+
+def receive(policy: Union[str, Any], packets: Iterable[Tuple[int, int]], costs: Union[str, Costs] = "hip") -> Received:
+    """Receives packets under a policy, on the simulated machine of the paper on HIP.
+
+    - ``packets``: of each the time of its arrival, in whole nanoseconds, and its length in bytes; in the order of the times,
+      which count from the first.
+    - ``policy``: the name of one that a program on Linux links, with settings if need be: ``"interrupts"``, ``"hip"``,
+      ``"delay-bound:time=500us"``; or an object of yours.
+    - ``costs``: those of ``"hip"``, of the ``"cm5"``, or ``Costs``.
+
+    An object has the method ``looked(began, ended, found)``. It is called after each interrupt and each poll, with its begin
+    and end in nanoseconds and the packets that it took, and returns when to look next: ``ARMED``, ``NOW``, or a time in
+    nanoseconds. The first look is by an interrupt. It may have
+
+    - ``arrived(at)``, called for each packet, in order;
+    - ``idle(now)``, called when the processor has nothing to do after a look; it returns as ``looked`` does;
+    - ``next()``, which returns the decision that holds, also before the first look.
+
+    An exception of the object ends the run and is raised here.
+    """
+    return Received(*_softtimers.receive(policy, packets, costs))
+
+
+@functools.lru_cache(maxsize=None)
+def _build() -> str:
+    with open(_softtimers.__file__, "rb") as library:
+        return hashlib.sha256(library.read()).hexdigest()
+
+
+def _how(seed: int, seeds: int, threads: Optional[int], skip_infeasible: bool, progress: Any) -> Dict[str, Any]:
+    return {
+        "seed": seed,
+        "seeds": seeds,
+        "threads": threads,
+        "skip_infeasible": skip_infeasible,
+        "progress": progress,
+    }

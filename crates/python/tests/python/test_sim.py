@@ -1,6 +1,7 @@
 """The simulator as a library."""
 
 import datetime
+import hashlib
 import signal
 import threading
 import unittest
@@ -56,29 +57,152 @@ class ValuesTest(unittest.TestCase):
     def test_types_are_those_of_the_columns_and_not_of_what_was_found(self):
         def types(axes, **arguments):
             arguments = {"seed": 1, "seeds": 1, "threads": 1, "skip_infeasible": True, "progress": None, **arguments}
-            return {name: kind for name, kind, _ in _softtimers.sweep("pacing", {"duration": "10ms"}, axes, **arguments)}
+            return {name: kind for name, kind, _ in _softtimers.sweep("pacing", {"duration": "10ms"}, axes, arguments)}
 
         found = types({"burst": ["12us"]}, seed=(1 << 64) - 1)
         self.assertEqual(found, types({"burst": ["12us", "60us"]}), "the second is not possible")
         self.assertEqual((found["seed"], found["burst_ns"], found["reason"]), ("uint64", "int64", "string"))
         self.assertEqual(types({"seed": [(1 << 64) - 1]})["seed"], "uint64")
 
-    def test_a_table_has_the_same_values(self):
-        try:
-            import pyarrow
-        except ImportError:
-            self.skipTest("there is no pyarrow")
-        table = sim.sweep("slowstart", {"packets": [5, 20]})
-        self.assertEqual(table.to_pydict(), sim.columns("slowstart", {"packets": [5, 20]}))
-        self.assertEqual(table.schema.field("packets").type, pyarrow.int64())
-        # A column without a value has the type that it has elsewhere.
-        tables = [
-            sim.run("livelock", kernel="polled", quota=quota, duration="10ms", seed=seed)
-            for quota, seed in [(5, 1), (None, (1 << 64) - 1)]
-        ]
-        self.assertEqual(pyarrow.concat_tables(tables).column("seed").to_pylist(), [1, (1 << 64) - 1])
-        self.assertEqual(tables[1].column("quota").null_count, 1)
-        self.assertEqual(sim.run("slowstart", packets=5).num_rows, len(sim.columns("slowstart", {}, packets=5)["seed"]))
+
+class TextTest(unittest.TestCase):
+    def test_parts_are_merged_in_any_order_and_only_with_their_own(self):
+        sweep = {"experiment": "slowstart", "axes": {"packets": [5, 20, 100]}, "seed": 7}
+        whole = sim.csv(**sweep)
+        parts = [sim.csv(**sweep, part=f"{number}/4") for number in (4, 2, 1, 3)]
+        self.assertEqual(sim.merge(parts), whole)
+        self.assertEqual(sim.merge(iter([whole])), whole)
+        other = sim.csv("slowstart", {"packets": [5, 20, 100]}, seed=8, part="1/4")
+        built = sim.csv(**sweep, part="1/4", build=64 * "0")
+        for texts, says in (
+            (parts[:3], "1 of 3 points are missing, the first is 3"),
+            ([*parts, parts[1]], "file '5', line 2: point 2 is in an earlier file"),
+            ([parts[0], parts[1], other], "of another sweep"),
+            ([parts[0], parts[1], built], "of another sweep"),
+            ([whole[:-1]], "cut off"),
+            (["seed\n"], "no part of a sweep"),
+        ):
+            with self.assertRaises(ValueError) as caught:
+                sim.merge(texts)
+            self.assertIn(says, str(caught.exception))
+
+    def test_the_library_is_the_build_unless_another_is_named(self):
+        def build(**arguments):
+            header, row = (line.split(",") for line in sim.csv("slowstart", {}, packets=5, **arguments).splitlines())
+            return row[header.index("build")]
+
+        with open(_softtimers.__file__, "rb") as library:
+            self.assertEqual(build(), hashlib.sha256(library.read()).hexdigest())
+        self.assertEqual(build(build=64 * "A"), 64 * "a")
+
+    def test_a_part_and_a_build_that_are_none_are_refused(self):
+        for arguments, says in (
+            ({"part": "3/2"}, "part=3/2: a part is I/N"),
+            ({"part": "0/2"}, "part=0/2"),
+            ({"build": "0123"}, "64 hexadecimal digits"),
+            ({"build": 64 * "é"}, "64 hexadecimal digits"),
+        ):
+            with self.assertRaises(ValueError) as caught:
+                sim.csv("slowstart", {}, packets=5, **arguments)
+            self.assertIn(says, str(caught.exception))
+
+
+MS = 1_000_000
+
+
+class PolicyTest(unittest.TestCase):
+    packets = [(number * MS, 1_500) for number in range(100)]
+
+    def test_a_policy_says_when_the_machine_looks(self):
+        class Every(list):
+            def looked(self, began, ended, found):
+                self.append((began, ended, found))
+                return began + 10 * MS
+
+        every = Every()
+        received = sim.receive(every, self.packets)
+        self.assertEqual((received.packets, received.interrupts, received.unsuccessful), (100, 1, 0))
+        self.assertEqual(received.polls, len(every) - 1)
+        # The first packet by an interrupt of 5 us and a transfer; the next look when it wanted it, and ten packets then.
+        self.assertEqual(every[:2], [(0, 5_500, 1), (10 * MS, 10 * MS + 500 + 10 * 500, 10)])
+        self.assertEqual(sum(found for _, _, found in every), 100)
+
+    def test_it_is_told_of_packets_and_asked_where_it_wants_to_be(self):
+        class Asked:
+            answer, arrivals, idles = sim.NOW, [], []
+
+            def arrived(self, at):
+                self.arrivals.append(at)
+
+            def idle(self, now):
+                self.idles.append(now)
+                return sim.ARMED
+
+            def looked(self, began, ended, found):
+                self.answer = sim.ARMED
+                return self.answer
+
+            def next(self):
+                return self.answer
+
+        asked = Asked()
+        received = sim.receive(asked, self.packets[:5])
+        self.assertEqual(asked.arrivals, [at for at, _ in self.packets[:5]])
+        self.assertGreaterEqual(len(asked.idles), 5)
+        self.assertEqual((received.packets, received.polls + received.interrupts > 0), (5, True))
+
+    def test_armed_for_ever_is_interrupts_and_costs_count(self):
+        class Armed:
+            def looked(self, *look):
+                return sim.ARMED
+
+        self.assertEqual(sim.receive(Armed(), self.packets), sim.receive("interrupts", self.packets))
+        costs = sim.Costs(interrupt=7_000, transfer=1_000)
+        self.assertEqual(sim.receive(Armed(), self.packets, costs).overhead_us, 8.0)
+        self.assertEqual(sim.receive(Armed(), self.packets, "cm5").overhead_us, 20.0)
+
+    def test_what_it_raises_ends_the_run_and_is_raised(self):
+        class Raises:
+            calls = 0
+
+            def looked(self, began, ended, found):
+                self.calls += 1
+                if self.calls == 3:
+                    raise LookupError("the third look")
+                return ended
+
+        raises = Raises()
+        with self.assertRaisesRegex(LookupError, "the third look"):
+            sim.receive(raises, self.packets)
+        self.assertEqual(raises.calls, 3)
+
+        class Wrong:
+            answer = "soon"
+
+            def looked(self, *look):
+                return self.answer
+
+        with self.assertRaises(TypeError):
+            sim.receive(Wrong(), self.packets)
+        Wrong.answer = -1
+        with self.assertRaises(OverflowError):
+            sim.receive(Wrong(), self.packets)
+        Wrong.answer = (1 << 64) - 1
+        self.assertEqual(sim.receive(Wrong(), self.packets).packets, 100)
+
+    def test_what_is_refused_says_what_is_possible(self):
+        for arguments, says in (
+            (("nothing", self.packets), "policy 'nothing'"),
+            (("interrupts", []), "no packets"),
+            (("interrupts", [(2, 60), (1, 60)]), "1 packets come before"),
+            (("interrupts", self.packets, "vax"), "hip, cm5, or four costs"),
+            (("interrupts", self.packets, sim.Costs(poll=0)), "at least a nanosecond"),
+        ):
+            with self.assertRaises(ValueError) as caught:
+                sim.receive(*arguments)
+            self.assertIn(says, str(caught.exception))
+        with self.assertRaises(AttributeError):
+            sim.receive(object(), self.packets)
 
 
 # Far longer than anybody waits.

@@ -1,0 +1,183 @@
+//! What is asked for, as a sweep of the simulator: [`Plan`].
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::ops::RangeInclusive;
+use std::thread;
+
+use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use softtimers_sim::{
+    Axis, Experiment, Parameter, Parameters, Part, Runs, Setting, Sha256, Sweep, experiments as all,
+};
+
+use crate::setting;
+
+/// The keyword arguments that all sweeps take, as Python gives them.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct How<'py> {
+    seed: Bound<'py, PyAny>,
+    seeds: Bound<'py, PyAny>,
+    threads: Bound<'py, PyAny>,
+    skip_infeasible: bool,
+    pub(crate) progress: Option<Bound<'py, PyAny>>,
+}
+
+/// A sweep, and how it is run.
+pub(crate) struct Plan {
+    pub(crate) sweep: Sweep,
+    pub(crate) part: Part,
+    pub(crate) threads: NonZeroUsize,
+}
+
+impl Plan {
+    /// Reads and checks what is asked for.
+    ///
+    /// # Errors
+    /// `ValueError` that says what is possible.
+    pub(crate) fn new(
+        experiment: &str,
+        parameters: &Bound<'_, PyDict>,
+        axes: Option<&Bound<'_, PyDict>>,
+        how: &How<'_>,
+        part: Part,
+        build: Option<Sha256>,
+    ) -> PyResult<Self> {
+        let seed = whole(SEED, &how.seed, 0..=u64::MAX)?;
+        // Both are within bounds that the types hold.
+        let seeds = u32::try_from(whole("seeds", &how.seeds, 1..=MOST_SEEDS)?).ok().and_then(NonZeroU32::new);
+        let seeds = seeds.unwrap_or(NonZeroU32::MIN);
+        let threads = if how.threads.is_none() {
+            thread::available_parallelism().ok()
+        } else {
+            NonZeroUsize::new(whole("threads", &how.threads, 1..=MOST_THREADS)? as usize)
+        };
+        let threads = threads.unwrap_or(NonZeroUsize::MIN);
+        let runs = Runs { seed, seeds, precision: None, skips: how.skip_infeasible, build };
+        Ok(Plan { sweep: planned(experiment, parameters, axes, runs)?, part, threads })
+    }
+}
+
+fn planned(
+    experiment: &str,
+    given: &Bound<'_, PyDict>,
+    axes: Option<&Bound<'_, PyDict>>,
+    runs: Runs,
+) -> PyResult<Sweep> {
+    let Some(experiment) = all::find(experiment) else {
+        let names: Vec<_> = all::ALL.iter().map(|experiment| experiment.name).collect();
+        return Err(wrong(format!("no experiment '{experiment}'; there are {}", names.join(", "))));
+    };
+    let (mut parameters, mut names) = (Parameters::new(experiment.parameters), vec![]);
+    for (name, value) in given {
+        let parameter = find(experiment, &name.extract::<String>()?)?;
+        parameters = parameters.with(parameter.name, setting::read(parameter, &value)?);
+        names.push(parameter.name);
+    }
+    let axes_given = axes.is_some();
+    let axes = match axes {
+        Some(axes) => axes.iter().map(|(name, values)| axis(experiment, &name, &values)).collect(),
+        None => of_paper(experiment, &names, &parameters),
+    }?;
+    for axis in &axes {
+        if names.contains(&axis.name) {
+            return Err(wrong(format!("{}: it is swept, and set as well", underscored(axis.name))));
+        }
+    }
+    if axes_given {
+        names.extend(axes.iter().map(|axis| axis.name).filter(|name| *name != SEED));
+    }
+    if runs.seeds.get() > 1 && axes.iter().any(|axis| axis.name == SEED) {
+        return Err(wrong("seeds: seed is swept already; one of the two is possible"));
+    }
+    let sweep = Sweep::new(experiment, parameters, axes, runs);
+    if sweep.points() > MOST_POINTS {
+        return Err(wrong(format!("{} points; at most {MOST_POINTS}", sweep.points())));
+    }
+    sweep.check(&names).map_err(wrong)?;
+    Ok(sweep)
+}
+
+fn find(experiment: &'static Experiment, name: &str) -> PyResult<&'static Parameter> {
+    let is = |parameter: &&Parameter| parameter.name == name || underscored(parameter.name) == name;
+    experiment.parameters.iter().find(is).ok_or_else(|| {
+        let known: Vec<_> =
+            experiment.parameters.iter().map(|parameter| underscored(parameter.name)).collect();
+        wrong(format!("no parameter '{name}' in {}; there are {}", experiment.name, known.join(", ")))
+    })
+}
+
+fn axis(
+    experiment: &'static Experiment,
+    name: &Bound<'_, PyAny>,
+    values: &Bound<'_, PyAny>,
+) -> PyResult<Axis> {
+    let name: String = name.extract()?;
+    let mut settings = vec![];
+    // A text is kept as the command keeps it, which numbers a sweep by the words of its axes.
+    let mut add = |value: &Bound<'_, PyAny>, setting: Setting| {
+        settings.push((value.extract().unwrap_or_else(|_| setting.to_string()), setting));
+    };
+    let name = if name == SEED {
+        for value in values.try_iter()? {
+            let value = value?;
+            add(&value, Setting::Count(whole(SEED, &value, 0..=u64::MAX)?));
+        }
+        SEED
+    } else {
+        let parameter = find(experiment, &name)?;
+        for value in values.try_iter()? {
+            let value = value?;
+            add(&value, setting::read(parameter, &value)?);
+        }
+        parameter.name
+    };
+    if settings.is_empty() {
+        return Err(wrong(format!("{}: an axis has at least one value", underscored(name))));
+    }
+    Ok(Axis { name, values: settings })
+}
+
+/// The sweep of the paper's table, but for what is set, and for what would change nothing.
+fn of_paper(experiment: &'static Experiment, given: &[&str], set: &Parameters) -> PyResult<Vec<Axis>> {
+    let is_used = |name: &str| {
+        let needs = experiment.parameters.iter().find(|one| one.name == name).and_then(|one| one.needs);
+        needs.is_none_or(|need| (need.met)(set))
+    };
+    let wanted = experiment.sweep.iter().filter(|(name, _)| !given.contains(name) && is_used(name));
+    let axis = |(name, values): &(&str, &str)| {
+        let parameter = find(experiment, name)?;
+        let value = |text: &str| {
+            let setting = setting::parse(parameter.kind, text).map_err(wrong)?;
+            Ok((text.to_owned(), setting))
+        };
+        Ok(Axis { name: parameter.name, values: values.split(',').map(value).collect::<PyResult<_>>()? })
+    };
+    wanted.map(axis).collect()
+}
+
+/// A whole number within bounds; one that no type holds is beyond them too.
+fn whole(name: &str, given: &Bound<'_, PyAny>, allowed: RangeInclusive<u64>) -> PyResult<u64> {
+    match given.extract::<u64>() {
+        Ok(number) if allowed.contains(&number) => Ok(number),
+        Err(error) if !error.is_instance_of::<PyOverflowError>(given.py()) => Err(error),
+        _ => Err(wrong(format!("{name}: a whole number from {} to {}", allowed.start(), allowed.end()))),
+    }
+}
+
+/// A parameter as Python spells it.
+pub(crate) fn underscored(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+pub(crate) fn wrong(why: impl ToString) -> PyErr {
+    PyValueError::new_err(why.to_string())
+}
+
+/// The axis that is no parameter.
+const SEED: &str = "seed";
+/// As the command has them.
+const MOST_SEEDS: u64 = 1_000;
+const MOST_THREADS: u64 = 1_024;
+const MOST_POINTS: usize = 1_000_000;
