@@ -112,13 +112,14 @@ fn next_option(options: &str) -> (&str, Option<&str>) {
     }
 }
 
+type ParseTable = fn(&[u8]) -> Result<DelayTable, DelayTableError>;
+
 fn distribution(path: &str) -> Result<DelayTable, String> {
     let text = read(Path::new(path), MOST_OF_A_TABLE).map_err(|error| format!("dist={path}: {error}"))?;
     // A table of netem has spaces between its numbers.
     let is_histogram =
         text.split(|&byte| byte == b'\n').any(|line| line.first() != Some(&b'#') && line.contains(&b','));
-    type Parse = fn(&[u8]) -> Result<DelayTable, DelayTableError>;
-    let (parse, lines): (Parse, &str) = if is_histogram {
+    let (parse, lines): (ParseTable, &str) = if is_histogram {
         (DelayTable::histogram, HISTOGRAM_LINES)
     } else {
         (DelayTable::parse, TABLE_LINES)
