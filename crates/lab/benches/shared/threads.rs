@@ -68,7 +68,9 @@ const HEAP: &str = "4-ary heap, parking_lot";
 const SLEEP: &str = "tokio Sleep";
 
 /// Its name, and what measures it.
-const CONTENDERS: [(&str, fn() -> Found); 7] = [
+type Named = (&'static str, fn() -> Found);
+
+const CONTENDERS: [Named; 7] = [
     (SHARED, shared),
     ("Shared, one each", || sets(|| remote_of(&new_shared()))),
     ("SoftTimers, parking_lot", || {
