@@ -309,15 +309,15 @@ static __always_inline u32 halves(u32 word)
 }
 
 /* Whether the sender has done the transport's checksum. One that it left to an interface holds the sum of the addresses,
- * the protocol and the length so far; one of 65,536 that are done looks alike. None at all (UDP), and protocols whose
- * content may have one left undone, count as not done. */
+ * the protocol and the length so far; one of 65,536 that are done looks alike. Protocols that are not known may have one
+ * that is not done within. */
 static __always_inline int is_complete(const struct seen *seen, u32 length)
 {
 	u32 sum = be16((u16)seen->protocol) + be16((u16)length);
 
 	if (seen->protocol == ICMP || seen->protocol == ICMP6)
 		return 1;
-	if (!seen->has_ports || seen->sum == 0)
+	if (!seen->has_ports)
 		return 0;
 	for (int at = 0; at < 4; at++)
 		sum += halves(seen->from.words[at]) + halves(seen->to.words[at]);

@@ -59,7 +59,7 @@ pub enum FastHook {
     Tcx,
     /// Before the kernel has made a frame of its own, which costs about half. A frame there must be complete. One of TCP or UDP
     /// whose checksum is not done is recognised and forwarded at TCX, and so is one that is joined. What cannot be seen: a tag that
-    /// the sender left to its interface, and an unfinished packet within a tunnel over UDP that has a checksum of its own.
+    /// the sender left to its interface, and an unfinished packet within a tunnel over UDP.
     Xdp,
 }
 

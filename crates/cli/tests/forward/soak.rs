@@ -4,8 +4,8 @@
 
 use std::fs::{read_to_string, write};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
+use softtimers::{Clock, Monotonic};
 use softtimers_measure::machine::Machine;
 use softtimers_measure::result::{Results, Table};
 
@@ -48,13 +48,14 @@ fn soak(driver: &'static str) {
         take_complete(hosts, driver);
         let least = Duration::from_secs(if std::env::var_os("SOFTTIMERS_FULL").is_some() { 60 } else { 0 });
         for driver in working(hosts, &[driver], &routing()) {
-            let (began, mut lives) = (Instant::now(), vec![]);
-            while lives.is_empty() || began.elapsed() < least {
+            let (began, mut lives) = (Monotonic.now(), vec![]);
+            let so_far = || Monotonic.now().saturating_duration_since(began);
+            while lives.is_empty() || so_far() < least {
                 for life in [Life::Rules, Life::Outages, Life::Anew] {
                     lives.push(live(hosts, driver, life));
                 }
             }
-            keep(&driver[9..], &lives, began.elapsed());
+            keep(&driver[9..], &lives, so_far());
         }
     });
 }
