@@ -545,7 +545,7 @@ fn between_queues(hosts: &Hosts, pollers: usize, driver: &str) -> Forwarder {
     words.read_line(&mut first).unwrap();
     assert_eq!(first, "forwarding between qa and qb\n");
     let forwarder = Forwarder { child, words };
-    let comm = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+    let comm = |task: &fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
     // A thread takes its name by itself, a little after it was begun.
     let named = |_| {
         let tasks = fs::read_dir(format!("/proc/{}/task", forwarder.child.id())).unwrap();
