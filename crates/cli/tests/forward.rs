@@ -448,7 +448,7 @@ fn what_makes_no_sense_is_refused() {
             "--driver xdp: it is of frames between interfaces, --udp 127.0.0.1:0 is of",
         ),
         (format!("{base} --driver packet"), "only --driver udp goes with that"),
-        (format!("{base} --driver socket"), "possible values: packet, xdp, tc, auto, udp"),
+        (format!("{base} --driver socket"), "possible values: packet, xdp, tc, xdp-fast, auto, udp"),
         (
             "forward a b --driver udp".to_owned(),
             "--driver udp: it goes with --udp LISTEN --to ADDR, and given is a b",

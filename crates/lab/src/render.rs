@@ -190,11 +190,7 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
     for (_, other) in &named[1..] {
         markdown.extend(other.markdown(&columns, has)?.lines().skip(2).map(|row| format!("{row}\n")));
     }
-    if markdown.lines().count() < 3 {
-        Err("it has no such row".to_owned())
-    } else {
-        Ok(markdown + &below)
-    }
+    if markdown.lines().count() < 3 { Err("it has no such row".to_owned()) } else { Ok(markdown + &below) }
 }
 
 /// The rounds that a table's figures are of.

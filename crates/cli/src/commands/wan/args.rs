@@ -67,9 +67,10 @@ pub(crate) struct WanArgs {
     #[arg(long, conflicts_with_all = ["listen", "to", "control", "duration", "json_stream"])]
     pub(crate) self_test: bool,
 
-    /// Published network: 3g, 4g, 5g, dsl, satellite, wifi or lossy-wifi
+    /// A known network: 3g, 4g, 5g, dsl, wifi and others
     ///
-    /// Rates, round trip and loss are as they were published; settings beside it prevail.
+    /// They are 3g, 4g, 5g, dsl, satellite, wifi and lossy-wifi. Rates, round trip and loss are as they were published; settings beside it
+    /// prevail.
     #[arg(long, value_name = "NAME", value_parser = Profile::named, help_heading = BOTH_WAYS)]
     pub(crate) profile: Option<Profile>,
 
