@@ -67,7 +67,7 @@ pub(crate) struct WanArgs {
     #[arg(long, conflicts_with_all = ["listen", "to", "control", "duration", "json_stream"])]
     pub(crate) self_test: bool,
 
-    /// A known network: 3g, 4g, 5g, dsl, wifi and others
+    /// A known network: 3g, 4g, 5g, dsl, wifi, others
     ///
     /// They are 3g, 4g, 5g, dsl, satellite, wifi and lossy-wifi. Rates, round trip and loss are as they were published; settings beside it
     /// prevail.
