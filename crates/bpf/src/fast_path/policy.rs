@@ -14,7 +14,7 @@ pub struct FastPolicy {
     pub rules: Vec<FastRule>,
     /// Packets to these addresses are not forwarded by the kernel.
     pub own: Vec<IpAddr>,
-    /// While frames wait for a [turn](FastTurns) in user space, each CPU forwards as many frames, and drops the others.
+    /// While frames wait for a [turn](super::FastTurns) in user space, each CPU forwards as many frames, and drops the others.
     pub quota: u32,
 }
 
@@ -29,7 +29,7 @@ pub struct FastSide {
     pub station: [u8; 6],
     /// The station that packets go to there.
     pub next_hop: [u8; 6],
-    /// It sends what a program at [XDP](FastHook::Xdp) redirects to it, as the kernel says of its driver.
+    /// It sends what a program at [XDP](super::FastHook::Xdp) redirects to it, as the kernel says of its driver.
     pub takes_redirected: bool,
 }
 
