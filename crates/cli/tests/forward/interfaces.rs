@@ -536,7 +536,7 @@ fn lay_queues(hosts: &Hosts) {
     }
 }
 
-/// A forwarder between them with so many threads, which all have begun.
+/// A forwarder between them with this number of threads, which all have begun.
 fn between_queues(hosts: &Hosts, pollers: usize, driver: &str) -> Forwarder {
     let flags = format!("--pollers {pollers} --json-stream --duration 60s {driver}");
     let mut child = hosts.command(&format!("forward qa qb {flags}")).spawn().unwrap();

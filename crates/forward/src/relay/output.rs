@@ -165,7 +165,7 @@ mod tests {
         Hop { peer: Peer::Address(SocketAddr::from(([127, 0, 0, 1], client))), arrived: None }
     }
 
-    /// What waits, in the order in which it leaves: client and number.
+    /// Datagrams that wait, in the order in which they leave: client and number.
     fn waiting(output: &mut Output) -> Vec<(u16, u8)> {
         let mut bytes = Vec::new();
         output.batch.edit(|datagram| bytes.push(datagram[0]));

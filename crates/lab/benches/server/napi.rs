@@ -26,7 +26,7 @@ use super::Effort;
 use super::contender::{BUSY, RATE};
 use super::nginx::Nginx;
 
-/// What serves, and where its packets are received.
+/// The server, and where its packets are received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Server {
     Epoll(Receiving),
@@ -35,7 +35,7 @@ enum Server {
     Nginx,
 }
 
-/// What the clients ask for.
+/// The request of the clients.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     keep_alive: bool,
@@ -44,7 +44,7 @@ struct Asked {
     interval: Option<Duration>,
 }
 
-/// What all trials share.
+/// The parts that all trials share.
 #[derive(Debug)]
 struct Trials<'a> {
     effort: &'a Effort,

@@ -83,7 +83,7 @@ fn flood(rig: &Rig, mut all: Vec<By>) -> Result<Table> {
     Ok(table)
 }
 
-/// What a packet costs where there is room for all of them.
+/// The cost of a packet where there is room for all of them.
 fn cost(rig: &Rig) -> Result<Table> {
     let mut all = [1, 2].map(By::Softtimers);
     let steady = Paired::new(rig.rounds(5)).repeating(3);
@@ -103,7 +103,7 @@ fn cost(rig: &Rig) -> Result<Table> {
     Ok(cost)
 }
 
-/// What passed within the window.
+/// Packets that passed within the window.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     /// Packets that were sent to the relay.
@@ -114,7 +114,7 @@ struct Found {
     used: f64,
 }
 
-/// What is counted of a relay that runs.
+/// The counts of a relay that runs.
 struct Counted<'a> {
     /// Nobody reads it: what has no room is dropped there, and counted.
     sink: &'a softtimers_net::UdpSocket,

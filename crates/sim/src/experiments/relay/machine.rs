@@ -22,7 +22,7 @@ pub(super) enum Receiving {
     Same,
 }
 
-/// What things cost.
+/// The costs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Costs {
     pub(super) packet: Duration,
@@ -48,7 +48,7 @@ pub(super) struct Machine {
     pub(super) duration: Duration,
 }
 
-/// What was counted after the first tenth.
+/// The counts after the first tenth.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) window: Duration,
@@ -89,7 +89,7 @@ struct Next {
     fits: bool,
 }
 
-/// What a poller does next.
+/// The next step of a poller.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// It looks into its buffer.
@@ -101,7 +101,7 @@ enum Event {
 }
 
 impl Costs {
-    /// What a packet takes of a poller's CPU in a full turn.
+    /// A packet's share of a poller's CPU time in a full turn.
     pub(super) fn of_a_packet(&self) -> Duration {
         let received = if self.receiving == Receiving::Same { self.receive } else { Duration::ZERO };
         self.packet + self.turn / self.quota.try_into().unwrap_or(u32::MAX) + self.shared + received
@@ -240,7 +240,7 @@ impl Machine {
     }
 }
 
-/// What is counted, from `begin` on.
+/// The counts, from `begin` on.
 #[derive(Debug)]
 struct Account<'a> {
     found: &'a mut Found,

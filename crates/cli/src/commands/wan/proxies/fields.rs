@@ -82,7 +82,7 @@ impl ProxyFields {
     }
 }
 
-/// What a proxy carries.
+/// The traffic of a proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Protocol {
     /// Streams.

@@ -28,7 +28,7 @@ pub(super) struct Proxy {
     seed: u64,
 }
 
-/// What the path lies between.
+/// The two ends of the path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Between {
     Sockets(Sockets),
@@ -230,7 +230,7 @@ impl Proxy {
         }
     }
 
-    /// What it has carried until now.
+    /// Its traffic until now.
     pub(super) fn report(&self, name: &str) -> ProxyReport {
         let now = match &self.state {
             State::On(worker) | State::Cut(worker) => worker.tell(Order::Look),

@@ -342,7 +342,7 @@ impl Registry {
         Ok(())
     }
 
-    /// What all have carried until now.
+    /// The traffic of all until now.
     pub(crate) fn report(&self) -> ProxiesReport {
         let proxies = self.proxies.iter().map(|(name, proxy)| proxy.report(name));
         ProxiesReport {
