@@ -98,7 +98,7 @@ typedef struct softtimers_call {
 } softtimers_call;
 
 /**
- * The version of the library that is linked: "0.1.0".
+ * The version of the library that is linked: "0.2.0".
  * Thread: any.
  */
 const char *softtimers_version(void);

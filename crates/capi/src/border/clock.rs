@@ -27,7 +27,7 @@ pub struct softtimers_call {
     pub argument: *mut c_void,
 }
 
-/// The version of the library that is linked: "0.1.0".
+/// The version of the library that is linked: "0.2.0".
 /// Thread: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_version() -> *const c_char {

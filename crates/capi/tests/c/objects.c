@@ -251,7 +251,7 @@ static void path(void) {
 
 int main(void) {
     uint64_t now = softtimers_now();
-    CHECK(now > 0 && softtimers_now() >= now && strcmp(softtimers_version(), "0.1.0") == 0);
+    CHECK(now > 0 && softtimers_now() >= now && strcmp(softtimers_version(), "0.2.0") == 0);
     timers();
     four_operations();
     pacing();
