@@ -58,7 +58,6 @@ pub(crate) fn run(workspace: &Workspace, chosen: &[String], report: &mut Report)
 }
 
 const UPLOAD: &str = "\
-- name the section of CHANGELOG.md [VERSION] with its date; commit
 - git tag --annotate vVERSION && git push --tags
 - cargo publish --workspace
 - hand out target/debian/*.deb and target/image (softtimers, and the licences beside it) with their sums";
@@ -72,8 +71,8 @@ fn changelog(workspace: &Workspace) -> Result<Outcome> {
     let mut problems: Vec<_> =
         others.map(|member| format!("{} is {}", member.name, member.version)).collect();
     let text = fs::read_to_string(workspace.root().join("CHANGELOG.md")).context("no CHANGELOG.md")?;
-    let named = text.contains(&format!("\n## [{version}]")) || text.contains("\n## [Unreleased]");
-    problems.extend((!named).then(|| format!("CHANGELOG.md has no section for {version}")));
+    let named = text.contains(&format!("\n## [{version}] - "));
+    problems.extend((!named).then(|| format!("CHANGELOG.md has no section for {version} with its date")));
     let library = fs::read_to_string(workspace.root().join("crates/capi/Cargo.toml"))?;
     let agrees = library.contains(&format!("(= {version}-1)"));
     problems
