@@ -37,7 +37,7 @@ pub(crate) fn resolve(text: &str) -> Result<SocketAddr, Failure> {
 /// The network that `text` names: `ADDRESS/BITS`, or one address by itself.
 ///
 /// # Errors
-/// What is wrong with it, and what is allowed.
+/// Names the fault, and what is allowed.
 pub(crate) fn network(text: &str) -> Result<IpNet, String> {
     let one = text.parse().ok().map(|address: IpAddr| IpNet::from(address.to_canonical()));
     let network = one.or_else(|| text.parse().ok()).ok_or_else(|| {

@@ -71,7 +71,7 @@ pub(crate) trait Command {
     /// Does what was asked for.
     ///
     /// # Errors
-    /// What keeps it from having anything to report.
+    /// A failure that leaves nothing to report.
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<Self::Report>, Failure>;
 
     /// Prints the report and checks it.

@@ -31,11 +31,11 @@ use softtimers_net::poller::{Device, FrameInfo, Packet, PacketConfig, PacketDevi
 /// A question, and how it is asked.
 #[derive(Subcommand, Debug)]
 pub enum Question {
-    /// What leaves by the second interface, if each packet costs a walk through a list of rules
+    /// Counts packets that leave by the second interface, if each packet costs a walk through a list of rules
     Stages(stages::Arguments),
     /// Turns of 50 ms
     Compute(compute::Arguments),
-    /// What each of some interfaces has received and dropped
+    /// Counts what each of some interfaces has received and dropped
     Sources(sources::Arguments),
     /// How long packets were under way
     Delays(delays::Arguments),

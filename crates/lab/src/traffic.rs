@@ -38,7 +38,7 @@ pub enum Traffic {
 /// Serves until it is killed, or asks and prints as it goes: `begun`, `ended`, then the [`Answer`].
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn run(traffic: &Traffic) -> Result<()> {
     match traffic {
         Traffic::Serve { address } => serve(&TcpListener::bind(address)?),

@@ -119,7 +119,7 @@ impl Prepared<'_> {
     /// Sends until the plan's end, or until `interrupt` tells of a signal.
     ///
     /// # Errors
-    /// What broke the run off.
+    /// The failure that ended the run.
     pub fn send(mut self, interrupt: &Interrupt) -> Result<Outcome, Failure> {
         let (plan, generator) = (self.plan, &mut self.generator);
         let _kept = plan.cpu.map(Processor::keep).transpose();

@@ -32,7 +32,7 @@ impl SendQuantum {
     /// Reads what was typed.
     ///
     /// # Errors
-    /// What is allowed, for anything else.
+    /// Names what is allowed, for anything else.
     pub fn parse(text: &str) -> Result<Self, String> {
         let packets = text.parse().ok().filter(|packets| (1..=MOST).contains(packets));
         let time = || units::positive_duration(text).ok();

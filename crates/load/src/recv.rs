@@ -112,7 +112,7 @@ impl<'a> Receiver<'a> {
     /// Listens as the plan says, without taking anything yet.
     ///
     /// # Errors
-    /// What the system says of the address; not-possible if it has no UDP sockets.
+    /// The system's error for the address; not-possible if it has no UDP sockets.
     pub fn bind(plan: &'a RecvPlan) -> Result<Self, BindError> {
         let socket = UdpSocket::bind(plan.local).map_err(BindError::Address)?;
         let Prepared { address, recv_buffer_bytes, fallbacks } =

@@ -67,7 +67,7 @@ pub struct Opened<'a> {
 /// Carries a plan out until its end or a signal.
 ///
 /// # Errors
-/// What keeps the run from starting. What breaks it off later is part of the [`Outcome`].
+/// A failure that keeps the run from starting. One that ends it later is part of the [`Outcome`].
 pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
     let prepared = prepare(plan)?;
     let interrupt =
@@ -124,7 +124,7 @@ impl Prepared<'_> {
     /// Sends until the plan's end, or until `interrupt` tells of a signal. What people should hear at once, `notify` is told.
     ///
     /// # Errors
-    /// What keeps the run from starting. What breaks it off later is part of the [`Outcome`].
+    /// A failure that keeps the run from starting. One that ends it later is part of the [`Outcome`].
     pub fn send(
         self,
         interrupt: Interrupt,

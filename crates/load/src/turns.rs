@@ -85,7 +85,7 @@ pub struct Turns<const N: usize> {
 /// The plan's own timer and end do not count. Interrupted by a signal, it returns the rounds until then.
 ///
 /// # Errors
-/// What keeps the run from starting, or breaks it off. A usage failure for several flows, a quantum, a pace whose
+/// A failure that keeps the run from starting, or ends it. A usage failure for several flows, a quantum, a pace whose
 /// burst interval is longer than its interval, a source that the loop [cannot do without](
 /// crate::work::Work::can_do_without), and what leaves ahead of its time.
 pub fn take_turns<const N: usize>(

@@ -316,7 +316,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     /// sleep, too.
     ///
     /// # Errors
-    /// Of a device, or of the system. What the round did before is done; call again.
+    /// The device's error, or the system's. The round's work until then is done; call again.
     pub fn wait(
         &mut self,
         until: Option<Timestamp>,

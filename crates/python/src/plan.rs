@@ -1,4 +1,4 @@
-//! What is asked for, as a sweep of the simulator: [`Plan`].
+//! A request as a sweep of the simulator: [`Plan`].
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::ops::RangeInclusive;

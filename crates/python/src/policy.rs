@@ -111,7 +111,7 @@ impl<'a, 'py> Asked<'a, 'py> {
         Ok(Asked { object, arrived, idle, next, last, failed })
     }
 
-    /// What it says, and what it said before if it says nothing more.
+    /// Its answer, or its last one if it gives none.
     fn decide(&self, ask: impl FnOnce(&Bound<'py, PyAny>) -> PyResult<Next>) -> Next {
         if self.failed.borrow().is_none() {
             match ask(self.object) {

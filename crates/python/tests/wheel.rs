@@ -1,5 +1,5 @@
 //! The Python package, by its own tests and by CPython's, on the library that was built with these tests; and the wheel.
-//! What a machine lacks is said and skipped.
+//! Tests say what the machine lacks, and skip.
 
 use std::fs;
 use std::io::Write;

@@ -84,7 +84,7 @@ impl Networks {
     /// Makes the networks, with cables, addresses and routes; without `far`, who is there has to bring its interface.
     ///
     /// # Errors
-    /// What the system says, and of what.
+    /// The system's error, and what it is about.
     pub fn make(far: bool) -> io::Result<Self> {
         let doing = |what: &'static str| {
             move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"))

@@ -151,7 +151,7 @@ impl Sandbox {
 /// Gives up all that `needs` do not name. Threads that are started from now on are the same.
 ///
 /// # Errors
-/// What the system refuses; if there is another thread, which would keep its rights.
+/// The system's refusal; if there is another thread, which would keep its rights.
 pub(super) fn give_up(needs: &Needs) -> io::Result<Sandbox> {
     alone()?;
     let caller = User::caller()?;

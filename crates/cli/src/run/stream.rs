@@ -75,7 +75,7 @@ impl Stream {
     /// Prints what has been counted since the last line.
     ///
     /// # Errors
-    /// What kept a line from being written, except that its reader has gone.
+    /// The error of a write, except that its reader has gone.
     pub(super) fn finish(self) -> Result<(), Failure> {
         let _ = self.over.send(());
         self.writer

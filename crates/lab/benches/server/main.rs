@@ -1,4 +1,4 @@
-//! What a web server gains that looks for requests instead of being woken up for them: `cargo bench -p softtimers-lab
+//! The gain of a web server that looks for requests instead of being woken up for them: `cargo bench -p softtimers-lab
 //! --bench server [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about ten minutes (soft timers §5.8, Table XII).
 //!
 //! | section | question |

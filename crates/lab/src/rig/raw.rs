@@ -244,5 +244,5 @@ const PORT: u16 = 9_000;
 const SIZE: usize = 200;
 /// Datagrams of a turn: some 4 ms.
 const TURN: usize = 1_024;
-/// What comes within 2 ms, many times over.
+/// Room for many times the datagrams of 2 ms.
 const ROOM: usize = 8 << 20;

@@ -186,7 +186,7 @@ mod tests {
         Some((laid.map_err(skipped).ok()?, one))
     }
 
-    /// What the clients of a load got, and what the server counted.
+    /// Counts of a load's clients and of the server.
     fn served(cable: &Cable, looking: Looking, keep_alive: bool) -> (Answered, ServerStats) {
         let site = Site::of(&FILE);
         let (end, ends) = UnixStream::pair().unwrap();

@@ -20,7 +20,7 @@ pub(crate) trait Engine: Sync {
     /// Goes on until the session is over.
     ///
     /// # Errors
-    /// What broke the run off.
+    /// The failure that ended the run.
     fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()>;
 
     /// Sees whether this thread, and the way there, are such that it can work.

@@ -41,7 +41,7 @@ pub(super) trait Wait {
     /// The longest that the wait may last that begins now, `left` before `wake`; `None` where a descriptor ends it.
     ///
     /// # Errors
-    /// What arming that descriptor met.
+    /// The error of arming that descriptor.
     fn timeout(&mut self, left: Duration, wake: Timestamp) -> io::Result<Option<Duration>>;
 }
 

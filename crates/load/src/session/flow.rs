@@ -154,7 +154,7 @@ impl Flow {
     /// burst interval later; the schedule runs on, so what it delays is made up for or forfeited.
     ///
     /// # Errors
-    /// What trying again cannot mend, such as a datagram too long for the path, or a destination that
+    /// A failure that trying again cannot mend, such as a datagram too long for the path, or a destination that
     /// has been out of reach for more than a second.
     pub(crate) fn depart(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
         let Flow { sender, departures, limit, schedule, .. } = self;

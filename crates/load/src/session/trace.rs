@@ -78,7 +78,7 @@ impl SendTrace {
     /// Writes Chrome's trace format, a JSON array with times in microseconds.
     ///
     /// # Errors
-    /// Of `out`.
+    /// The error of `out`.
     pub fn write_chrome(&self, out: &mut impl fmt::Write) -> fmt::Result {
         out.write_str("[")?;
         for (row, name) in ["datagrams", "clock", "catch-ups"].into_iter().enumerate() {

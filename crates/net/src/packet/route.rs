@@ -75,7 +75,7 @@ impl Route {
     /// The neighbour's address of Ethernet, if the kernel knows it now.
     ///
     /// # Errors
-    /// What the system says, such as that a kernel before Linux 5.0 tells nothing of a single neighbour.
+    /// The system's error; a kernel before Linux 5.0 does not tell a single neighbour.
     pub fn station(&self) -> io::Result<Option<[u8; 6]>> {
         Ok(neighbour(self.interface.index(), self.next)?)
     }
@@ -93,7 +93,7 @@ impl RouteWatch {
     /// Watches from now on: ask for a route afterwards.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn new() -> io::Result<Self> {
         Ok(RouteWatch { notices: Notices::of_routes()? })
     }
@@ -102,7 +102,7 @@ impl RouteWatch {
     /// call. Never waits.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn take(&mut self, route: Option<&Route>) -> io::Result<bool> {
         let mut changed = false;
         for _ in 0..MOST {

@@ -92,7 +92,7 @@ pub trait Transmit {
     fn queue(&mut self, bytes: &[u8], to: Option<Self::Address>) -> bool;
 
     /// Queues the packet itself where that spares a copy, and else a copy: for one that its handler has done with.
-    /// What is changed in it afterwards may be sent changed.
+    /// Later changes to it may be sent.
     fn pass(&mut self, bytes: &mut [u8], to: Option<Self::Address>) -> bool {
         self.queue(bytes, to)
     }
@@ -113,7 +113,7 @@ pub trait Device {
     /// far as it goes before the next is taken, and no queue lies between.
     ///
     /// # Errors
-    /// What makes the device unusable.
+    /// An error that makes the device unusable.
     fn poll_rx(
         &mut self,
         quota: usize,
@@ -123,7 +123,7 @@ pub trait Device {
     /// Reclaims what was sent and sends what is queued, at most `quota` packets.
     ///
     /// # Errors
-    /// What makes the device unusable.
+    /// An error that makes the device unusable.
     fn poll_tx(&mut self, quota: usize) -> io::Result<Sent>;
 
     /// Returns the device's output.
@@ -134,7 +134,7 @@ pub trait Device {
     /// look. One whose descriptor is readable as long as packets are there need not: the kernel looks.
     ///
     /// # Errors
-    /// What makes the device unusable.
+    /// An error that makes the device unusable.
     fn arm(&mut self) -> io::Result<bool>;
 
     /// Its input was shut, or opened: a device that can drop packets earlier than by letting its ring run over
@@ -153,7 +153,7 @@ pub trait Device {
     /// polls.
     ///
     /// # Errors
-    /// What makes the device unusable.
+    /// An error that makes the device unusable.
     fn watchdog(&mut self) -> io::Result<()> {
         Ok(())
     }

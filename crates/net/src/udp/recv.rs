@@ -69,7 +69,7 @@ impl RecvBatch {
     /// A running total of the socket's life, zero until it first drops one. Needs
     /// [`set_drop_counter`](super::UdpSocket::set_drop_counter), and stays as it was when a receive
     /// brings no news; of a batch that serves several sockets it is that of whichever spoke last.
-    /// What was dropped *after* the newest datagram is known when the next one arrives, or by asking
+    /// Drops *after* the newest datagram are known when the next one arrives, or by asking
     /// the socket: [`drops`](super::UdpSocket::drops).
     pub fn drops(&self) -> u32 {
         self.drops

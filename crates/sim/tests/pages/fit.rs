@@ -14,7 +14,7 @@ use super::residuals::digits;
 struct Fitted(BTreeMap<String, String>);
 
 impl Fitted {
-    /// What `softtimers sim livelock-fit --out` wrote, which quotes names that have commas.
+    /// The file that `softtimers sim livelock-fit --out` wrote, which quotes names that have commas.
     fn kept() -> Vec<Self> {
         let text = kept("livelock-fit.csv");
         let cells = |line: &str| {
@@ -37,7 +37,7 @@ impl Fitted {
         self.of(column).parse().ok()
     }
 
-    /// Of the peak.
+    /// A share of the peak.
     fn percent(&self, column: &str) -> String {
         self.number(column).map_or_else(String::new, |share| {
             let percent = format!("{:.1}", 100.0 * share);

@@ -9,7 +9,7 @@
 //! New flows come before old ones, so a flow that sends little does not wait behind one that sends much. Where the limit of the
 //! queue is exceeded, the flow with the most bytes loses half of its packets, up to 64, from its head.
 //!
-//! What is hashed to one queue shares it. CoDel's "less than one packet" is of a flow's own bytes, where Linux takes those of all
+//! Flows that hash to one queue share it. CoDel's "less than one packet" is of a flow's own bytes, where Linux takes those of all
 //! flows. Turns and lists follow the text of the RFC's draft.
 
 use std::collections::VecDeque;

@@ -94,7 +94,7 @@ impl Relay {
     /// Listens, on a path that is empty. Bytes flow while it [runs](Self::run).
     ///
     /// # Errors
-    /// What the system says of the listening address, or of another descriptor. `InvalidInput` if the path is none
+    /// The system's error for the listening address, or for another descriptor. `InvalidInput` if the path is none
     /// for streams ([`PathConfig::check_stream`]) or the upstream is the relay itself.
     pub fn bind(config: StreamConfig, path: WanBuilder) -> io::Result<Self> {
         let invalid = |error| io::Error::new(ErrorKind::InvalidInput, error);

@@ -76,7 +76,7 @@ impl Relay {
     /// Listens, on a path that is empty. Packets flow while it [runs](Self::run).
     ///
     /// # Errors
-    /// What the system says of the listening address, or of another descriptor. `InvalidInput` if the path is
+    /// The system's error for the listening address, or for another descriptor. `InvalidInput` if the path is
     /// none ([`PathError`]) or the upstream is the relay itself.
     pub fn bind(config: RelayConfig, path: WanBuilder) -> io::Result<Self> {
         let listen = UdpSocket::bind(config.listen)?;

@@ -53,7 +53,7 @@ impl Metrics {
     /// Listens; who connects waits until [`serve`](Self::serve).
     ///
     /// # Errors
-    /// What the system says of the address.
+    /// The system's error for the address.
     pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind(address)?;
         let address = listener.local_addr()?;

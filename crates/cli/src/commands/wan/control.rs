@@ -222,7 +222,7 @@ impl Drop for Control {
 /// Parses a line.
 ///
 /// # Errors
-/// What is wrong with it, and what is allowed.
+/// Names the fault, and what is allowed.
 pub(crate) fn request(line: &str) -> Result<Request, String> {
     let mut words = line.split_ascii_whitespace();
     match words.next() {

@@ -40,7 +40,7 @@ impl Row {
 /// Reads a file.
 ///
 /// # Errors
-/// What is wrong in which line, and what is allowed.
+/// Names the line, its fault, and what is allowed.
 pub(super) fn read(path: &str) -> Result<Vec<Row>, String> {
     let text = setting::read(Path::new(path), MOST_BYTES)?;
     parse(&text).map_err(|(line, problem)| {

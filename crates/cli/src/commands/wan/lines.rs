@@ -55,7 +55,7 @@ impl Lines {
     /// Waits until what was handed over has been written.
     ///
     /// # Errors
-    /// What kept a line from being written, except that its reader has gone.
+    /// The error of a write, except that its reader has gone.
     pub(super) fn finish(self) -> Result<(), Failure> {
         drop(self.to);
         self.writer

@@ -48,7 +48,7 @@ impl ScenarioFile {
     /// Reads a file, and the traces that it names, as seen from its directory.
     ///
     /// # Errors
-    /// What is wrong in which line, and what is allowed.
+    /// Names the line, its fault, and what is allowed.
     pub(crate) fn read(path: &str) -> Result<Self, String> {
         let text = read(Path::new(path), MOST_BYTES)?;
         let text = String::from_utf8(text).map_err(|_| "not a text in UTF-8".to_owned())?;

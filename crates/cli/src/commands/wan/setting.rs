@@ -65,7 +65,7 @@ impl Setting {
     /// Parses a value.
     ///
     /// # Errors
-    /// What is wrong with it, and what is allowed.
+    /// Names the fault, and what is allowed.
     pub(crate) fn change(&self, text: &str) -> Result<Change, String> {
         (self.parse)(text)
     }
@@ -305,7 +305,7 @@ const TRACE_LINES: &str =
     "each is a whole number of milliseconds, not below the one before, the last above zero";
 const TABLE_LINES: &str = "each has whole numbers from -32768 to 32767, or begins with #";
 const HISTOGRAM_LINES: &str = "each has a value in sizes, a comma and how often it was";
-/// Of 16,384 numbers, and comments.
+/// Room for 16,384 numbers, and comments.
 const MOST_OF_A_TABLE: u64 = 1 << 20;
 /// A day of one packet a millisecond has less than a gigabyte; recordings have minutes.
 const MOST_OF_A_TRACE: u64 = 64 << 20;

@@ -99,7 +99,7 @@ pub(crate) fn as_caller<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> 
 /// again. Threads that it starts have them, too.
 ///
 /// # Errors
-/// What the system refuses.
+/// The system's refusal.
 pub(crate) fn stay_caller() -> io::Result<()> {
     let caller = caller()?;
     if caller.has_fewer_rights()? { caller.become_for_good() } else { Ok(()) }
@@ -109,7 +109,7 @@ pub(crate) fn stay_caller() -> io::Result<()> {
 /// none, and with no capabilities but `kept`. Of the caller only the number counts: the groups are those that they have.
 ///
 /// # Errors
-/// What the system refuses.
+/// The system's refusal.
 pub(super) fn become_for_good(user: User, kept: CapabilitySet) -> io::Result<()> {
     let caller = caller()?;
     if user.uid != caller.user.uid {

@@ -211,7 +211,7 @@ impl Machine {
         self.interrupted(poller, begin.saturating_add(nanos(work)), account)
     }
 
-    /// What would be done at `end` is done when all that came until then is received, too.
+    /// Work that is due at `end` is done when all that came until then is received, too.
     fn interrupted(&self, poller: &mut Poller, mut end: u64, account: &mut Account<'_>) -> u64 {
         // What comes after the end of the run is nobody's: else a kernel that is flooded would never be done.
         while self.costs.receiving == Receiving::Same && end < account.end {

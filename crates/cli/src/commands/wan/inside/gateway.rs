@@ -88,7 +88,7 @@ impl Gateway {
     /// Has the first gateway that works make its interface in this network.
     ///
     /// # Errors
-    /// What is missing, or why none of them works.
+    /// Names what is missing, or why none of them works.
     pub(super) fn bring_up(&mut self, loopback: bool) -> Result<(), Failure> {
         let mut tried = Vec::new();
         for Kind { name, words } in KINDS {

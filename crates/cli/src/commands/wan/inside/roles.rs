@@ -56,7 +56,7 @@ fn name(text: &str) -> Result<(String, Ipv4Addr), String> {
 /// Plays a role to its end.
 ///
 /// # Errors
-/// What keeps it from that.
+/// The failure that keeps it from that.
 pub(crate) fn run(role: &Role) -> Result<ExitCode, Failure> {
     let broke_off = |what| move |error: io::Error| Failure::broke_off(what, &error);
     match role {

@@ -53,7 +53,7 @@ pub(crate) struct ProxiesPlan {
     pub(crate) proxies: Vec<ProxyFields>,
     /// Take interfaces that this machine uses itself.
     pub(crate) take: bool,
-    /// What all of them have.
+    /// The fields that all of them have.
     pub(crate) defaults: Defaults,
     /// The socket that changes are taken from.
     pub(crate) control: Option<PathBuf>,

@@ -50,7 +50,7 @@ pub(super) fn attend(
     Ok(())
 }
 
-/// What can be read.
+/// Sources that are ready to be read.
 #[derive(Default)]
 struct Ready {
     is_new: bool,

@@ -179,7 +179,7 @@ impl Attributes {
     /// Reads those of a type; `None` if there is no such type.
     ///
     /// # Errors
-    /// What is wrong with a value.
+    /// Names the fault of a value.
     pub(crate) fn read(kind: &str, given: &Map<String, Value>) -> Result<Option<Self>, String> {
         if !KINDS.contains(&kind) {
             return Ok(None);
@@ -202,7 +202,7 @@ impl Attributes {
     /// The same, after a change of some of them.
     ///
     /// # Errors
-    /// What is wrong with a value.
+    /// Names the fault of a value.
     pub(crate) fn changed(self, change: &Map<String, Value>) -> Result<Self, String> {
         let (kind, mut all) = self.parts();
         all.extend(change.clone());

@@ -351,7 +351,7 @@ impl Registry {
         }
     }
 
-    /// What one of them has.
+    /// The state of one of them.
     pub(crate) fn report_of(&self, name: &str) -> Result<ProxyReport, Refusal> {
         self.proxies.get(name).map(|proxy| proxy.report(name)).ok_or_else(no_proxy)
     }

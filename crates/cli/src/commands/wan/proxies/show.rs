@@ -47,7 +47,7 @@ pub(crate) struct ProxyReport {
     pub(crate) enabled: bool,
     /// The number of its toxics at the end.
     pub(crate) toxics: usize,
-    /// What it has carried since it was enabled last; between interfaces, since it began.
+    /// Its traffic since it was enabled last; between interfaces, since it began.
     #[serde(flatten)]
     pub(crate) carried: Carried,
 }
