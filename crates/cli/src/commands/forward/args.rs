@@ -44,7 +44,7 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "MAC", requires = "routed", value_parser = mac, hide_short_help = true)]
     pub(crate) next_hop_b: Option<Mac>,
 
-    /// The router's own addresses at the first interface; it answers ARP and pings for them
+    /// The router's own addresses at the first interface; it answers ARP and neighbour discovery for them
     #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1, value_parser = router_address, hide_short_help = true)]
     pub(crate) address_a: Vec<IpAddr>,
 
@@ -89,7 +89,9 @@ pub(crate) struct ForwardArgs {
 
     /// Accept and reject by the rules in this file
     ///
-    /// It is read again when it changes.     /// A rule is a line: 'on a|b', 'type TYPE', 'protocol PROTOCOL', 'from NET', 'from-port PORTS', 'to NET', 'port
+    /// It is read again when it changes.
+    ///
+    /// A rule is a line: 'on a|b', 'type TYPE', 'protocol PROTOCOL', 'from NET', 'from-port PORTS', 'to NET', 'port
     /// PORTS', 'length BYTES', 'rate RATE [burst TIME]', any of them, then 'accept' or 'reject'. The first that matches
     /// decides; the last has no clauses.
     #[arg(long, value_name = "FILE", help_heading = RULES)]
