@@ -5,7 +5,7 @@
 //! connection 17 moves its timer if it is pending, and what comes due is "17".
 //!
 //! ```text
-//!   connections   [0] [1] [2] …            set(now, 1, due) ─▶ records[1], filed in the wheel
+//!   connections   [0] [1] [2] …            set(now, 1, due) ─▶ records[1], inserted in the wheel
 //!   records       [0] [1] [2] …            turn(now), next ──▶ 1
 //! ```
 //!
@@ -31,7 +31,7 @@ use crate::wheel::{Pop, Wheel, small};
 /// let at = Timestamp::from_micros;
 /// timeouts.set(at(0), 7, at(300));
 /// timeouts.set(at(0), 3, at(200));
-/// timeouts.set(at(10), 7, at(310)); // connection 7 was heard of: put off
+/// timeouts.set(at(10), 7, at(310)); // connection 7 was heard of: postponed
 ///
 /// let turn = timeouts.turn(at(250));
 /// assert_eq!(timeouts.next(&turn), Some((3, at(200))));
@@ -154,7 +154,7 @@ impl KeyedTimers {
         }
     }
 
-    /// The earliest due time, or a time before it: a timer that was cancelled or put off may still count until
+    /// The earliest due time, or a time before it: a timer that was cancelled or postponed may still count until
     /// its time has been looked at. `None` when none is pending. Looking earlier is harmless.
     ///
     /// # Cost

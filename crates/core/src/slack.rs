@@ -1,7 +1,7 @@
 //! How late is still good: [`Slack`].
 //!
 //! An event asked for at time T with slack S may run anywhere in `[T, T + S]`. A trigger state met in
-//! that window runs it for the price of a function call; only if none is met does the hardware timer
+//! that window runs it for the cost of a function call; only if none is met does the hardware timer
 //! go off, at T + S, and then it runs every event whose due time has come. These are the firm timers
 //! that Tsafrir et al. (§3) combine with the absence of a tick into *smart timers*.
 //!
@@ -150,7 +150,7 @@ impl Window {
         Terms { key, asked: self.due, deadline }
     }
 
-    /// Says whether an event that is filed at `filed` already need not move.
+    /// Says whether an event that is inserted at `filed` already need not move.
     #[inline]
     pub(crate) fn contains(&self, filed: u64) -> bool {
         self.due <= filed && filed <= self.last

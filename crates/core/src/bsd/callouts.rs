@@ -109,7 +109,7 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         }
     }
 
-    /// Asks for `call` after so many ticks; zero is taken as one. It may be asked for again before it is called: then
+    /// Asks for `call` after `ticks` ticks; zero is taken as one. It may be asked for again before it is called: then
     /// there are two.
     ///
     /// # Cost

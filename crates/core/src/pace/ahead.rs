@@ -90,7 +90,7 @@ impl Ahead {
         (open && release <= now + self.lead).then_some(release)
     }
 
-    /// So many packets have been handed over, to leave at `release`, which [`release`](Self::release) gave. The
+    /// Counts `packets` that have been handed over, to leave at `release`, which [`release`](Self::release) gave. The
     /// bound in packets may be passed by this once.
     pub fn handed(&mut self, release: Timestamp, packets: u32) {
         self.packets = self.packets.saturating_add(packets);
@@ -150,7 +150,7 @@ impl Default for Ahead {
     }
 }
 
-/// A kernel without room that is asked sooner refuses again, and asking takes a processor.
+/// A kernel without room that is asked sooner refuses again, and asking takes a CPU.
 const RETRY: Duration = Duration::from_micros(100);
 
 /// More would be more than any queue holds; it grows if it must.

@@ -83,7 +83,7 @@ impl FlowConfig {
 /// The most of a flow that may leave in one go. The tightest bound holds; one packet may in any case.
 ///
 /// At 10 Gbit/s a packet of 1,500 bytes takes 1.2 µs: less than to send it, and far less than to wake up
-/// for it. So many packets as take a given time at the rate may then leave together, ahead of their
+/// for it. As many packets as take a given time at the rate may then leave together, ahead of their
 /// own places; the next leave when those have passed:
 ///
 /// ```text
