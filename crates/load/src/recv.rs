@@ -86,7 +86,7 @@ pub struct RecvConfig {
     pub interval_ns: Option<u64>,
     /// Whether every sender is believed, agreed or not.
     pub any: bool,
-    /// The processor the receiver is kept on; `null` for any.
+    /// The CPU the receiver is kept on; `null` for any.
     pub cpu: Option<usize>,
     /// The receive buffer that was granted.
     pub recv_buffer_bytes: usize,

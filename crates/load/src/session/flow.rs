@@ -53,7 +53,7 @@ enum Schedule {
     One(One),
     /// Several flows, or one of which several datagrams leave by one call; and when the next may leave.
     Several(Several, Timestamp),
-    /// The same, handed over ahead of their times.
+    /// Several flows, handed over ahead of their times.
     Ahead(Several, HandOver),
 }
 
