@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A frame of 60 bytes takes 144 of the ring, where a [slot](super::PacketDevice) for any frame takes 2 KiB: the same memory
-//! holds out 14 times as long while nobody looks, and one wake-up is for a block. The price is delay, for nobody sees a frame
-//! before its block is handed over. So it is for who writes frames down, and not for who passes them on: it sends nothing.
+//! holds out 14 times as long while nobody looks, and one wake-up is for a block. The cost is delay, for nobody sees
+//! a frame before its block is handed over. So it is for who writes frames down, and not for who passes them on: it
+//! sends nothing.
 
 use std::fs;
 use std::io;
