@@ -37,7 +37,7 @@ impl Quiet {
     }
 }
 
-/// Longer than any poll is put off.
+/// Longer than any poll is postponed.
 const SETTLED: Duration = Duration::from_millis(30);
 
 #[cfg(test)]
