@@ -92,7 +92,7 @@ impl PathConfig {
         self
     }
 
-    /// With so many bytes that pass at once after a pause.
+    /// Sets the bytes that pass at once after a pause.
     #[must_use]
     pub fn burst(mut self, bytes: u32) -> Self {
         self.burst = bytes;
@@ -113,7 +113,7 @@ impl PathConfig {
         self
     }
 
-    /// With so many bytes more for each packet on the link.
+    /// Adds `bytes` to each packet on the link.
     #[must_use]
     pub fn overhead(mut self, bytes: u32) -> Self {
         self.overhead = bytes;
@@ -134,14 +134,14 @@ impl PathConfig {
         self
     }
 
-    /// With so many packets that come twice.
+    /// Sets the share of packets that arrive twice.
     #[must_use]
     pub fn duplicate(mut self, share: impl Into<Incidence>) -> Self {
         self.duplicate = share.into();
         self
     }
 
-    /// With so many packets damaged.
+    /// Sets the share of packets that are damaged.
     #[must_use]
     pub fn corrupt(mut self, share: impl Into<Incidence>) -> Self {
         self.corrupt = share.into();
@@ -169,7 +169,7 @@ impl PathConfig {
         self
     }
 
-    /// With so many packets later by so much.
+    /// Delays a `share` of the packets by another `by`.
     #[must_use]
     pub fn late(mut self, share: Probability, by: Duration) -> Self {
         self.reorder = Some(Reorder::Late(Late { share, by }));

@@ -86,7 +86,7 @@ impl Scenario {
         Ok(self)
     }
 
-    /// Whether nothing ever changes.
+    /// Says whether nothing ever changes.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.outages.is_empty()
     }

@@ -55,7 +55,7 @@ pub enum Toxic {
         /// The time between two of them.
         delay: Duration,
     },
-    /// The connection is closed once so many bytes have passed.
+    /// Closes the connection once `bytes` have passed.
     LimitData {
         /// The number of bytes.
         bytes: u64,

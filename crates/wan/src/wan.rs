@@ -75,12 +75,12 @@ impl Wan<()> {
 }
 
 impl<T: Clone> Wan<T> {
-    /// A packet of `bytes` comes in at `now`.
+    /// Offers a packet of `bytes` that comes in at `now`.
     pub fn offer(&mut self, now: Timestamp, way: Way, bytes: u32, packet: T) -> Admission {
         self.direction_mut(way).offer(now, bytes, packet)
     }
 
-    /// The same, of a packet whose transport understands marks, if `capable`: see [`Direction::offer_capable`].
+    /// Offers a packet whose transport understands marks, if `capable`: see [`Direction::offer_capable`].
     pub fn offer_capable(
         &mut self,
         now: Timestamp,
@@ -92,7 +92,7 @@ impl<T: Clone> Wan<T> {
         self.direction_mut(way).offer_capable(now, bytes, capable, packet)
     }
 
-    /// The same, of a packet with these traits: see [`Direction::offer_of`].
+    /// Offers a packet with these traits: see [`Direction::offer_of`].
     pub fn offer_of(&mut self, now: Timestamp, way: Way, bytes: u32, traits: Traits, packet: T) -> Admission {
         self.direction_mut(way).offer_of(now, bytes, traits, packet)
     }

@@ -44,7 +44,7 @@ pub(crate) trait Accounts<P> {
     /// The bytes of a packet on the link.
     fn length(&self, packet: &P) -> u64;
 
-    /// Says whether so many bytes are at most one packet of the longest.
+    /// Says whether `bytes` are at most one packet of the longest.
     fn is_short(&self, bytes: u64) -> bool;
 
     /// A packet has left its queue.
