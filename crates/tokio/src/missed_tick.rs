@@ -91,7 +91,7 @@ mod tests {
         stalls.iter().map(tick).collect()
     }
 
-    /// The same of tokio's interval, on its paused clock.
+    /// Returns the ticks of tokio's interval, on its paused clock.
     async fn tokios(behavior: MissedTickBehavior, period: Duration, stalls: &[u64]) -> Vec<[Duration; 2]> {
         let start = Instant::now();
         let mut interval = tokio::time::interval_at(start, period);

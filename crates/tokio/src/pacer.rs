@@ -117,7 +117,7 @@ impl Pacer {
         self.poll_ready_at(cx).map(drop)
     }
 
-    /// The same, with the time if the clock was read.
+    /// Polls as `poll_ready` does. Returns the time if the clock was read.
     fn poll_ready_at(&mut self, cx: &mut Context<'_>) -> Poll<Option<Timestamp>> {
         let now = ready!(self.timer.poll(cx));
         if !self.started {
@@ -132,7 +132,7 @@ impl Pacer {
         self.departed_together(1, 1);
     }
 
-    /// So many packets have left together, of so many bytes in all; the bytes matter where the rate
+    /// Counts `packets` that have left together, of `bytes` in all; the bytes matter where the rate
     /// [counts](PaceConfig::counts) them.
     pub fn departed_together(&mut self, packets: u32, bytes: u32) {
         self.departed_at(clock::timestamp(), packets, bytes);

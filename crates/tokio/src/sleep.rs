@@ -18,7 +18,7 @@ use crate::timer::Timer;
 ///
 /// It may be made anywhere. It belongs to the runtime in which it is first polled and has to wait.
 ///
-/// From 10 ms on the first poll does not look at the clock, and always waits: where the time is over by then, the task is
+/// From 10 ms on the first poll does not check the clock, and always waits: where the time is over by then, the task is
 /// woken at once, and the second poll is ready. [`sleep_until`] looks each time.
 ///
 /// # Cost
