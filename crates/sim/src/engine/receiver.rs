@@ -1,4 +1,4 @@
-//! One device that receives, and the processor that takes packets from it: the simulator of HIP §6.
+//! One device that receives, and the CPU that takes packets from it: the simulator of HIP §6.
 //!
 //! Four events, in the paper's letters, and a policy of [`softtimers_poll`] that says when the next look is:
 //!
