@@ -18,9 +18,9 @@ pub(crate) const VARIABLE: &str = "SOFTTIMERS_FAULTS";
 /// The fault that is injected.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) enum Fault {
-    /// No more than so many open files.
+    /// No more than N open files.
     Nofile(u64),
-    /// No more than so many threads of its user.
+    /// No more than N threads of its user.
     Nproc(u64),
     /// No signal that is kept for a process.
     Sigpending,

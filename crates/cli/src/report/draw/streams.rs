@@ -1,4 +1,4 @@
-//! A paced stream by each method: how late, how even, at what price; and what slack saves.
+//! A paced stream by each method: how late, how even, at what cost; and what slack saves.
 
 use serde_json::Value;
 
