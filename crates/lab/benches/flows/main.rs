@@ -2,7 +2,7 @@
 //! --bench flows [-- flows-mixed --seconds 2 --rounds 4 --json FILE]`.
 //!
 //! All send the same datagrams to the same receiver, `softtimers recv`, in another process on another
-//! processor, and are judged by what came there. They differ in who knows when the next of all flows is due:
+//! CPU, and are judged by what came there. They differ in who knows when the next of all flows is due:
 //!
 //! ```text
 //!   soft      the command: DepartureQueue, EventLoop: one deadline, due plus slack  ┐

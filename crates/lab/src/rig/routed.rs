@@ -147,7 +147,7 @@ pub(super) fn delays(rig: &Rig) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// The layout, and the routers that can be had in it.
+/// The layout, and the routers that are available in it.
 struct Stage<'a> {
     rig: &'a Rig,
     layout: OneCore<'a>,
@@ -173,7 +173,7 @@ impl<'a> Stage<'a> {
         self.routers().into_iter().map(|(name, _)| name).collect()
     }
 
-    /// Each of the routers in turn, for so many rounds.
+    /// Runs each of the routers in turn, for `rounds` rounds.
     fn contest(
         &self,
         rounds: u32,
