@@ -47,7 +47,7 @@ pub(crate) struct Served {
     pub(crate) dropped: u64,
 }
 
-/// Sends so many frames, then waits until the receiver is `done`.
+/// Sends `frames` frames, then waits until the receiver is `done`.
 pub(crate) fn send(
     peer: Peer,
     mid: Mid,
