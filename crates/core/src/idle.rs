@@ -183,7 +183,7 @@ impl Idle {
         }
     }
 
-    /// By how much sleeps are shortened.
+    /// Returns by how much sleeps are shortened.
     pub fn lead(&self) -> Duration {
         self.lead
     }

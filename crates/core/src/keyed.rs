@@ -63,8 +63,8 @@ impl KeyedTurn {
 }
 
 impl KeyedTimers {
-    /// No timers. `grain` is about how far due times lie apart, 1 µs where there is no better idea: cost
-    /// depends on it, order and exactness do not.
+    /// Creates a set without timers. `grain` is about how far due times lie apart, 1 µs where there is no better
+    /// idea: cost depends on it, order and exactness do not.
     pub fn new(grain: Duration) -> Self {
         KeyedTimers {
             wheel: Wheel::new(saturating_nanos(grain), small::MOST),
@@ -110,7 +110,7 @@ impl KeyedTimers {
         pending && self.wheel.remove(key, |_| ()).is_some()
     }
 
-    /// When the timer of `key` is due, if it is pending.
+    /// Returns when the timer of `key` is due, if it is pending.
     #[inline]
     pub fn due(&self, key: u32) -> Option<Timestamp> {
         let record = self.wheel.records.get(key)?;

@@ -140,7 +140,7 @@ impl CatchUp {
     /// Everything is made up, however long that takes.
     pub const ALL: CatchUp = CatchUp { time: Duration::MAX, packets: u64::MAX };
 
-    /// Up to `time` is made up, however many packets that is.
+    /// Makes up at most `time`, however many packets that is.
     pub const fn within(time: Duration) -> Self {
         CatchUp { time, packets: u64::MAX }
     }

@@ -124,7 +124,7 @@ impl Rate {
         Rate::in_lowest_terms(nanos, departures)
     }
 
-    /// So equal rates are equal, and those of whole nanoseconds need no division.
+    /// Reduces the fraction: so equal rates are equal, and those of whole nanoseconds need no division.
     const fn in_lowest_terms(numerator: NonZeroU64, denominator: NonZeroU64) -> Self {
         let common = common_divisor(numerator, denominator);
         match (NonZeroU64::new(numerator.get() / common), NonZeroU64::new(denominator.get() / common)) {

@@ -62,13 +62,13 @@ impl Slack {
     /// the hardware timer itself. Alone in an idle program it waits until something else wakes it.
     pub const DEFERRABLE: Slack = Slack(Kind::Deferrable);
 
-    /// Up to `window` late. The first trigger state at or after the due time runs the event.
+    /// Allows an event to be up to `window` late. The first trigger state at or after the due time runs the event.
     pub const fn within(window: Duration) -> Slack {
         Slack(Kind::Window(saturating_nanos(window)))
     }
 
-    /// Up to `window` late, and the due time itself may move up by half of that to the roundest tick
-    /// in reach. Events so rounded fall due together, and re-arming one to a little later is often
+    /// Allows an event to be up to `window` late, and the due time itself may move up by half of that to the roundest
+    /// tick in reach. Events so rounded fall due together, and re-arming one to a little later is often
     /// no work at all; in return it may miss a trigger state in the first half of its window.
     pub const fn rounded(window: Duration) -> Slack {
         Slack(Kind::Rounded(saturating_nanos(window)))

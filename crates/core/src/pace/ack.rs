@@ -158,7 +158,7 @@ impl AckPacer {
         core::mem::take(&mut self.waiting)
     }
 
-    /// When the next packet may leave; `None` if none waits.
+    /// Returns when the next packet may leave; `None` if none waits.
     pub fn poll_at(&self) -> Option<Timestamp> {
         (self.waiting > 0).then_some(self.due)
     }

@@ -110,7 +110,7 @@ impl Ahead {
         self.closed_until = half.max(now + RETRY);
     }
 
-    /// When to look again, if the next packet is due at `due`: as soon as half of what may be held has left,
+    /// Returns when to look again, if the next packet is due at `due`: as soon as half of what may be held has left,
     /// in time or in packets.
     pub fn wake_at(&self, due: Timestamp) -> Timestamp {
         let in_time = due.saturating_sub(self.lead / 2);
@@ -133,7 +133,7 @@ impl Ahead {
         }
     }
 
-    /// When half of what is held has left.
+    /// Returns when half of what is held has left.
     fn half_left(&self) -> Option<Timestamp> {
         let mut left = 0u32;
         let half = self.held.iter().find(|&&(_, packets)| {

@@ -49,7 +49,7 @@ impl Lane {
         beginning: true,
     };
 
-    /// When the next packet may leave.
+    /// Returns when the next packet may leave.
     #[inline]
     pub(super) fn release(&self) -> Timestamp {
         Timestamp::from_nanos(if self.is_open() { self.place.max(self.floor) } else { self.floor })

@@ -24,7 +24,7 @@ impl<E> Wheel<E> {
         (due, opening)
     }
 
-    /// When the horizon has to be in the slot before the one that begins at `start`, so that it can be emptied in
+    /// Returns when the horizon has to be in the slot before the one that begins at `start`, so that it can be emptied in
     /// time.
     #[inline]
     pub(super) fn opening(&self, level: usize, start: u64) -> u64 {

@@ -146,7 +146,7 @@ impl<E> Wheel<E> {
         best.min(front.least_due())
     }
 
-    /// When the first is due, while there are few. What is at the front may have been postponed since.
+    /// Returns when the first is due, while there are few. What is at the front may have been postponed since.
     #[inline]
     pub(super) fn next_due_of_few(&self) -> u64 {
         match self.front.least() {

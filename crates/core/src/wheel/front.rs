@@ -183,7 +183,7 @@ impl Front {
         }
     }
 
-    /// When the least is due, provided that the chain has been seen to, as it has when a turn is over;
+    /// Returns when the least is due, provided that the chain has been seen to, as it has when a turn is over;
     /// [`u64::MAX`] is never.
     #[inline]
     pub(super) fn least_due(&self) -> u64 {

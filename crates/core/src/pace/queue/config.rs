@@ -117,12 +117,12 @@ impl Quantum {
     /// cut.
     pub const MOST_SEGMENTED_BYTES: u32 = 65_507;
 
-    /// As much as takes this time, whatever the packets: for a batch of sends.
+    /// Allows as much as takes this time, whatever the packets: for a batch of sends.
     pub const fn within(time: Duration) -> Self {
         Quantum { packets: u32::MAX, bytes: u32::MAX, time, alike: false }
     }
 
-    /// As much as takes this time and fits one send with generic segmentation offload.
+    /// Allows as much as takes this time and fits one send with generic segmentation offload.
     pub const fn segments(time: Duration) -> Self {
         Quantum { packets: Self::MOST_SEGMENTS, bytes: Self::MOST_SEGMENTED_BYTES, time, alike: true }
     }
