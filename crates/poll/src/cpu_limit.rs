@@ -156,7 +156,7 @@ impl CpuLimit {
         self.charge(now, Duration::from_nanos(spent), false)
     }
 
-    /// So much CPU time was spent since the last charge, on whatever packets need: turns, system calls, wake-ups.
+    /// Charges the CPU time `spent` since the last charge, on whatever packets need: turns, system calls, wake-ups.
     /// `more`: packets are known to wait, so that a longer interval would find no more of them.
     pub fn charge(&mut self, now: Timestamp, spent: Duration, more: bool) -> Input {
         self.renew(now);
