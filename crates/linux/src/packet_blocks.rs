@@ -211,7 +211,7 @@ impl Packed<'_> {
         self.head.is_some_and(|head| head.tp_status & libc::TP_STATUS_CSUM_VALID != 0)
     }
 
-    /// When it came, since 1970.
+    /// Returns when it came, since 1970.
     pub fn received(&self) -> Duration {
         self.head.map_or(Duration::ZERO, |head| Duration::new(head.tp_sec.into(), head.tp_nsec))
     }
