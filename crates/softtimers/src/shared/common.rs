@@ -75,7 +75,7 @@ pub(super) struct Watch {
 }
 
 impl<E> State<E> {
-    /// When a sleeping owner is woken for `deadline`.
+    /// Returns when a sleeping owner is woken for `deadline`.
     fn wake_for(&self, deadline: Timestamp) -> Timestamp {
         deadline.saturating_sub(self.lead).max(self.not_before)
     }
