@@ -188,7 +188,7 @@ impl FacilityRun<'_> {
         Ok(self.facility.stats(cpu)?.since(&before))
     }
 
-    /// Those of all CPUs together; the greatest lateness is left out, for it is that of all runs.
+    /// Returns the events fired of all CPUs together; the greatest lateness is left out, for it is that of all runs.
     ///
     /// # Errors
     /// If the kernel does not hand it over.

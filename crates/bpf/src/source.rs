@@ -56,7 +56,7 @@ impl Source {
     /// Three that are cheap, for events: none of them is met at every system call.
     pub const DEFAULT: [Source; 3] = [Source::SoftInterrupt, Source::Timer, Source::Switch];
 
-    /// Its name in reports and flags.
+    /// Returns its name in reports and flags.
     pub const fn name(self) -> &'static str {
         match self {
             Source::Syscall => "syscall",
