@@ -202,7 +202,7 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// When nothing more is to be expected, unless something comes until then; `None` before the
+    /// Returns when nothing more is to be expected, unless something comes until then; `None` before the
     /// first traffic.
     fn silent_at(&self, heard: Heard) -> Option<Timestamp> {
         (heard.received > 0).then(|| heard.at + silence(self.ledger.target()))

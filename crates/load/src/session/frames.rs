@@ -149,7 +149,7 @@ impl Frames {
         self.heading.complete(frame);
     }
 
-    /// How often the way has changed, the first one not counted.
+    /// Returns how often the way has changed, the first one not counted.
     pub(super) fn changes(&self) -> u64 {
         u64::from(self.found.changes.load(Ordering::Relaxed).saturating_sub(1))
     }

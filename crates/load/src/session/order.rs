@@ -76,7 +76,7 @@ impl Order {
         Ok(())
     }
 
-    /// When the next datagram may leave; `None` without flows.
+    /// Returns when the next datagram may leave; `None` without flows.
     #[inline]
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         match self {

@@ -58,7 +58,7 @@ impl Sender {
         self.frames.as_ref().map_or(0, |frames| frames.headroom())
     }
 
-    /// How often the way of frames has changed; `None` if there are none.
+    /// Returns how often the way of frames has changed; `None` if there are none.
     pub(super) fn way_changes(&self) -> Option<u64> {
         self.frames.as_ref().map(|frames| frames.changes())
     }
