@@ -451,12 +451,12 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.cpu.as_ref().map_or(Duration::ZERO, Cpu::used)
     }
 
-    /// How often the CPU limit shut input.
+    /// Returns how often the CPU limit shut input.
     pub fn cpu_inhibited(&self) -> u64 {
         self.cpu.as_ref().map_or(0, |cpu| cpu.limit().inhibited())
     }
 
-    /// How often that was for longer than packets were to wait.
+    /// Returns how often that was for longer than packets were to wait.
     pub fn cpu_exceeded(&self) -> u64 {
         self.cpu.as_ref().map_or(0, |cpu| cpu.limit().exceeded())
     }

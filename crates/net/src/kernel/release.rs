@@ -117,7 +117,7 @@ fn send(socket: &UdpSocket, payload: &[u8], release: Timestamp) -> Result<(), St
     }
 }
 
-/// When the packet that was sent last was handed to the device; `None` if nothing says so by `deadline`.
+/// Returns when the packet that was sent last was handed to the device; `None` if nothing says so by `deadline`.
 fn departed(socket: &UdpSocket, deadline: Timestamp) -> Result<Option<Timestamp>, String> {
     let mut buffers = RecvBuffers::new(1, 1);
     loop {

@@ -175,7 +175,7 @@ impl SimulatedDevice {
         self.most_taken
     }
 
-    /// When the next packet arrives.
+    /// Returns when the next packet arrives.
     pub fn next_arrival(&self) -> Option<Timestamp> {
         self.next
     }
@@ -324,7 +324,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// With the usual costs.
+    /// Creates one with the usual costs.
     pub fn new(clock: &Rc<ManualClock>) -> Self {
         Machine::with_costs(clock, Costs::default())
     }
@@ -337,7 +337,7 @@ impl Machine {
 }
 
 impl Machine {
-    /// With no other program: while the poller sleeps, the CPU is idle. Else there is one that always computes,
+    /// Removes the other program: while the poller sleeps, the CPU is idle. Else there is one that always computes,
     /// whenever the poller sleeps.
     #[must_use]
     pub fn alone(self) -> Self {

@@ -56,7 +56,7 @@ impl PackedConfig {
         block.saturating_sub(BLOCK_HEADER + PACKET_HEADER)
     }
 
-    /// How much later than that a block may be handed over here: no later since Linux 6.18, else a tick.
+    /// Returns how much later than that a block may be handed over here: no later since Linux 6.18, else a tick.
     pub fn lateness() -> Duration {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         if version(&release).is_some_and(|version| version >= PRECISE) {
