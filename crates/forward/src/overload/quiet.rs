@@ -31,7 +31,7 @@ impl Quiet {
         }
     }
 
-    /// When to look again.
+    /// Returns when to look again.
     pub(crate) fn until(&self) -> Option<Timestamp> {
         self.since.map(|(since, _)| since + SETTLED)
     }
