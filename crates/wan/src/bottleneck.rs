@@ -55,7 +55,7 @@ impl Bottleneck {
         Ok(Bottleneck(Kind::Constant { bits_per_second, rate: Rate::bytes(bits_per_second)? }))
     }
 
-    /// As recorded, over and over. It begins with the first packet.
+    /// Repeats a recording over and over. It begins with the first packet.
     pub fn trace(trace: DeliveryTrace) -> Self {
         Bottleneck(Kind::Trace(trace))
     }
@@ -99,7 +99,7 @@ impl Link {
         }
     }
 
-    /// When a packet is through that the link turns to at `at`: no sooner than the one before it is.
+    /// Returns when a packet is through that the link turns to at `at`: no sooner than the one before it is.
     pub(crate) fn serve(&mut self, at: Timestamp, bytes: u64) -> Timestamp {
         match self {
             Link::None => at,

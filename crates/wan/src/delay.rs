@@ -30,7 +30,7 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// Between delay − size and delay + size, in order.
+    /// Spreads delays evenly between delay − size and delay + size, in order.
     pub const fn uniform(size: Duration) -> Self {
         Jitter { size, spread: Spread::Uniform, reorders: false, correlation: Probability::NEVER }
     }
@@ -182,7 +182,7 @@ impl Propagation {
         Propagation { jitter, late, memory: Memory::default(), last: Timestamp::ZERO, since: 0 }
     }
 
-    /// When a packet arrives that the bottleneck has let go at `sent`.
+    /// Returns when a packet arrives that the bottleneck has let go at `sent`.
     pub(crate) fn arrival(
         &mut self,
         sent: Timestamp,

@@ -358,14 +358,14 @@ impl<T: Clone> Direction<T> {
         self.waiting.len() as u64 + self.fair.as_ref().map_or(0, |fair| fair.packets())
     }
 
-    /// When the packet on the link is through it; `None` if it is idle. If a [scenario](Self::play) changes the path before,
+    /// Returns when the packet on the link is through it; `None` if it is idle. If a [scenario](Self::play) changes the path before,
     /// that is to be looked at first.
     pub fn next_departure(&self) -> Option<Timestamp> {
         let done = self.serving.as_ref().map(|(done, _)| *done)?;
         Some(self.timeline.next_at().map_or(done, |change| done.min(change)))
     }
 
-    /// When to look next: `None` if nothing is held. Sooner is harmless, later is late.
+    /// Returns when to look next: `None` if nothing is held. Sooner is harmless, later is late.
     ///
     /// It is the time of the next arrival, or one before it where that is not known yet.
     ///
@@ -377,7 +377,7 @@ impl<T: Clone> Direction<T> {
         arrival.into_iter().chain(through).min()
     }
 
-    /// When to look for a packet that would be through the link at `done`.
+    /// Returns when to look for a packet that would be through the link at `done`.
     fn earliest(&self, done: Timestamp) -> Timestamp {
         let Some(change) = self.timeline.next_at() else { return done + self.path.least_delay() };
         // From then on everything may be otherwise.

@@ -85,7 +85,7 @@ impl Default for PathConfig {
 }
 
 impl PathConfig {
-    /// With this slowest link.
+    /// Sets the slowest link.
     #[must_use]
     pub fn bottleneck(mut self, bottleneck: Bottleneck) -> Self {
         self.bottleneck = bottleneck;
@@ -99,14 +99,14 @@ impl PathConfig {
         self
     }
 
-    /// With this queue in front of it.
+    /// Sets the queue in front of the slowest link.
     #[must_use]
     pub fn queue(mut self, queue: Queue) -> Self {
         self.queue = queue;
         self
     }
 
-    /// With this management of the queue.
+    /// Sets the management of the queue.
     #[must_use]
     pub fn aqm(mut self, aqm: Aqm) -> Self {
         self.aqm = aqm;
@@ -120,14 +120,14 @@ impl PathConfig {
         self
     }
 
-    /// With nothing that gets through.
+    /// Sets whether nothing gets through.
     #[must_use]
     pub fn outage(mut self, outage: bool) -> Self {
         self.outage = outage;
         self
     }
 
-    /// The same path with this loss.
+    /// Sets the loss.
     #[must_use]
     pub fn loss(mut self, loss: Loss) -> Self {
         self.loss = loss;
@@ -148,21 +148,21 @@ impl PathConfig {
         self
     }
 
-    /// With packets that leave in these slots.
+    /// Has packets leave in these slots.
     #[must_use]
     pub fn slots(mut self, slots: Slots) -> Self {
         self.slots = Some(slots);
         self
     }
 
-    /// The same path with this delay.
+    /// Sets the delay.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// With this jitter of the delay.
+    /// Sets the jitter of the delay.
     #[must_use]
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
@@ -176,14 +176,14 @@ impl PathConfig {
         self
     }
 
-    /// With packets that take no delay, at least `gap` packets apart, each with this probability when it may be its turn.
+    /// Lets packets skip the delay, at least `gap` packets apart, each with this probability when it may be its turn.
     #[must_use]
     pub fn ahead(mut self, share: Probability, gap: u32) -> Self {
         self.reorder = Some(Reorder::Ahead(Ahead { share, gap }));
         self
     }
 
-    /// With room for so much, waiting and under way.
+    /// Sets the room for packets and bytes, waiting and under way.
     #[must_use]
     pub fn hold(mut self, packets: u32, bytes: u64) -> Self {
         (self.most_packets, self.most_bytes) = (packets, bytes);

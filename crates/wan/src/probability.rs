@@ -48,12 +48,12 @@ impl Probability {
         }
     }
 
-    /// In parts per billion.
+    /// Returns the probability in parts per billion.
     pub const fn parts_per_billion(self) -> u32 {
         self.0
     }
 
-    /// As a fraction of one, for people.
+    /// Returns the probability as a fraction of one, for people.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / f64::from(BILLION)
     }

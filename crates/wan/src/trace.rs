@@ -197,7 +197,7 @@ impl Chances {
         &self.trace
     }
 
-    /// When a packet is through that the link turns to at `at`. O(log n).
+    /// Returns when a packet is through that the link turns to at `at`. O(log n).
     pub(crate) fn serve(&mut self, at: Timestamp, bytes: u64) -> Timestamp {
         let begin = *self.begin.get_or_insert(at);
         if self.open < at {

@@ -97,7 +97,7 @@ impl<T: Clone> Wan<T> {
         self.direction_mut(way).offer_of(now, bytes, traits, packet)
     }
 
-    /// When to look next: `None` if nothing is held. Sooner is harmless, later is late.
+    /// Returns when to look next: `None` if nothing is held. Sooner is harmless, later is late.
     pub fn poll_at(&self) -> Option<Timestamp> {
         self.up.poll_at().into_iter().chain(self.down.poll_at()).min()
     }

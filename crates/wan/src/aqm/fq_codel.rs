@@ -38,7 +38,7 @@ impl Default for FqCodelConfig {
 
 /// Who keeps the accounts of the packets in the queues.
 pub(crate) trait Accounts<P> {
-    /// When a packet has come in.
+    /// Returns when a packet has come in.
     fn came(packet: &P) -> Timestamp;
 
     /// The bytes of a packet on the link.
