@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// When the tick after one that was scheduled for `scheduled` is due, if that one is handed out at `now`. `None` if
+/// Returns when the tick after one that was scheduled for `scheduled` is due, if that one is handed out at `now`. `None` if
 /// that is too far ahead for an `Instant`.
 pub(crate) fn next_tick(
     behavior: MissedTickBehavior,
@@ -74,7 +74,7 @@ mod tests {
         &[7, 86_400_000, 0, 0, 11, 0, 0, 0],
     ];
 
-    /// When each tick was handed out and what time it said, on our rule and a clock that this function moves.
+    /// Returns when each tick was handed out and what time it said, on our rule and a clock that this function moves.
     fn ours(
         behavior: MissedTickBehavior,
         period: Duration,

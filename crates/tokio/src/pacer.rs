@@ -73,7 +73,7 @@ impl Pacer {
         Pacer { clock, timer, started: false }
     }
 
-    /// With this slack, where departures may be late for the sake of fewer wake-ups.
+    /// Sets the slack, where departures may be late for the sake of fewer wake-ups.
     #[must_use]
     pub fn with_slack(mut self, slack: Slack) -> Self {
         self.timer.set_slack(slack);
@@ -161,7 +161,7 @@ impl Pacer {
         self.timer.reset(clock::now());
     }
 
-    /// When the next departure may leave.
+    /// Returns when the next departure may leave.
     pub fn next_departure(&self) -> Instant {
         self.timer.deadline()
     }

@@ -68,7 +68,7 @@ impl Sleep {
         Sleep { timer: Timer::on(driver, deadline) }
     }
 
-    /// With this slack instead of [`Slack::DEFAULT`], a tenth of the delay and at most 50 µs: [`Slack::EXACT`] to be
+    /// Sets this slack instead of [`Slack::DEFAULT`], a tenth of the delay and at most 50 µs: [`Slack::EXACT`] to be
     /// woken by the kernel as soon as it can, a longer one to share wake-ups.
     ///
     /// ```
@@ -84,7 +84,7 @@ impl Sleep {
         self
     }
 
-    /// When it is to end.
+    /// Returns when it is to end.
     pub fn deadline(&self) -> Instant {
         self.timer.deadline()
     }

@@ -53,7 +53,7 @@ impl PaceLayer {
         PaceLayer { interval: rate.interval(), slack: Slack::DEFAULT }
     }
 
-    /// With this slack, by which a call may leave later for the sake of fewer wake-ups; [`Slack::DEFAULT`] unless set.
+    /// Sets the slack, by which a call may leave later for the sake of fewer wake-ups; [`Slack::DEFAULT`] unless set.
     #[must_use]
     pub const fn with_slack(mut self, slack: Slack) -> Self {
         self.slack = slack;
