@@ -256,7 +256,7 @@ impl Gate {
         self.due.saturating_sub(gap / 2).max(at + gap / 2).min(self.due)
     }
 
-    /// When to wake up for it: a quarter of a gap after its time, but for what the wake-up will be late.
+    /// Returns when to wake up for it: a quarter of a gap after its time, but for what the wake-up will be late.
     fn timer(&self) -> Timestamp {
         let from = self.may_leave_from();
         (self.due + self.last.gap / 4).saturating_sub(self.lateness).max(from)
