@@ -47,7 +47,7 @@ impl Timing {
         matches!(self, Timing::Always)
     }
 
-    /// When the next look can be, for a poll that is wanted at `time`, unless the packet that comes next changes that.
+    /// Returns when the next look can be, for a poll that is wanted at `time`, unless the packet that comes next changes that.
     pub(super) fn poll(&mut self, now: Timestamp, time: Timestamp, arrival: Option<Timestamp>) -> Timestamp {
         match self {
             Timing::Soft(soft) => soft.want(now, time, arrival),
@@ -63,7 +63,7 @@ impl Timing {
         }
     }
 
-    /// When the CPU passes next after a packet that arrived at `oldest`.
+    /// Returns when the CPU passes next after a packet that arrived at `oldest`.
     pub(super) fn passing_after(&mut self, oldest: Timestamp) -> Timestamp {
         match self {
             Timing::Passing(passing) => passing.after(oldest),

@@ -93,7 +93,7 @@ impl Generator {
         Generator { left: packets, ..self }
     }
 
-    /// When the last packet of a recording comes.
+    /// Returns when the last packet of a recording comes.
     pub(crate) fn recorded(&self) -> Duration {
         let last = self.recorded.as_ref().and_then(|times| times.as_slice().last());
         Duration::from_nanos(last.copied().unwrap_or(0))

@@ -124,7 +124,7 @@ impl Router {
         Router::fed_by(generator, config, costs)
     }
 
-    /// With the packets of a recording, from its first to its last, which the wire may have delayed.
+    /// Creates a router with the packets of a recording, from its first to its last, which the wire may have delayed.
     pub(crate) fn of_recording(config: Config, recording: &Trace) -> Self {
         let generator = Generator::of_recording(recording, &config.machine);
         let config = Config { warm_up: Duration::ZERO, duration: generator.recorded(), ..config };
