@@ -55,12 +55,12 @@ impl Call {
         Call { number, when: None }
     }
 
-    /// With exactly these bits, of those in `mask`, in the argument of this index.
+    /// Matches exactly these bits, of those in `mask`, in the argument of this index.
     pub(crate) const fn with(number: i64, argument: u8, mask: u64, bits: u64) -> Self {
         Call { number, when: Some(When::Has { argument, mask, bits }) }
     }
 
-    /// With any value but this one.
+    /// Matches any value but this one.
     pub(crate) const fn without(number: i64, argument: u8, value: u64) -> Self {
         Call { number, when: Some(When::IsNot { argument, value }) }
     }

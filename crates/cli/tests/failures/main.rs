@@ -336,7 +336,7 @@ impl Matrix {
         }
     }
 
-    /// How this command ends with nothing wrong: tried once.
+    /// Returns how this command ends with nothing wrong: tried once.
     fn without_fault(&self, line: &Line) -> Result<End, String> {
         let Some(place) = LINES.iter().position(|other| other.name == line.name) else {
             return Ok(End::Code(0));

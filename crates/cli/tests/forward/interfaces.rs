@@ -380,7 +380,7 @@ fn a_router_counts_hops_down_and_tells_the_sender_at_the_last() {
     });
 }
 
-/// So that they ask again who has which address.
+/// Flushes the neighbour tables, so that the hosts ask again who has which address.
 fn flush_neighbours(hosts: &Hosts) {
     for host in ["near", "far"] {
         ip(&["-n", &hosts.host(host), "neigh", "flush", "all"]).unwrap();

@@ -79,7 +79,7 @@ impl Layout {
         Layout::Blocks { block, blocks: ring / block, retire: Duration::from_millis(millis as u64) }
     }
 
-    /// How it is called in a report.
+    /// Returns its name in a report.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Layout::Slots => "slots",
@@ -87,7 +87,7 @@ impl Layout {
         }
     }
 
-    /// When to look, and how much to take: between turns the capture writes, and looks whether it is to end.
+    /// Returns when to look, and how much to take: between turns the capture writes, and looks whether it is to end.
     pub(crate) fn turns(self, plan: &Capture) -> SourceConfig<Batching> {
         let (batching, frames) = match self {
             // The rest of the bound is for the wake-up and for writing.

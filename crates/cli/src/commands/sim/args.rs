@@ -364,7 +364,7 @@ fn parameters(
     Ok(set.iter().fold(base, |all, (name, setting)| all.with(name, setting.clone())))
 }
 
-/// How each point is run.
+/// Returns how each point is run.
 fn runs(common: &SimCommonArgs) -> Result<Runs, Failure> {
     Ok(Runs {
         seed: common.seed,

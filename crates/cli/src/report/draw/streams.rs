@@ -180,7 +180,7 @@ fn colour(cell: &Value) -> usize {
     METHODS.iter().position(|&name| name == text(cell, "method")).unwrap_or(METHODS.len())
 }
 
-/// When each packet came, from the first on.
+/// Returns when each packet came, from the first on.
 fn arrivals(gaps: &[u64]) -> Vec<u64> {
     let times = gaps.iter().scan(0u64, |time, gap| {
         *time = time.saturating_add(*gap);
