@@ -71,7 +71,7 @@ impl Load {
         Duration::from_secs(1) / self.rate(flow)
     }
 
-    /// When a flow begins, if the first one does at `start`: spread over the flow's own interval.
+    /// Returns when a flow begins, if the first one does at `start`: spread over the flow's own interval.
     fn start(&self, flow: u32, start: Timestamp) -> Timestamp {
         start + self.offset(flow)
     }

@@ -71,7 +71,7 @@ fn receiver(mode: Mode, rules: u32) -> Receiver {
     }
 }
 
-/// With this quota, and as many packets wanted in a poll as `softtimers bench` wants.
+/// Returns the mode with this quota, and as many packets wanted in a poll as `softtimers bench` wants.
 fn looking(mode: Mode, quota: u32) -> Looking {
     Looking::new(mode, quota, mode.aggregates().then_some(5), None).expect("modes with defaults")
 }

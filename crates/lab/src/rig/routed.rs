@@ -119,7 +119,7 @@ pub(super) fn streams(rig: &Rig) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// How long packets are under way at 2,000/s, and the first ones of bursts.
+/// Measures how long packets are under way at 2,000/s, and the first ones of bursts.
 pub(super) fn delays(rig: &Rig) -> Done<Vec<Table>> {
     let stage = Stage::new(rig)?;
     let sizes: &[u32] = rig.of(&[1, 16, 64], &[16]);
