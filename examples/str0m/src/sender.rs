@@ -148,7 +148,7 @@ impl Sender {
         self.peer.call(now, |what| self.out.take(now, what))
     }
 
-    /// When to call str0m.
+    /// Returns when to call str0m.
     fn timeout(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.wished = Some(self.peer.timeout()).filter(|wished| *wished > now);
         Some(self.peer.timeout())
