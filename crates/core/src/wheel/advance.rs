@@ -24,8 +24,8 @@ impl<E> Wheel<E> {
         (due, opening)
     }
 
-    /// Returns when the horizon has to be in the slot before the one that begins at `start`, so that it can be emptied in
-    /// time.
+    /// Returns when the horizon has to be in the slot before the one that begins at `start`, so that it can be
+    /// emptied in time.
     #[inline]
     pub(super) fn opening(&self, level: usize, start: u64) -> u64 {
         if level == 0 {

@@ -2,8 +2,8 @@
 //!
 //! A request sets its time-out, the answer comes, the time-out is cancelled: most timers end so, and many before
 //! anybody looks at the wheel again. Such a timer need not be inserted at all. It waits here, where only its due time
-//! and its deadline count, and whoever looks at the wheel inserts what is left. Inserted together, timers do not wait for
-//! each other's cache misses.
+//! and its deadline count, and whoever looks at the wheel inserts what is left. Inserted together, timers do not wait
+//! for each other's cache misses.
 //!
 //! ```text
 //!   set ─▶ [ 7 12 9 · … ]  16 at most ──a look, or no room──▶ front, or a slot's chunk

@@ -1,8 +1,8 @@
 //! Later: the timers of few that do not come next, in no order.
 //!
-//! Most timers are cancelled or postponed, and then what it took to keep them in order was for nothing. So of few timers only those
-//! that come next are in order. To set, move or cancel one of the others is to write one entry. When none is left that
-//! comes next, about the square root of all are found, or a sixteenth from 256 on, and sorted:
+//! Most timers are cancelled or postponed, and then what it took to keep them in order was for nothing. So of few
+//! timers only those that come next are in order. To set, move or cancel one of the others is to write one entry.
+//! When none is left that comes next, about the square root of all are found, or a sixteenth from 256 on, and sorted:
 //!
 //! ```text
 //!   set ─▶ [ 9 4 12 7 15 6 11 … ]        all come after `until`

@@ -1,7 +1,7 @@
 //! Entries in order: a queue that takes in only what comes after all it has.
 //!
-//! Periodic timers do, those postponed to the same time from now, and what lies in a slot as it was set; none of them costs
-//! a search. What is cancelled within leaves a gap, but not at the ends.
+//! Periodic timers do, those postponed to the same time from now, and what lies in a slot as it was set; none of them
+//! costs a search. What is cancelled within leaves a gap, but not at the ends.
 //!
 //! ```text
 //!   counted on and on   from                to

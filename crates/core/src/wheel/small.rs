@@ -38,7 +38,8 @@ impl<E> Wheel<E> {
         (self.horizon, self.slots.reach) = (horizon, Reach::from(horizon));
     }
 
-    /// Says whether what is set is one of few although there is a wheel: few are left, and the slots are to become empty.
+    /// Says whether what is set is one of few although there is a wheel: few are left, and the slots are to become
+    /// empty.
     #[inline]
     pub(super) fn is_closing(&self) -> bool {
         self.len <= self.small / 4

@@ -125,7 +125,8 @@ impl Releases {
         self.calendar.tidy(&mut self.nodes);
     }
 
-    /// Says whether one more flow goes to the run, whenever its time comes. The calendar is empty; if not, it begins at `now`.
+    /// Says whether one more flow goes to the run, whenever its time comes. The calendar is empty; if not, it begins
+    /// at `now`.
     ///
     /// Half of the few are to be gone before it is given up, so that a load about the limit does not move to and fro.
     #[inline]

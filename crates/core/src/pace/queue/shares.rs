@@ -103,7 +103,8 @@ impl Shares {
         }
     }
 
-    /// The flow's rate has changed, so that what took `before` takes `after`: so does what it is ahead by. It is to be inserted anew.
+    /// The flow's rate has changed, so that what took `before` takes `after`: so does what it is ahead by. It is to
+    /// be inserted anew.
     pub(super) fn rescale(&mut self, flow: u32, before: u64, after: u64) {
         let share = &mut self.flows[flow as usize];
         let ahead = u128::from(share.tag.saturating_sub(self.present));
