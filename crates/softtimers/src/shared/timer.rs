@@ -18,7 +18,8 @@
 //!
 //! A slot's time is changed without the lock in one way only: from the time that it is to a later one, by the owner. All else
 //! happens under the timers' lock, where zero says that the event is gone. So of an owner that moves the timer and somebody who
-//! finds it due one is first, and the other sees it; and what is inserted is never inserted for later than what is written.
+//! finds it due one is first, and the other sees it; and what is inserted is never inserted for later than what is
+//! written.
 
 use softtimers_core::{Fired, NotPending, Slack, SoftTimers, Step, TimerId, Timestamp, TriggerState, Turn};
 
@@ -206,7 +207,8 @@ impl Timer {
 }
 
 impl<E> Remote<Entry<E>> {
-    /// The next event of the turn, which is of the time `now`, if its timer was not postponed to later: that one is inserted anew.
+    /// The next event of the turn, which is of the time `now`, if its timer was not postponed to later: that one is
+    /// inserted anew.
     ///
     /// # Cost
     /// As [`next`](Remote::next).

@@ -296,7 +296,8 @@ fn a_trigger_state_may_give_way() {
     assert!(matches!(room, [None, None]));
 }
 
-/// Several are claimed at a time, in the order in which they are due; what has been postponed takes a place and does not come.
+/// Several are claimed at a time, in the order in which they are due; what has been postponed takes a place and does
+/// not come.
 #[test]
 fn several_are_claimed_at_a_time() {
     let timers = timers();
