@@ -358,8 +358,8 @@ impl<T: Clone> Direction<T> {
         self.waiting.len() as u64 + self.fair.as_ref().map_or(0, |fair| fair.packets())
     }
 
-    /// Returns when the packet on the link is through it; `None` if it is idle. If a [scenario](Self::play) changes the path before,
-    /// that is to be looked at first.
+    /// Returns when the packet on the link is through it; `None` if it is idle. If a [scenario](Self::play) changes
+    /// the path before, that is to be looked at first.
     pub fn next_departure(&self) -> Option<Timestamp> {
         let done = self.serving.as_ref().map(|(done, _)| *done)?;
         Some(self.timeline.next_at().map_or(done, |change| done.min(change)))

@@ -172,14 +172,14 @@ impl WanBuilder {
         self
     }
 
-    /// From the client to the server.
+    /// Sets the path from the client to the server.
     #[must_use]
     pub fn up(mut self, path: PathConfig) -> Self {
         self.up = path;
         self
     }
 
-    /// From the server to the client.
+    /// Sets the path from the server to the client.
     #[must_use]
     pub fn down(mut self, path: PathConfig) -> Self {
         self.down = path;
