@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// Returns when the tick after one that was scheduled for `scheduled` is due, if that one is handed out at `now`. `None` if
-/// that is too far ahead for an `Instant`.
+/// Returns when the tick after one that was scheduled for `scheduled` is due, if that one is handed out at `now`.
+/// `None` if that is too far ahead for an `Instant`.
 pub(crate) fn next_tick(
     behavior: MissedTickBehavior,
     scheduled: Instant,
