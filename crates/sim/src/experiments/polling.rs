@@ -11,9 +11,9 @@
 //! and that a quota of one shows what interrupts cost, larger ones what aggregation adds. The costs are the
 //! paper's where it has them (§5.1, §5.8); how long a request computes was chosen so that the gains lie in that range.
 //!
-//! The server is a closed system: as many requests are answered as the CPU has time for, and packets come at the rate of
-//! the answers. The overhead of a packet depends on that rate, so the rate is found by a few runs, each at the rate that the one before
-//! left time for.
+//! The server is a closed system: as many requests are answered as the CPU has time for, and packets come at the rate
+//! of the answers. The overhead of a packet depends on that rate, so the rate is found by a few runs, each at the
+//! rate that the one before left time for.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -47,7 +47,8 @@ impl Timing {
         matches!(self, Timing::Always)
     }
 
-    /// Returns when the next look can be, for a poll that is wanted at `time`, unless the packet that comes next changes that.
+    /// Returns when the next look can be, for a poll that is wanted at `time`, unless the packet that comes next
+    /// changes that.
     pub(super) fn poll(&mut self, now: Timestamp, time: Timestamp, arrival: Option<Timestamp>) -> Timestamp {
         match self {
             Timing::Soft(soft) => soft.want(now, time, arrival),
