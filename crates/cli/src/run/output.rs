@@ -249,8 +249,8 @@ fn tolerate_closed(written: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Says whether writing to stdout failed because nobody reads it any more: of a pipe, or at a terminal, which gives EIO once it is
-/// closed. A disk gives that for what is broken.
+/// Says whether writing to stdout failed because nobody reads it any more: of a pipe, or at a terminal, which gives
+/// EIO once it is closed. A disk gives that for what is broken.
 pub(crate) fn is_unread(error: &io::Error) -> bool {
     let is_terminal = || {
         fstat(io::stdout())
