@@ -119,7 +119,8 @@ fn datagram(frame: &[u8]) -> Option<(u64, Timestamp)> {
     Some((word(SEQUENCE_AT)?, Timestamp::from_nanos(word(SCHEDULED_AT)?)))
 }
 
-/// Returns when it arrived, or if the device does not know that, when it was due: then what the generator is late by is in it.
+/// Returns when it arrived, or if the device does not know that, when it was due: then what the generator is late by
+/// is in it.
 fn came(packet: &Packet<'_, FrameInfo>) -> Option<Timestamp> {
     let (_, due) = datagram(packet.bytes)?;
     Some(packet.arrived.unwrap_or(due))

@@ -276,8 +276,8 @@ pub(super) fn used(process: &Killed) -> Result<f64> {
     ticks(&text).map(|ticks| ticks as f64 / TICKS).context("/proc/PID/stat")
 }
 
-/// Seconds of the CPU that all threads of a process have had, to the nanosecond; in ticks where the kernel does not keep
-/// that account.
+/// Seconds of the CPU that all threads of a process have had, to the nanosecond; in ticks where the kernel does not
+/// keep that account.
 pub(super) fn busy(process: u32) -> Result<f64> {
     let (mut nanos, mut exact) = (0u64, false);
     for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
