@@ -59,7 +59,7 @@ enum Task {
     },
     /// Run ci, then examples/, sanitizers, loom, fuzzing, mutation and the commands of docs/outputs
     Full {
-        /// The same as of ci
+        /// As for ci
         #[arg(long, value_name = "FILE")]
         tests: Option<PathBuf>,
         #[command(flatten)]

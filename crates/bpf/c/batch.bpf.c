@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * A worked use of softtimer.bpf.h: an XDP program that collects packets into a batch for each processor, and hands a batch
+ * A worked use of softtimer.bpf.h: an XDP program that collects packets into a batch for each CPU, and hands a batch
  * on when it is full, or 100 us after its first packet. Here handing on is counting; yours may be a redirect, or a record in
  * a ring buffer.
  *
@@ -8,7 +8,7 @@
  *             ──▶ the last?           ──▶ hand on, st_cancel
  *             ──▶ st_poll()           ──▶ due? hand on
  *
- * Beside it, what it stands beside: the same with a bpf_timer for each processor and none of the header's (collect_by_timer).
+ * Beside it, what it stands beside: the same with a bpf_timer for each CPU and none of the header's (collect_by_timer).
  */
 #include "kernel.bpf.h"
 #include "softtimer.bpf.h"
@@ -30,7 +30,7 @@ struct batch {
 	u64 by_time; /* batches that the event handed on */
 	u64 wait_max;
 	u64 interrupts; /* of the bpf_timer */
-	u64 pad;        /* a cache line for each processor */
+	u64 pad;        /* a cache line for each CPU */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -99,11 +99,11 @@ struct {
 	__type(value, struct flusher);
 } flushers SEC(".maps");
 
-/* A timer that is not put off for each batch, for that would cost more than to go off in vain: it looks what it is for. */
+/* A timer that is not postponed for each batch, for that would cost more than to go off in vain: it looks what it is for. */
 static __always_inline void flush_at(struct flusher *f, u64 at)
 {
 	f->armed = 1;
-	bpf_timer_start(&f->timer, at, 1 /* absolute */ | 2 /* pinned to this processor */);
+	bpf_timer_start(&f->timer, at, 1 /* absolute */ | 2 /* pinned to this CPU */);
 }
 
 static int flush(void *map, u32 *key, struct flusher *f)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * The trigger-state meter: how long each processor goes without passing a trigger state, by the source that
+ * The trigger-state meter: how long each CPU goes without passing a trigger state, by the source that
  * ended the interval (soft timers section 5.5, tables IV and V, figures 2 to 4).
  *
- * Each processor has a row of counters for each source, and one for intervals that began when it went idle: those
+ * Each CPU has a row of counters for each source, and one for intervals that began when it went idle: those
  * are long because nothing is to be done, not because nothing is passed. The first intervals are also kept one by
  * one, in order: windows (figure 3) and what would be if a source were missing (figure 4) are computed from these, by
  * the reader, and cost nothing here.
@@ -17,10 +17,10 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 #define BUCKETS 320
 #define ROWS 11 /* one for each source, and that of idleness */
 #define IDLE_ROW 10
-/* Samples of one map value, and values of one processor. */
+/* Samples of one map value, and values of one CPU. */
 #define CHUNK 512
 
-const volatile u32 log_chunks = 0; /* of each processor that is measured; 0: none are kept */
+const volatile u32 log_chunks = 0; /* of each CPU that is measured; 0: none are kept */
 
 struct row {
 	u64 count, sum, max, over_100us, over_150us;
@@ -32,7 +32,7 @@ struct stamp {
 	u64 samples;
 	u64 idle;
 	u64 place; /* among those that are measured, from 1; 0: it is not. Written by the reader */
-	u64 pad[4]; /* a cache line for each processor */
+	u64 pad[4]; /* a cache line for each CPU */
 };
 
 struct samples {
@@ -76,7 +76,7 @@ static __always_inline u32 bucket_of(u64 value)
 	return bucket < BUCKETS ? bucket : BUCKETS - 1;
 }
 
-/* `idle`: the processor has nothing to do from now on. */
+/* `idle`: the CPU has nothing to do from now on. */
 __noinline int passed(u32 source, u32 idle)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -133,7 +133,7 @@ __noinline int passed(u32 source, u32 idle)
 	}
 ST_EVERY_TRACEPOINT(PASSED)
 
-/* (state, cpu): state is -1 when the processor leaves idleness. */
+/* (state, cpu): state is -1 when the CPU leaves idleness. */
 SEC("tp_btf/cpu_idle")
 int on_cpu_idle(u64 *context)
 {

@@ -28,7 +28,7 @@ __noinline int schedule(u32 id, u64 due, u64 slack)
 	return st_schedule(id, due, slack, ST_ANYWHERE);
 }
 
-/* Sets a processor up and schedules the events of a run, when it next begins a system call. Detached when all are:
+/* Sets a CPU up and schedules the events of a run, when it next begins a system call. Detached when all are:
  * a program here takes every system call off the kernel's fast path. */
 SEC("tp_btf/sys_enter")
 int st_init_cpu(u64 *context)

@@ -27,7 +27,7 @@ struct {
 static __always_inline void start(struct plain *p, u64 at)
 {
 	p->due = at;
-	bpf_timer_start(&p->timer, at, 1 /* absolute */ | 2 /* pinned to this processor */);
+	bpf_timer_start(&p->timer, at, 1 /* absolute */ | 2 /* pinned to this CPU */);
 }
 
 static int went_off(void *map, u32 *key, struct plain *p)
@@ -47,7 +47,7 @@ static int went_off(void *map, u32 *key, struct plain *p)
 	return 0;
 }
 
-/* Starts the timer of a run, when the processor next begins a system call. Detached when all are. */
+/* Starts the timer of a run, when the CPU next begins a system call. Detached when all are. */
 SEC("tp_btf/sys_enter")
 int st_init_cpu(u64 *context)
 {

@@ -2,12 +2,12 @@
  *
  * softtimer.bpf.h: soft timers for BPF programs, on an unmodified kernel.
  *
- * A bpf_timer is a hardware timer: each expiry is an interrupt, and costs what a thousand looks at a clock
+ * A bpf_timer is a hardware timer: each expiry is an interrupt, and costs what a thousand clock checks
  * cost. This header fires events at the points that a kernel passes anyway (Aron and Druschel's trigger states:
  * the end of a system call, of a soft interrupt, ...), or wherever a program of yours calls st_poll(). One
- * bpf_timer for each processor is the backup, and goes off only if an event's deadline comes first.
+ * bpf_timer for each CPU is the backup, and goes off only if an event's deadline comes first.
  *
- *      tracepoint, or your program                            per processor
+ *      tracepoint, or your program                            per CPU
  *      ──────────────────────────▶ st_trigger ──▶ now >= gate ? ──no──▶ return (one map value, one clock read)
  *                                                    │ yes
  *                                                    ▼
@@ -24,22 +24,22 @@
  *              st_again(c, id, now + 100000, 1000000);   // 100 us from now; at most 1 ms later
  *      }
  *      ST_ATTACH_DEFAULT                                 // cheap trigger states; ST_ATTACH(name) for each that you like
- *      ST_INIT(sys_enter)                                // sets each processor up, in a context that may allocate
+ *      ST_INIT(sys_enter)                                // sets each CPU up, in a context that may allocate
  *
  * and then, from any program of yours: st_schedule(id, st_now() + 100000, 1000000, ST_ANYWHERE).
  *
  * What holds. An event is never fired before its due time, fires once for each time it was scheduled unless it is
  * cancelled, and by due + slack once the backup's interrupt is served. Events are in order of their ticks of
  * 4.096 us; within a tick, in the order they were scheduled; not so those that were held where they may not fire, nor
- * after a processor has passed no trigger state for a round of the wheel, 1 ms. A visit takes at most ST_STEPS steps; what is left
+ * after a CPU has passed no trigger state for a round of the wheel, 1 ms. A visit takes at most ST_STEPS steps; what is left
  * is taken at the next trigger state, or by the backup.
  *
- * Where programs nest. A trigger state may interrupt another on the same processor (task, soft interrupt, interrupt),
- * and since Linux 7.0 another task may run in between. The wheel is guarded by a flag per processor, taken by
+ * Where programs nest. A trigger state may interrupt another on the same CPU (task, soft interrupt, interrupt),
+ * and since Linux 7.0 another task may run in between. The wheel is guarded by a flag per CPU, taken by
  * compare-and-swap; who finds it taken goes away (st_trigger) or is told -EBUSY (st_schedule, st_cancel). A
  * backup that finds it taken leaves a note, and who holds the wheel starts it again on the way out.
  *
- * Events belong to the processor that scheduled them. Needs Linux 6.7 (pinned bpf_timers), CAP_BPF and CAP_PERFMON.
+ * Events belong to the CPU that scheduled them. Needs Linux 6.7 (pinned bpf_timers), CAP_BPF and CAP_PERFMON.
  * Keep the slack at 1 ms or more unless you mean it: below 200 us the backup fires most events, and each is an
  * interrupt.
  */
@@ -48,11 +48,11 @@
 
 #include "sources.bpf.h"
 
-/* Events of a processor are 1 .. ST_EVENTS - 1; a power of two, at most 256. */
+/* Events of a CPU are 1 .. ST_EVENTS - 1; a power of two, at most 256. */
 #ifndef ST_EVENTS
 #define ST_EVENTS 64
 #endif
-/* Processors: a loader may set it to their number (max_entries of st_cpus and st_backups). */
+/* CPUs: a loader may set it to their number (max_entries of st_cpus and st_backups). */
 #ifndef ST_MAX_CPUS
 #define ST_MAX_CPUS 64
 #endif
@@ -132,7 +132,7 @@ struct st_backup {
 	struct bpf_timer timer;
 };
 
-/* A bpf_timer may not live in a per-CPU map, so both are arrays with the processor as the key. */
+/* A bpf_timer may not live in a per-CPU map, so both are arrays with the CPU as the key. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, ST_MAX_CPUS);
@@ -203,7 +203,7 @@ static __always_inline void st_start_backup(u64 at)
 	u32 cpu = bpf_get_smp_processor_id();
 	struct st_backup *b = bpf_map_lookup_elem(&st_backups, &cpu);
 	if (b)
-		bpf_timer_start(&b->timer, at, 1 /* absolute */ | 2 /* pinned to this processor */);
+		bpf_timer_start(&b->timer, at, 1 /* absolute */ | 2 /* pinned to this CPU */);
 }
 
 static __always_inline int st_take(struct st_cpu *c)
@@ -301,7 +301,7 @@ __noinline int st_append(struct st_cpu *c, u32 id, u32 to)
 }
 
 /* Schedules or moves an event. The wheel is held. The backup is set only if this deadline comes before the one it
- * is set for; it is never put off here: its callback finds out what it is needed for next. */
+ * is set for; it is never postponed here: its callback finds out what it is needed for next. */
 __noinline int st_add(struct st_cpu *c, u32 id, u64 due, u64 slack)
 {
 	if (!c || id == 0 || id >= ST_EVENTS)
@@ -328,7 +328,7 @@ __noinline int st_add(struct st_cpu *c, u32 id, u64 due, u64 slack)
 	return 0;
 }
 
-/* From st_fire: once more. A due time that has passed is put off by a nanosecond, so that a visit ends. */
+/* From st_fire: once more. A due time that has passed is postponed by a nanosecond, so that a visit ends. */
 static __always_inline int st_again(struct st_cpu *c, u32 id, u64 due, u64 slack)
 {
 	u64 now = st_now();
@@ -479,7 +479,7 @@ static __always_inline int st_poll(void)
 	return st_trigger(ST_SRC_poll);
 }
 
-/* Schedules event `id` of this processor, or moves it: due at `due` at the earliest, and at due + slack the backup
+/* Schedules event `id` of this CPU, or moves it: due at `due` at the earliest, and at due + slack the backup
  * fires it if nobody else did. ST_NEVER as slack: no backup. `contexts` says where it may fire: ST_ANYWHERE, or
  * ST_IN(softirq_exit) | ...; without ST_IN(backup) nothing bounds its lateness. 0, ST_EINVAL or ST_EBUSY. */
 static __always_inline int st_schedule(u32 id, u64 due, u64 slack, u32 contexts)
@@ -495,7 +495,7 @@ static __always_inline int st_schedule(u32 id, u64 due, u64 slack, u32 contexts)
 	return said;
 }
 
-/* Cancels event `id` of this processor. 0, ST_ENOENT if it was not scheduled, ST_EINVAL or ST_EBUSY. */
+/* Cancels event `id` of this CPU. 0, ST_ENOENT if it was not scheduled, ST_EINVAL or ST_EBUSY. */
 static __always_inline int st_cancel(u32 id)
 {
 	struct st_cpu *c = st_this_cpu();
@@ -558,7 +558,7 @@ static int st_backup_fired(void *map, u32 *key, struct st_backup *b)
 	return 0;
 }
 
-/* Sets this processor up, once. bpf_timer_init allocates, so from a context that may: see ST_INIT. */
+/* Sets this CPU up, once. bpf_timer_init allocates, so from a context that may: see ST_INIT. */
 static __always_inline int st_init(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -604,7 +604,7 @@ static __always_inline int st_init(void)
 	ST_ATTACH(sched_switch)
 #endif
 
-/* A program at this tracepoint, named st_init_cpu, that sets processors up. To be detached when all are. */
+/* A program at this tracepoint, named st_init_cpu, that sets CPUs up. To be detached when all are. */
 #define ST_INIT(name)                             \
 	SEC("tp_btf/" #name)                      \
 	int st_init_cpu(u64 *ctx)                 \

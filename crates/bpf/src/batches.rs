@@ -29,7 +29,7 @@ pub enum FlushedBy {
     Timer,
 }
 
-/// Totals of the batches handed on, of all processors together.
+/// Totals of the batches handed on, of all CPUs together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BatchTotals {
     /// Packets in batches that were handed on.
@@ -40,7 +40,7 @@ pub struct BatchTotals {
     pub by_time: u64,
     /// The longest that a packet was in a batch, in nanoseconds.
     pub longest_ns: u64,
-    /// Times that a `bpf_timer` went off; that of soft events' backup, until a processor's last packet.
+    /// Times that a `bpf_timer` went off; that of soft events' backup, until a CPU's last packet.
     pub interrupts: u64,
     /// Packets in batches that were not handed on yet.
     pub held: u64,

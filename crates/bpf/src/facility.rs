@@ -32,7 +32,7 @@ pub struct Facility {
     runs: u64,
 }
 
-/// Counters of a processor's events.
+/// Counters of a CPU's events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FacilityStats {
     /// Times that the gate was open.
@@ -126,13 +126,13 @@ impl Facility {
         &self.verified
     }
 
-    /// Processors that may exist.
+    /// CPUs that may exist.
     pub fn processors(&self) -> u32 {
         self.object.processors()
     }
 
     /// Attaches the programs, and lets these events go on until what is returned is dropped. Some milliseconds; an event is
-    /// due a millisecond later. A processor that is offline, or that this process may not run on, has none.
+    /// due a millisecond later. A CPU that is offline, or that this process may not run on, has none.
     ///
     /// # Errors
     /// If the kernel does not let it.
@@ -153,7 +153,7 @@ impl Facility {
         Ok(running)
     }
 
-    /// Returns the counters of a processor's events, in all runs.
+    /// Returns the counters of a CPU's events, in all runs.
     ///
     /// # Errors
     /// If the kernel does not hand it over.
@@ -179,7 +179,7 @@ pub struct FacilityRun<'a> {
 }
 
 impl FacilityRun<'_> {
-    /// Returns the counters of a processor's events in this run.
+    /// Returns the counters of a CPU's events in this run.
     ///
     /// # Errors
     /// If the kernel does not hand it over.
@@ -188,7 +188,7 @@ impl FacilityRun<'_> {
         Ok(self.facility.stats(cpu)?.since(&before))
     }
 
-    /// Those of all processors together; the greatest lateness is left out, for it is that of all runs.
+    /// Returns the events fired of all CPUs together; the greatest lateness is left out, for it is that of all runs.
     ///
     /// # Errors
     /// If the kernel does not hand it over.

@@ -2,7 +2,7 @@
 //! fire there.
 //!
 //! Soft timers (Aron and Druschel 2000) were a patch to FreeBSD: at the end of each system call, interrupt and
-//! exception the kernel looked at a clock. A BPF program at the tracepoint that marks such a point does the
+//! exception the kernel checked a clock. A BPF program at the tracepoint that marks such a point does the
 //! same without a patch.
 //!
 //! ```text

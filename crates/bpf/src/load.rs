@@ -92,7 +92,7 @@ pub(crate) fn attach_all(
     }
 }
 
-/// Makes system calls on each of these processors, at which a program may set it up, until it says that it is; an offline
+/// Makes system calls on each of these CPUs, at which a program may set it up, until it says that it is; an offline
 /// one, or one that this process may not run on, is passed over.
 pub(crate) fn call_on_each(
     processors: impl Iterator<Item = u32> + Send,
@@ -127,12 +127,12 @@ pub(crate) fn call_on_each(
 }
 
 /// The first Linux with programs at tracepoints by its types and the capabilities for them; and with timers that stay on
-/// their processor.
+/// their CPU.
 pub(crate) const PROBE: (u32, u32) = (5, 8);
 pub(crate) const TIMERS: (u32, u32) = (6, 7);
-/// The program that sets processors up, in each object with timers.
+/// The program that sets CPUs up, in each object with timers.
 pub(crate) const INIT: &str = "st_init_cpu";
-/// System calls on a processor until it is set up.
+/// System calls on a CPU until it is set up.
 const ATTEMPTS: usize = 100;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! An object in the kernel: its programs, and its maps, most of which have a value for each processor. [`Object`].
+//! An object in the kernel: its programs, and its maps, most of which have a value for each CPU. [`Object`].
 
 use aya::maps::{Array, MapData};
 use aya::programs::tp_btf::BtfTracePointLink;
@@ -25,7 +25,7 @@ pub struct Verified {
 }
 
 impl Object {
-    /// Loads maps and programs, but attaches nothing. These maps get a value for each processor.
+    /// Loads maps and programs, but attaches nothing. These maps get a value for each CPU.
     pub(crate) fn load<'a>(
         loader: &mut EbpfLoader<'a>,
         of_each: &[&'a str],
@@ -39,7 +39,7 @@ impl Object {
         Ok(Object { bpf, processors })
     }
 
-    /// Processors that may exist.
+    /// CPUs that may exist.
     pub(crate) fn processors(&self) -> u32 {
         self.processors
     }
@@ -97,7 +97,7 @@ fn missing(map: &str) -> Error {
     Error::Map(format!("{map} is missing"))
 }
 
-/// The processors that may exist: numbers below this.
+/// The CPUs that may exist: numbers below this.
 ///
 /// # Errors
 /// If the system does not tell.

@@ -3,7 +3,7 @@
 //! The verifier takes longer than a run, so programs stay and orders change: a program looks them up in a map.
 //!
 //! ```text
-//!   orders written ──▶ a system call on each processor: it begins the run ──▶ … ──▶ orders of zeros: the events end
+//!   orders written ──▶ a system call on each CPU: it begins the run ──▶ … ──▶ orders of zeros: the events end
 //! ```
 
 use std::time::Duration;
@@ -19,16 +19,16 @@ pub struct Events {
     pub period: Duration,
     /// The backup fires an event so long after it was due; `None`: it waits for a trigger state.
     pub slack: Option<Duration>,
-    /// Events of each processor, at most 63; zero: only the gate.
+    /// Events of each CPU, at most 63; zero: only the gate.
     pub count: u32,
-    /// The processors that have them; `None`: all.
+    /// The CPUs that have them; `None`: all.
     pub processors: Option<Vec<u32>>,
     /// Has a handler touch fifty cache lines, of four pages in turn.
     pub touches: bool,
 }
 
 impl Default for Events {
-    /// One event of 100 µs on each processor that does nothing, within 1 ms.
+    /// One event of 100 µs on each CPU that does nothing, within 1 ms.
     fn default() -> Self {
         Events {
             period: Duration::from_micros(100),
@@ -40,7 +40,7 @@ impl Default for Events {
     }
 }
 
-/// The orders of a run: `struct orders`, on these processors.
+/// The orders of a run: `struct orders`, on these CPUs.
 #[derive(Debug)]
 pub(crate) struct Orders {
     words: [u64; ORDERS],
@@ -60,7 +60,7 @@ impl Orders {
         }
     }
 
-    /// Has the processors begin. [`end`](Orders::end) is due afterwards, also after an error.
+    /// Has the CPUs begin. [`end`](Orders::end) is due afterwards, also after an error.
     ///
     /// # Errors
     /// If the kernel does not let it.

@@ -19,7 +19,7 @@ const ROW: usize = 5 + BUCKETS;
 const STAMP: usize = 8;
 const CHUNK: usize = 512;
 
-/// Measures the intervals between trigger states of each processor, by the source that ended them, until it is
+/// Measures the intervals between trigger states of each CPU, by the source that ended them, until it is
 /// dropped.
 ///
 /// # Cost
@@ -28,7 +28,7 @@ const CHUNK: usize = 512;
 pub struct Probe {
     object: Object,
     attached: AttachedAll,
-    /// The place of each processor among those that are measured, from 1; zero: it is not.
+    /// The place of each CPU among those that are measured, from 1; zero: it is not.
     places: Vec<u32>,
     chunks: u32,
 }
@@ -38,15 +38,15 @@ pub struct Probe {
 pub struct ProbeConfig {
     /// Trigger states of these kinds.
     pub sources: Vec<Source>,
-    /// The number of intervals that are kept one by one, of all processors together, before only counting goes on: 4
+    /// The number of intervals that are kept one by one, of all CPUs together, before only counting goes on: 4
     /// bytes each, at most 64 million.
     pub samples: u32,
-    /// The processors; `None`: all.
+    /// The CPUs; `None`: all.
     pub processors: Option<Vec<u32>>,
 }
 
 impl Default for ProbeConfig {
-    /// All sources and processors, and the paper's two million samples.
+    /// All sources and CPUs, and the paper's two million samples.
     fn default() -> Self {
         ProbeConfig { sources: Source::ALL.to_vec(), samples: 2_000_000, processors: None }
     }
@@ -83,11 +83,11 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Forgets what was counted and kept. What went before the next trigger state of a processor counts for nothing. Some
-    /// milliseconds: it waits for programs that are counting at this moment, on a processor that the host stalls, too.
+    /// Forgets what was counted and kept. What went before the next trigger state of a CPU counts for nothing. Some
+    /// milliseconds: it waits for programs that are counting at this moment, on a CPU that the host stalls, too.
     ///
-    /// That wait is the kernel's (`MEMBARRIER_CMD_GLOBAL`), which has none if processors are isolated by `nohz_full`. There a
-    /// program that is held up on its way for as long as the rows take to be zeroed, eleven system calls a processor, writes
+    /// That wait is the kernel's (`MEMBARRIER_CMD_GLOBAL`), which has none if CPUs are isolated by `nohz_full`. There a
+    /// program that is held up on its way for as long as the rows take to be zeroed, eleven system calls a CPU, writes
     /// back what it had read before.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl Probe {
         &self.attached.verified
     }
 
-    /// Returns the counts so far. Takes some microseconds for each source and processor.
+    /// Returns the counts so far. Takes some microseconds for each source and CPU.
     ///
     /// # Errors
     /// If the kernel does not hand it over.
@@ -138,7 +138,7 @@ impl Probe {
         self.attached.tried.iter().any(|(name, how)| how.is_ok() && of_it(name))
     }
 
-    /// The intervals of a processor that were kept, in order.
+    /// The intervals of a CPU that were kept, in order.
     ///
     /// # Errors
     /// If the kernel does not hand them over.
@@ -158,7 +158,7 @@ impl Probe {
         Ok(samples)
     }
 
-    /// Processors that may exist.
+    /// CPUs that may exist.
     pub fn processors(&self) -> u32 {
         self.places.len() as u32
     }
@@ -244,14 +244,14 @@ fn middle(bucket: usize) -> u64 {
     (1 << octave) + part * width + width / 2
 }
 
-/// The intervals of one processor.
+/// The intervals of one CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcessorIntervals {
-    /// The number of the processor.
+    /// The number of the CPU.
     pub cpu: u32,
     /// By the source that ended them, in the order of [`Source::ALL`].
     by_source: Vec<Counted>,
-    /// Those that began when the processor became idle: long because there was nothing to do.
+    /// Those that began when the CPU became idle: long because there was nothing to do.
     pub idle: Counted,
 }
 
@@ -268,7 +268,7 @@ impl ProcessorIntervals {
         all
     }
 
-    /// Adds what was counted on this processor later.
+    /// Adds what was counted on this CPU later.
     pub fn add(&mut self, next: &ProcessorIntervals) {
         self.by_source.iter_mut().zip(&next.by_source).for_each(|(mine, theirs)| mine.add(theirs));
         self.idle.add(&next.idle);
@@ -286,10 +286,10 @@ impl ProcessorIntervals {
     }
 }
 
-/// The intervals of all processors.
+/// The intervals of all CPUs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Intervals {
-    /// The intervals of each processor that may exist.
+    /// The intervals of each CPU that may exist.
     pub processors: Vec<ProcessorIntervals>,
 }
 

@@ -7,12 +7,12 @@ use softtimers_core::Histogram;
 
 use crate::Source;
 
-/// An interval between two trigger states of a processor.
+/// An interval between two trigger states of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
     /// Its length in nanoseconds; longer ones than 134 ms are given as that.
     pub gap_ns: u32,
-    /// The source that ended it; `None`: the processor was idle in it.
+    /// The source that ended it; `None`: the CPU was idle in it.
     pub ended_by: Option<Source>,
 }
 

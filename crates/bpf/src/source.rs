@@ -1,4 +1,4 @@
-//! Where the kernel can look at a clock for nearly nothing: [`Source`].
+//! Where the kernel can check a clock for nearly nothing: [`Source`].
 
 use std::fmt;
 
@@ -21,17 +21,17 @@ pub enum Source {
     Interrupt,
     /// A round of soft interrupts ends.
     SoftInterrupt,
-    /// The interrupt of the processor's timer ends.
+    /// The interrupt of the CPU's timer ends.
     Timer,
-    /// An interrupt from another processor ends.
+    /// An interrupt from another CPU ends.
     InterProcessor,
-    /// The processor becomes idle, or stops being it.
+    /// The CPU becomes idle, or stops being it.
     Idle,
     /// A packet is handed to a device ("ip-output").
     Transmit,
     /// A poll of a network device ends ("ip-intr").
     NetworkPoll,
-    /// Another task is put on the processor.
+    /// Another task is put on the CPU.
     Switch,
 }
 
@@ -56,7 +56,7 @@ impl Source {
     /// Three that are cheap, for events: none of them is met at every system call.
     pub const DEFAULT: [Source; 3] = [Source::SoftInterrupt, Source::Timer, Source::Switch];
 
-    /// Its name in reports and flags.
+    /// Returns its name in reports and flags.
     pub const fn name(self) -> &'static str {
         match self {
             Source::Syscall => "syscall",

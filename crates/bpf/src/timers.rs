@@ -19,7 +19,7 @@ const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/timer.bpf.o");
 const PLAIN: usize = 8;
 const FIRED: usize = 3;
 
-/// A `bpf_timer` on each processor that starts itself again, verified, until it is dropped.
+/// A `bpf_timer` on each CPU that starts itself again, verified, until it is dropped.
 #[derive(Debug)]
 pub struct Timers {
     object: Object,
@@ -27,7 +27,7 @@ pub struct Timers {
     runs: u64,
 }
 
-/// Counters of a processor's timer.
+/// Counters of a CPU's timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TimerStats {
     /// Times that it went off: interrupts.
@@ -68,9 +68,9 @@ impl Timers {
         &self.verified
     }
 
-    /// Lets a timer go on on each of the processors until what is returned is dropped: of `events`, their period, processors
-    /// and what they touch. Neither slack nor count: a timer has none, and a processor has one. It goes off a millisecond
-    /// later. A processor that is offline, or that this process may not run on, has none.
+    /// Lets a timer go on on each of the CPUs until what is returned is dropped: of `events`, their period, CPUs
+    /// and what they touch. Neither slack nor count: a timer has none, and a CPU has one. It goes off a millisecond
+    /// later. A CPU that is offline, or that this process may not run on, has none.
     ///
     /// # Errors
     /// If the kernel does not let it.
@@ -84,7 +84,7 @@ impl Timers {
         Ok(running)
     }
 
-    /// Returns the counters of a processor's timer, in all runs.
+    /// Returns the counters of a CPU's timer, in all runs.
     ///
     /// # Errors
     /// If the kernel does not hand it over.
@@ -103,7 +103,7 @@ pub struct TimersRun<'a> {
 }
 
 impl TimersRun<'_> {
-    /// Returns the counters of a processor's timer, in all runs.
+    /// Returns the counters of a CPU's timer, in all runs.
     ///
     /// # Errors
     /// If the kernel does not hand it over.
@@ -118,5 +118,5 @@ impl Drop for TimersRun<'_> {
     }
 }
 
-/// A timer of no period would leave the processor nothing else.
+/// A timer of no period would leave the CPU nothing else.
 const LEAST: Duration = Duration::from_micros(1);

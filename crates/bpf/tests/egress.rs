@@ -38,7 +38,7 @@ fn now() -> Timestamp {
     Timestamp::from_nanos(now.as_nanos() as u64)
 }
 
-/// A frame of Ethernet with a datagram of IPv4 or IPv6 from this port, of so many bytes in all.
+/// Returns an Ethernet frame with a datagram of IPv4 or IPv6 from this port, of `length` bytes in all.
 fn frame(v6: bool, port: u16, length: usize) -> Vec<u8> {
     let mut frame = vec![2; 12];
     if v6 {

@@ -43,7 +43,7 @@ fn probe_of(sources: &[Source]) -> Option<Probe> {
     possible(Probe::start(&ProbeConfig { sources: sources.to_vec(), ..ProbeConfig::default() }))
 }
 
-/// Intervals that this source ended so far, on all processors.
+/// Intervals that this source ended so far, on all CPUs.
 fn ended_by(probe: &Probe, source: Source) -> u64 {
     probe.intervals().unwrap().processors.iter().map(|processor| processor.of(source).count).sum()
 }
@@ -85,7 +85,7 @@ fn system_calls_are_counted() {
 fn only_the_chosen_processor_is_measured_and_all_samples_are_its() {
     let config = ProbeConfig { processors: Some(vec![0]), samples: 4_096, ..ProbeConfig::default() };
     let Some(probe) = possible(Probe::start(&config)) else { return };
-    // The timer's interrupts alone fill it in time on most machines; but an idle processor has none.
+    // The timer's interrupts alone fill it in time on most machines; but an idle CPU has none.
     for _ in 0..10_000 {
         call(100);
         if probe.samples(0).unwrap().len() == 4_096 {
@@ -102,7 +102,7 @@ fn only_the_chosen_processor_is_measured_and_all_samples_are_its() {
     assert!(kept <= 4_096 && kept * 10 >= passed.min(4_096) * 9, "{kept} of {passed}");
 }
 
-/// Also while another processor counts.
+/// Also while another CPU counts.
 #[test]
 fn what_was_kept_before_a_restart_does_not_survive_it() {
     let Some(mut probe) = probe_of(&[Source::Syscall]) else { return };
@@ -133,7 +133,7 @@ fn what_was_kept_before_a_restart_does_not_survive_it() {
     });
 }
 
-/// Intervals do not overlap, so those of a processor are no longer together than the time they were counted in: what was
+/// Intervals do not overlap, so those of a CPU are no longer together than the time they were counted in: what was
 /// counted before, or written back by a program that was under way, would be too much.
 #[test]
 fn what_was_counted_before_a_restart_does_not_survive_it() {
@@ -157,7 +157,7 @@ fn now() -> Duration {
     Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap()
 }
 
-/// The sum of the intervals of the processor that has the most.
+/// The sum of the intervals of the CPU that has the most.
 fn longest(probe: &Probe) -> Duration {
     let intervals = probe.intervals().unwrap();
     let sums = intervals.processors.iter().map(|cpu| cpu.busy().sum_ns + cpu.idle.sum_ns);
@@ -210,7 +210,7 @@ fn by_the_kernel(source: Source) -> u64 {
 }
 
 /// The counts between two readings lie between those of the kernel inside of them and outside, but for what was under
-/// way on a processor at that moment, and the first of each, which begins its first interval.
+/// way on a CPU at that moment, and the first of each, which begins its first interval.
 #[test]
 fn intervals_agree_with_the_kernels_own_counters() {
     let sources = [Source::SoftInterrupt, Source::Switch];
@@ -254,7 +254,7 @@ fn events_fire_at_trigger_states_and_end_with_their_run() {
         };
         let ended = total(&facility);
         call(5_000);
-        // What was scheduled when it ended may still be fired by the backup: one event of each processor.
+        // What was scheduled when it ended may still be fired by the backup: one event of each CPU.
         assert!(total(&facility) - ended <= u64::from(processors));
     }
 }
@@ -383,7 +383,7 @@ fn batches() {
         totals
     });
     let processors = u64::from(softtimers_bpf::processors().unwrap());
-    // A timer is an interrupt for each batch that it hands on; the last of a processor is not seen by a packet any more.
+    // A timer is an interrupt for each batch that it hands on; the last of a CPU is not seen by a packet any more.
     assert!(timer.interrupts + processors >= timer.by_time, "{timer:?}");
     // The backup goes off at the deadline of a batch, and not twice at that of one.
     assert!(soft.interrupts <= soft.batches + processors, "{soft:?}");

@@ -8,7 +8,7 @@ use softtimers_sim::{
     ALWAYS, Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams, experiments,
 };
 
-/// Tosses of a coin, until the first head of so many in a row.
+/// Tosses a coin until `heads` heads in a row.
 static COIN: Experiment = Experiment {
     name: "coin",
     about: "Tosses until so many heads in a row",

@@ -194,7 +194,7 @@ impl OutputFile {
         })
     }
 
-    /// Adds `bytes`. Of what did not fit, the file keeps as much as `whole` says of so many bytes that did.
+    /// Adds `bytes`. If only some of them fit, the file keeps as many as `whole` returns for the number that did.
     ///
     /// # Errors
     /// The system's, which [`failed`](Self::failed) puts into words, and how much was kept.
@@ -230,7 +230,7 @@ impl OutputFile {
         self.file.as_fd()
     }
 
-    /// Ends the file after so many bytes of those that were being added.
+    /// Ends the file after `kept` of the bytes that were being added.
     fn keep(&mut self, kept: usize) -> usize {
         self.wrote(kept);
         // If that fails, the file ends in what is cut off, and who reads it sees that.

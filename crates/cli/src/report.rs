@@ -89,7 +89,7 @@ pub(crate) struct Sheet {
 }
 
 impl Sheet {
-    /// The page as a file of HTML.
+    /// Returns the page as a file of HTML.
     pub(crate) fn html(&self) -> String {
         page::sheet(self)
     }
@@ -123,12 +123,12 @@ pub(crate) fn any_run(source: usize, text: &str) {
 }
 
 impl Findings {
-    /// The page as a file of HTML.
+    /// Returns the page as a file of HTML.
     pub(crate) fn html(&self) -> String {
         page::page(self)
     }
 
-    /// The same as Markdown.
+    /// Returns the page as Markdown.
     pub(crate) fn markdown(&self) -> String {
         markdown::markdown(self)
     }

@@ -58,7 +58,7 @@ fn every_datagram_is_accounted_for_in_every_mode() {
 }
 
 /// A queue of 1,024 is shut at three quarters and has room for the quota of 64 above that: what is too much is dropped
-/// before anything was done for it. Only a second stage that the system leaves without a processor for longer than
+/// before anything was done for it. Only a second stage that the system leaves without a CPU for longer than
 /// the time-out finds a quota more each time.
 #[test]
 fn with_feedback_nothing_is_dropped_behind_the_receive_buffer() {

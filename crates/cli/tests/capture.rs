@@ -128,7 +128,7 @@ fn send(hosts: &Hosts, lengths: impl IntoIterator<Item = usize> + Send + 'static
         .unwrap();
 }
 
-/// Waits until so many bytes are in a file.
+/// Waits until `bytes` are in a file.
 fn wait_for(path: &Path, bytes: u64) {
     for _ in 0..1_000 {
         if fs::metadata(path).is_ok_and(|file| file.len() >= bytes) {

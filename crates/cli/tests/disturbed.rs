@@ -72,7 +72,7 @@ fn a_stop_is_made_up_within_the_bound_and_accounted_for() {
     let late: u64 =
         sent["late"].as_object().unwrap().values().filter_map(|late| late["count"].as_u64()).sum();
     assert!(late >= STOPS, "{}", sent["late"]);
-    // Of one or the other it may be told what came on top: a wait for a processor, or the host.
+    // Of one or the other it may be told what came on top: a wait for a CPU, or the host.
     assert!(sent["late"]["stopped"]["longest_ns"].as_u64() > Some(30_000_000), "{}", sent["late"]);
     assert_eq!(received["lost"], 0);
 }

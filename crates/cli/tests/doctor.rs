@@ -207,7 +207,7 @@ fn an_interrupted_examination_shows_what_there_is() {
     assert!(cells.iter().all(|cell| cell["achieved_share"].is_null()), "{report}");
 }
 
-/// A spinner of a real-time class would keep everything else off its processor.
+/// A spinner of a real-time class would keep everything else off its CPU.
 #[test]
 fn nothing_spins_in_a_real_time_class() {
     let real_time = |words: &str| {

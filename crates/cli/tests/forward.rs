@@ -391,7 +391,7 @@ fn metrics_are_text_for_prometheus() {
     relay.finish();
 }
 
-/// It ends after so many datagrams of clients, and assertions decide about the exit.
+/// It ends after the `--count` of client datagrams, and assertions decide about the exit.
 #[test]
 fn counts_and_assertions_end_it() {
     for (assertion, exit) in [("out==4", 0), ("dropped.ring>0", 1)] {

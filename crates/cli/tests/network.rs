@@ -195,7 +195,7 @@ fn a_full_queue_shows_as_lateness_and_the_goodbyes_pass_it() {
     });
 }
 
-/// The same of several flows: what a batch could not get rid of leaves first, in order, and none of it twice.
+/// With several flows, what a batch could not get rid of leaves first, in order, and none of it twice.
 #[test]
 fn a_full_queue_loses_nothing_of_several_flows() {
     with_cable("flows", |cable| {

@@ -78,7 +78,7 @@ fn ticks_are_sent_or_counted_as_lost() {
     let (sent, received) = pair("--interval 500us --count 200 --size 64 --timer tick --busy compute");
     let count = |key: &str| sent[key].as_u64().unwrap();
     assert_eq!((count("sent"), &received["received"], &received["lost"]), (200, &200.into(), &0.into()));
-    // A pause between the kernel's count and the handler's look at the clock may come in between.
+    // A pause between the kernel's count and the handler's clock check may come in between.
     assert!(count("forfeited").abs_diff(count("timer_overruns")) <= 3, "{sent}");
     // Only the first one's lateness is not part of the time between the first and the last.
     let intervals = |nanos: f64| nanos / 500_000.0;
@@ -175,7 +175,7 @@ fn a_signal_interrupts_the_work_and_harms_neither() {
     }
 }
 
-/// A pacing thread's time counts: it is the price of the method.
+/// A pacing thread's time counts: it is the cost of the method.
 #[test]
 fn what_a_pacing_thread_uses_is_counted() {
     let (sent, _) = pair("--interval 200us --count 500 --timer thread");

@@ -13,12 +13,12 @@ fn read(bytes: &[u8]) -> Result<Recording, String> {
     recording::read(bytes, &fit).map_err(|error| error.to_string())
 }
 
-/// Times from the first packet on, in nanoseconds, and lengths.
+/// Returns times from the first packet on, in nanoseconds, and lengths.
 fn packets(recording: &Recording) -> Vec<(u128, u32)> {
     recording.trace.iter().map(|(time, length)| (time.as_nanos(), length.into())).collect()
 }
 
-/// The same of what was written, with times in whole `units` of nanoseconds.
+/// Returns the times and lengths of what was written, with times in whole multiples of `unit` nanoseconds.
 fn expected(written: &[Packet], unit: u64) -> Vec<(u128, u32)> {
     let first = written[0].0 / unit * unit;
     written.iter().map(|&(nanos, length)| (u128::from(nanos / unit * unit - first), length)).collect()

@@ -355,7 +355,7 @@ fn runs_that_are_kept_show_the_same_again() {
     assert!(envelope["machine"]["kernel"].is_string() && envelope["when"].as_str().unwrap().ends_with('Z'));
     let (page, _) = rendered(&runs, &directory, only);
     assert!(page == fs::read_to_string(&out).unwrap(), "another page");
-    // None of them is overwritten by a slip of the hand, and nothing is measured before that is known.
+    // None of them is overwritten by accident, and nothing is measured before that is known.
     let again = refusal(&run(&line), 2);
     assert!(again.contains("made.html': exists; --force"), "{again}");
     fs::remove_file(&out).unwrap();

@@ -4,12 +4,12 @@
 //! Each flow has an interval of its own between 10 µs and 1 ms, drawn at random. The clock is simulated: it goes
 //! from one departure to the next (*apart*), or in the steps of a busy server's trigger states, in which many
 //! flows leave together (*together*; *bits* is that with lengths paced at a bit rate). At 10,000 flows that
-//! makes 47 departures each microsecond, more than any machine sends: it is the dearest mix there is, where
+//! makes 47 departures each microsecond, more than any machine sends: it is the most expensive mix there is, where
 //! nothing of a flow is in the nearest cache any more when it is its turn again.
 //!
 //! | column | a packet is |
 //! |---|---|
-//! | pop + enqueue | the look for the next time; the turn; the packet handed out with its place and lateness; the time of its flow's next one, filed; the counts; and the next packet enqueued in answer. One waits in each flow, so that each departure empties its flow and each answer fills it and files it again |
+//! | pop + enqueue | the look for the next time; the turn; the packet handed out with its place and lateness; the time of its flow's next one, inserted; the counts; and the next packet enqueued in answer. One waits in each flow, so that each departure empties its flow and each answer fills it and inserts it again |
 //! | pop | the same without the answer: packets wait in all flows, and more are enqueued off the watch |
 //! | heap | what a program has without a queue, a `BinaryHeap` of (time, flow): look at the first, and sink it to its flow's next time. No packets, no burst interval, no catching up, no limits, no order among equal times, no counts |
 //!
@@ -110,7 +110,7 @@ impl<C: Contender> Watched<C> {
         Watched { contender, now: 0, step, packets, costs: [0.0; ROUNDS], rounds: 0, done: 0, turns: 0 }
     }
 
-    /// Lets at least so many packets leave. The first round does not count.
+    /// Lets at least `packets` packets leave. The first round does not count.
     fn round(&mut self) {
         self.warm();
         let (mut took, mut done) = (Duration::ZERO, 0);
@@ -139,7 +139,7 @@ impl<C: Contender> Watched<C> {
         }
     }
 
-    /// At least so many packets: how many, and in how many turns that found any.
+    /// Lets at least `packets` packets leave. Returns how many left, and in how many turns that found any.
     fn some(&mut self, packets: u64) -> (u64, u64) {
         let (mut done, mut turns) = (0, 0);
         while done < packets {

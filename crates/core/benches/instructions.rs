@@ -16,9 +16,9 @@
 //! |---|---|---|
 //! | w1/N | N timers 60 to 120 s ahead | one more is set 120 to 130 s ahead, and cancelled |
 //! | hit/N, miss/N | the same | a cancel of a timer that is there, of one that is not |
-//! | w1r/N | the same | a random one is put off to 120 to 130 s |
+//! | w1r/N | the same | a random one is postponed to 120 to 130 s |
 //! | w2 set/N, w2 expire/N | – | N timers within N µs: one is set; one expires, in steps of 1 µs |
-//! | w3/N | N connections, time-outs of 20 to 43 ms | a microsecond passes, one is put off; 5% expire |
+//! | w3/N | N connections, time-outs of 20 to 43 ms | a microsecond passes, one is postponed; 5% expire |
 //! | tcp/N | N connections, 40,000 packets/s in all | a packet: time-outs of 200 and 500 ms are cancelled and set |
 //! | w4 step/F, w4 leap/F | F flows at intervals of 10 µs to 1 ms | one departs and is set again |
 //! | w5 due/N, w5 next/N | N timers 60 s ahead | "anything due?", and when to look |
@@ -200,7 +200,7 @@ impl Timers for Keyed {
     }
 }
 
-/// So many timers, 60 to 120 s ahead.
+/// Sets `count` timers, 60 to 120 s ahead.
 fn far<T: Timers>(count: usize, random: &mut Random) -> T {
     let mut timers = T::new();
     for number in 0..count as u32 {

@@ -6,9 +6,9 @@
 //! | workload | |
 //! |---|---|
 //! | w1 | set a timer far away and cancel it, while N others wait |
-//! | w1r | put off a random one of a million |
+//! | w1r | postpone a random one of a million |
 //! | w2 | a million timers within a second: set them all, let them expire in steps of 1 µs |
-//! | w3 | a million connections with a time-out of 2 to 4.3 s each; every microsecond one is put off |
+//! | w3 | a million connections with a time-out of 2 to 4.3 s each; every microsecond one is postponed |
 //! | w4 | F flows, each set again from 10 µs to 1 ms ahead when it is due |
 //! | w5 | "anything due?" and `poll_at` while nothing is |
 #![forbid(unsafe_code)]
@@ -322,7 +322,7 @@ fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 
-/// Nanoseconds for which this thread had a processor.
+/// Nanoseconds for which this thread had a CPU.
 fn nanos(run: impl FnOnce()) -> f64 {
     let start = on_cpu();
     run();

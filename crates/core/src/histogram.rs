@@ -50,7 +50,7 @@ impl Histogram {
         self.record_many(value, 1);
     }
 
-    /// Counts `value` so many times. O(1).
+    /// Counts `value` another `times` times. O(1).
     #[inline]
     pub fn record_many(&mut self, value: u64, times: u64) {
         if times == 0 {

@@ -16,10 +16,10 @@
 //!
 //! Polling is not the safe choice: a virtual machine that burns its share is taken off its core for
 //! milliseconds, and beside another busy process a whole scheduler slice is lost. So every policy has a
-//! budget ([`PollBudget`], half of one processor unless you say otherwise). All polling counts against
+//! budget ([`PollBudget`], half of one CPU unless you say otherwise). All polling counts against
 //! it, also the last few microseconds before a deadline. When it is used up, the loop sleeps to the
 //! deadline and is late by a wake-up, rather than over budget. A flow faster than wake-ups needs all of
-//! a processor under every policy, and gets it only by asking ([`Idle::within`]). Spinning its driver
+//! a CPU under every policy, and gets it only by asking ([`Idle::within`]). Spinning its driver
 //! may also withhold ([`Idle::allow_spin`]): one spinning thread of a program is enough.
 //!
 //! An idle program with nothing pending sleeps for good under every policy (soft timers §5.1: the idle
@@ -183,7 +183,7 @@ impl Idle {
         }
     }
 
-    /// By how much sleeps are shortened.
+    /// Returns by how much sleeps are shortened.
     pub fn lead(&self) -> Duration {
         self.lead
     }

@@ -5,7 +5,7 @@
 //! connection 17 moves its timer if it is pending, and what comes due is "17".
 //!
 //! ```text
-//!   connections   [0] [1] [2] …            set(now, 1, due) ─▶ records[1], filed in the wheel
+//!   connections   [0] [1] [2] …            set(now, 1, due) ─▶ records[1], inserted in the wheel
 //!   records       [0] [1] [2] …            turn(now), next ──▶ 1
 //! ```
 //!
@@ -31,7 +31,7 @@ use crate::wheel::{Pop, Wheel, small};
 /// let at = Timestamp::from_micros;
 /// timeouts.set(at(0), 7, at(300));
 /// timeouts.set(at(0), 3, at(200));
-/// timeouts.set(at(10), 7, at(310)); // connection 7 was heard of: put off
+/// timeouts.set(at(10), 7, at(310)); // connection 7 was heard of: postponed
 ///
 /// let turn = timeouts.turn(at(250));
 /// assert_eq!(timeouts.next(&turn), Some((3, at(200))));
@@ -63,8 +63,8 @@ impl KeyedTurn {
 }
 
 impl KeyedTimers {
-    /// No timers. `grain` is about how far due times lie apart, 1 µs where there is no better idea: cost
-    /// depends on it, order and exactness do not.
+    /// Creates a set without timers. `grain` is about how far due times lie apart, 1 µs where there is no better
+    /// idea: cost depends on it, order and exactness do not.
     pub fn new(grain: Duration) -> Self {
         KeyedTimers {
             wheel: Wheel::new(saturating_nanos(grain), small::MOST),
@@ -110,7 +110,7 @@ impl KeyedTimers {
         pending && self.wheel.remove(key, |_| ()).is_some()
     }
 
-    /// When the timer of `key` is due, if it is pending.
+    /// Returns when the timer of `key` is due, if it is pending.
     #[inline]
     pub fn due(&self, key: u32) -> Option<Timestamp> {
         let record = self.wheel.records.get(key)?;
@@ -154,7 +154,7 @@ impl KeyedTimers {
         }
     }
 
-    /// The earliest due time, or a time before it: a timer that was cancelled or put off may still count until
+    /// The earliest due time, or a time before it: a timer that was cancelled or postponed may still count until
     /// its time has been looked at. `None` when none is pending. Looking earlier is harmless.
     ///
     /// # Cost

@@ -130,7 +130,7 @@ pub struct CatchUp {
     pub time: Duration,
     /// The most packets that are made up, the latest ones; where bytes are counted, as many times the
     /// length of the packet that leaves then. Places at random are not counted ahead:
-    /// there it is the time in which so many come on average.
+    /// there it is the time in which that number comes on average.
     pub packets: u64,
 }
 
@@ -140,7 +140,7 @@ impl CatchUp {
     /// Everything is made up, however long that takes.
     pub const ALL: CatchUp = CatchUp { time: Duration::MAX, packets: u64::MAX };
 
-    /// Up to `time` is made up, however many packets that is.
+    /// Makes up at most `time`, however many packets that is.
     pub const fn within(time: Duration) -> Self {
         CatchUp { time, packets: u64::MAX }
     }
@@ -189,7 +189,7 @@ impl PaceConfig {
         }
     }
 
-    /// The defaults for packets of any length that share so many bits a second.
+    /// Returns the defaults for packets of any length that share `bits` a second.
     ///
     /// # Errors
     /// [`RateError`] for zero.

@@ -43,7 +43,7 @@ impl Random {
         minus_ln(self.next_u64())
     }
 
-    /// The sum of so many such numbers, at most 8, by one logarithm: that of the product of as many uniform
+    /// Returns the sum of `count` such numbers, at most 8, by one logarithm: that of the product of as many uniform
     /// ones. 64 bits hold the product, for a sum of 8 beyond 30 comes once in ten million times.
     pub(crate) fn sum_of_exponentials(&mut self, count: u32) -> u64 {
         let product = (0..count)

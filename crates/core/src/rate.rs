@@ -83,7 +83,7 @@ impl Rate {
         }
     }
 
-    /// This share of the rate: so many percent of the departures, in the same time.
+    /// Returns this share of the rate: that percentage of the departures, in the same time.
     ///
     /// # Errors
     /// [`RateError::Zero`] for 0%, and [`RateError::TooSlow`] if the interval comes to more than 5.8 years.
@@ -94,8 +94,9 @@ impl Rate {
         Rate::fraction_of(numerator, denominator)
     }
 
-    /// Single bytes at so many bits a second, for a clock that [counts bytes](crate::pace::Counts::Bytes).
-    /// It may be as fast as it likes; from 8 Gbit/s on its [`interval`](Self::interval) rounds to zero.
+    /// Returns the rate of single bytes at `bits_per_second`, for a clock that
+    /// [counts bytes](crate::pace::Counts::Bytes). It may be as fast as it likes; from 8 Gbit/s on its
+    /// [`interval`](Self::interval) rounds to zero.
     ///
     /// # Errors
     /// [`RateError`] for zero.
@@ -117,13 +118,13 @@ impl Rate {
         }
     }
 
-    /// `departures` in so many nanoseconds, or at one a nanosecond if they are fewer.
+    /// Returns the rate of `departures` in `nanos` nanoseconds, at most one a nanosecond.
     pub(crate) fn mean(nanos: u64, departures: NonZeroU64) -> Self {
         let nanos = NonZeroU64::new(nanos).map_or(departures, |nanos| nanos.max(departures));
         Rate::in_lowest_terms(nanos, departures)
     }
 
-    /// So equal rates are equal, and those of whole nanoseconds need no division.
+    /// Reduces the fraction: so equal rates are equal, and those of whole nanoseconds need no division.
     const fn in_lowest_terms(numerator: NonZeroU64, denominator: NonZeroU64) -> Self {
         let common = common_divisor(numerator, denominator);
         match (NonZeroU64::new(numerator.get() / common), NonZeroU64::new(denominator.get() / common)) {

@@ -1,7 +1,7 @@
 //! How late is still good: [`Slack`].
 //!
 //! An event asked for at time T with slack S may run anywhere in `[T, T + S]`. A trigger state met in
-//! that window runs it for the price of a function call; only if none is met does the hardware timer
+//! that window runs it for the cost of a function call; only if none is met does the hardware timer
 //! go off, at T + S, and then it runs every event whose due time has come. These are the firm timers
 //! that Tsafrir et al. (§3) combine with the absence of a tick into *smart timers*.
 //!
@@ -62,13 +62,13 @@ impl Slack {
     /// the hardware timer itself. Alone in an idle program it waits until something else wakes it.
     pub const DEFERRABLE: Slack = Slack(Kind::Deferrable);
 
-    /// Up to `window` late. The first trigger state at or after the due time runs the event.
+    /// Allows an event to be up to `window` late. The first trigger state at or after the due time runs the event.
     pub const fn within(window: Duration) -> Slack {
         Slack(Kind::Window(saturating_nanos(window)))
     }
 
-    /// Up to `window` late, and the due time itself may move up by half of that to the roundest tick
-    /// in reach. Events so rounded fall due together, and re-arming one to a little later is often
+    /// Allows an event to be up to `window` late, and the due time itself may move up by half of that to the roundest
+    /// tick in reach. Events so rounded fall due together, and re-arming one to a little later is often
     /// no work at all; in return it may miss a trigger state in the first half of its window.
     pub const fn rounded(window: Duration) -> Slack {
         Slack(Kind::Rounded(saturating_nanos(window)))
@@ -150,7 +150,7 @@ impl Window {
         Terms { key, asked: self.due, deadline }
     }
 
-    /// Says whether an event that is filed at `filed` already need not move.
+    /// Says whether an event that is inserted at `filed` already need not move.
     #[inline]
     pub(crate) fn contains(&self, filed: u64) -> bool {
         self.due <= filed && filed <= self.last

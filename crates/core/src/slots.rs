@@ -3,7 +3,7 @@
 //! A handle is a slot's index and generation. The generation changes each time the slot is emptied,
 //! so a handle kept too long finds nothing instead of somebody else's event. A 32-bit generation
 //! would wrap after four thousand million uses of one slot; the slot is retired before that, at the
-//! price of its few bytes (Costello & Varghese keep a similar count in their handles).
+//! cost of its few bytes (Costello & Varghese keep a similar count in their handles).
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;

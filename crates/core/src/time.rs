@@ -102,7 +102,7 @@ pub(crate) struct Tick {
 }
 
 impl Tick {
-    /// A tick of so many nanoseconds, at least one.
+    /// Returns a tick of `nanos` nanoseconds, at least one.
     pub(crate) const fn new(nanos: u64) -> Self {
         let nanos = if nanos == 0 { 1 } else { nanos };
         Tick { nanos, reciprocal: u64::MAX / nanos }

@@ -17,13 +17,13 @@
 //! 6. **No tick.** [`poll_at`](SoftTimers::poll_at) is the only time at which hardware is wanted, and
 //!    it is `None` when nothing needs it. It is never too late. Up to 1,024 events it is the earliest deadline,
 //!    unless there have been more and some of those are left. Else it may be earlier: by one that was
-//!    cancelled, put off or handed out, or by what one look does not get through.
+//!    cancelled, postponed or handed out, or by what one look does not get through.
 //!
 //! ```text
 //!   schedule(now, 40 µs, slack)                 trigger(now) ──▶ Turn { limit = (now, sequence) }
 //!        │                                          │
 //!        ▼                                          ▼
-//!   records, filed in the wheel         next(&turn): the least (effective due, sequence) < limit?
+//!   records, inserted in the wheel      next(&turn): the least (effective due, sequence) < limit?
 //!        │                                   yes: hand it out        no: the turn is over
 //!        └─▶ the least due + slack ──▶ poll_at()
 //! ```
@@ -377,7 +377,7 @@ impl<E> SoftTimers<E> {
     ///
     /// Looking earlier is harmless, looking later is late. Up to 1,024 events this is the earliest deadline, unless there
     /// have been more and some of those are left. Else it may be a time before it: that of an event that was
-    /// cancelled, put off or handed out, or the time up to which a bounded look came.
+    /// cancelled, postponed or handed out, or the time up to which a bounded look came.
     ///
     /// # Cost
     /// One load, and from the first call on a look now and then at the end of a turn. While there are up to 1,024 events
@@ -394,7 +394,7 @@ impl<E> SoftTimers<E> {
     /// conditions as [`poll_at`](Self::poll_at).
     ///
     /// # Cost
-    /// O(1); if the first of up to 1,024 was put off, a look at the others.
+    /// O(1); if the first of up to 1,024 was postponed, a look at the others.
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
         (!self.is_empty()).then(|| Timestamp::from_nanos(self.wheel.next_due()))

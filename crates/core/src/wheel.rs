@@ -15,7 +15,7 @@
 //!  │                  │   │ 3 5 8 …    │◀────────────│      one chunk at a time        │   horizon
 //!  └──────────────────┘   └────────────┘             └───────────────────────────────┘
 //!        ▲                                             ▲ migration, paced over the block before
-//!   set ─┴─▶ inbox, 16 timers that nobody has looked at yet: filed together, or cancelled before that
+//!   set ─┴─▶ inbox, 16 timers that nobody has looked at yet: inserted together, or cancelled before that
 //! ```
 //!
 //! | level | a slot (granule 512 ns) | reaches |
@@ -31,12 +31,12 @@
 //! or the next, after where in its block the horizon is.
 //!
 //! Read in this order: [`record`], [`margin`], [`chunk`], [`level`], [`slots`]: what there is. [`inbox`]: how timers come in.
-//! [`rearm`]: how they are put off. [`advance`]: how time goes on. [`migration`]: how they come down. [`front`]: how they come out in order. [`small`], [`later`], [`near`]:
-//! what serves a few.
+//! [`rearm`]: how they are postponed. [`advance`]: how time goes on. [`migration`]: how they cascade. [`front`]: how
+//! they come out in order. [`small`], [`later`], [`near`]: what serves a few.
 //! [`deadline`]: when hardware must look.
 //!
 //! - **Re-arming** to any time from the earliest on that its slot promises writes the record and nothing else: the
-//!   timer moves on when its old slot comes up. Most network timers are put off time and again and never expire.
+//!   timer moves on when its old slot comes up. Most network timers are postponed time and again and never expire.
 //! - **The gate** is a lower bound of everything there is to do, the next due time and the next migration, in
 //!   one word. It is lowered when a timer is set; a timer that comes out and a turn that is over bring it up to date.
 //! - **Who owns what.** The wheel files records by index, keeps their events and knows nothing of handles:
@@ -156,7 +156,7 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// The number of timers filed.
+    /// The number of timers inserted.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len as usize
@@ -291,20 +291,20 @@ impl<E> Wheel<E> {
         self.handed_out(&least)
     }
 
-    /// Whether the first of the run is the least of all, and nothing else is to be looked at.
+    /// Says whether the first of the run is the least of all, and nothing else is to be looked at.
     #[inline]
     fn is_run_next(&self) -> bool {
         self.front.only_run().is_some_and(|first| self.is_before_others(first))
     }
 
-    /// Whether the least of the front is the least of all.
+    /// Says whether the least of the front is the least of all.
     #[inline]
     fn is_front_next(&self) -> bool {
         let least = self.front.least_seen();
         least.is_some_and(|least| self.is_past(least.due) && self.is_before_others(least))
     }
 
-    /// Whether it comes before all that are neither at the front nor in slots.
+    /// Says whether it comes before all that are neither at the front nor in slots.
     #[inline]
     fn is_before_others(&self, entry: &Entry) -> bool {
         entry.due < self.inbox.least_due && self.later.is_after(entry.key())
@@ -327,7 +327,7 @@ impl<E> Wheel<E> {
         found
     }
 
-    /// One has left the front; it may have been put off since.
+    /// One has left the front; it may have been postponed since.
     #[inline]
     fn handed_out(&mut self, least: &Entry) -> Pop {
         if self.records[least.timer].key() == least.key() {
@@ -418,7 +418,7 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// Whether no slot can have a timer that is due before this, or then.
+    /// Says whether no slot can have a timer that is due before this, or then.
     #[inline]
     fn is_past(&self, due: u64) -> bool {
         due >> self.shift < self.horizon
@@ -431,7 +431,7 @@ impl<E> Wheel<E> {
             && least.due <= now
             && self.records[least.timer].key() != least.key()
         {
-            // Put off to this very time, and then on: nobody is to look at the past.
+            // Postponed to this very time, and then on: nobody is to look at the past.
             self.take_out(self.records[least.timer].place);
             self.refile(least.timer);
             if self.is_small() {
@@ -471,7 +471,7 @@ impl<E> Wheel<E> {
         if self.is_small() { self.next_due_of_few() } else { self.least }
     }
 
-    /// Files what is in the inbox, and takes the timer in there.
+    /// Inserts what is in the inbox, and takes the timer in there.
     #[inline(never)]
     fn make_room(&mut self, now: u64, timer: u32, due: u64) -> Place {
         self.file_inbox();
@@ -517,7 +517,7 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// Takes a record out of where it is filed.
+    /// Takes a record out of where it is inserted.
     #[inline(never)]
     fn take_out(&mut self, place: Place) {
         match place.filed() {

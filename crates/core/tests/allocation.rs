@@ -200,8 +200,8 @@ fn three_timers_take_no_wheel() {
     assert!(three < none + 2_000, "{none} bytes without a timer, {three} with three");
 }
 
-/// The most bytes that a hundred far timers take, and so many batches that are set and cancelled meanwhile, half of
-/// them within 4 ms and half within 16 s.
+/// Returns the most bytes that a hundred far timers take, and `batches` batches that are set and cancelled meanwhile,
+/// half of them within 4 ms and half within 16 s.
 fn bytes_beside_cancels(batches: u64) -> u64 {
     let now = Timestamp::from_micros(7);
     let measured = allocation_counter::measure(|| {
@@ -211,7 +211,7 @@ fn bytes_beside_cancels(batches: u64) -> u64 {
         }
         for batch in 0..batches {
             let spans = [batch * 211 % 4_000, batch * 7_919 % 16_000_000];
-            // More than wait to be filed at any time.
+            // More than wait to be inserted at any time.
             let ids: [TimerId; 40] = core::array::from_fn(|event| {
                 let delay = Duration::from_micros(5 + spans[event % 2] + event as u64);
                 timers.schedule(now, delay, Slack::EXACT, batch)

@@ -164,7 +164,7 @@ fn with_only_a_tick_the_delay_is_uniform() {
     assert_uniform(delays);
 }
 
-/// The worst case (soft timers §5.2): every processor computes and makes no system call. Only the tick
+/// The worst case (soft timers §5.2): every CPU computes and makes no system call. Only the tick
 /// is left, and the delay beyond T is anything up to X + 1, whatever the phases of both clocks.
 #[test]
 #[cfg_attr(miri, ignore = "a statistical test of 5,000 events takes minutes under Miri")]

@@ -97,7 +97,7 @@ proptest! {
     }
 }
 
-/// The number of operations of a long test: as many as the environment says, or so many.
+/// Returns the number of operations of a long test: as many as the environment says, or `default`.
 fn operations(default: u64) -> u64 {
     let default = if cfg!(miri) { 1_500 } else { default };
     let asked = std::env::var("SOFTTIMERS_OPERATIONS").ok();

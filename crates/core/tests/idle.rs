@@ -165,7 +165,7 @@ fn parking_polls_for_less_than_a_wake_up_takes() {
     }
 }
 
-/// A flow faster than wake-ups takes all of a processor to hold. No policy takes more than half of it
+/// A flow faster than wake-ups takes all of a CPU to hold. No policy takes more than half of it
 /// unasked.
 #[test]
 #[cfg_attr(miri, ignore = "a budget's long run takes minutes under Miri")]

@@ -308,12 +308,12 @@ impl Delays {
 }
 
 impl Until {
-    /// The same for a side whose packets do not count.
+    /// Returns the same end for a side whose packets do not count.
     pub(crate) fn uncounted(&self) -> Self {
         Until { count: None, ..self.clone() }
     }
 
-    /// Says whether the run is to end, after so many packets.
+    /// Says whether the run is to end, after `received` packets.
     pub(crate) fn is_reached(&self, received: u64) -> bool {
         self.interrupt.arrived()
             || self.count.is_some_and(|count| received >= count)

@@ -73,7 +73,7 @@ pub(crate) enum Verdict {
 }
 
 impl Forwarder {
-    /// A cable between interfaces that send packets of at most so many bytes.
+    /// Creates a cable between interfaces that send packets of at most `mtus` bytes.
     pub(crate) fn new(mtus: [u32; 2]) -> Self {
         Forwarder {
             mtus,

@@ -1,4 +1,4 @@
-//! Forwards packets from one side to another, so that overload is survived.
+//! Forwards packets from one side to another, stable under overload.
 //!
 //! A flood makes most forwarders of user space do nothing but receive. This one is driven by a
 //! [`Poller`](softtimers_net::poller::Poller): a quota each way, each packet carried as far as it goes before the next one

@@ -163,7 +163,7 @@ impl Looking {
         self.policy().looked(&look) == Next::Now
     }
 
-    /// The same with another quota.
+    /// Sets another quota.
     #[must_use]
     pub fn with_quota(self, quota: u32) -> Self {
         Looking { quota, ..self }

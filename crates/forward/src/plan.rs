@@ -63,8 +63,8 @@ pub enum FrameDriver {
     Xdp,
     /// A program in the kernel forwards what needs nobody else; the rest comes by AF_PACKET.
     Tc,
-    /// The same, and a program of the interface's driver forwards frames that are complete before the kernel makes its own of
-    /// them.
+    /// As [`Tc`](Self::Tc), and a program of the interface's driver forwards complete frames before the kernel makes
+    /// its own of them.
     XdpFast,
 }
 

@@ -19,7 +19,7 @@
 //! | `from NET` | packets from an address, or a network `ADDRESS/BITS` |
 //! | `from-port PORTS` | from a port of TCP or UDP, or a range `FIRST-LAST` |
 //! | `to NET`, `port PORTS` | to an address and a port: of a relay, where it sends to, so that relays can share a file |
-//! | `length BYTES` | so many bytes, or a range: of UDP its payload, of all else the packet |
+//! | `length BYTES` | this number of bytes, or a range: of UDP its payload, of all else the packet |
 //! | `rate RATE [burst TIME]` | what the other clauses hold for, while it comes no faster, over time: `1kpps`, `10Mbit` of such lengths. `burst` is how far ahead of it they may be, 100 ms unless it is said |
 //!
 //! **What cannot be seen does not hold.** A frame of ARP has no address that `from` could hold for, a fragment other

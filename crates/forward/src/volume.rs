@@ -16,7 +16,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Counts one packet more, of so many bytes.
+    /// Counts one packet more, of `bytes` bytes.
     #[inline]
     pub(crate) fn count(&mut self, bytes: usize) {
         self.packets += 1;

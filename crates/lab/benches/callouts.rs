@@ -41,7 +41,7 @@ trait Callouts {
     type Name: Copy;
 
     fn empty() -> Self;
-    /// Sets a callout so many ticks ahead.
+    /// Sets a callout `ticks` ticks ahead.
     fn insert(&mut self, ticks: u64, callout: Callout) -> Self::Name;
     /// Cancels a callout: whether it was outstanding.
     fn remove(&mut self, name: Self::Name) -> bool;

@@ -4,7 +4,7 @@
 //!
 //! Turns of 10 ms in one process, because runs after each other would compare the machine with
 //! itself a second ago. Each round has its own ratio; the median and the quartiles of the ratios
-//! are kept. What takes the processor away for longer than a round spoils few of them. A turn begins on schedule, so the
+//! are kept. What takes the CPU away for longer than a round spoils few of them. A turn begins on schedule, so the
 //! tail of the lateness has sections of its own, with turns long enough for a stall and its catch-up. Only `soft` catches up
 //! with trains; the others are what their few lines are.
 //!

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Rounds of the command are short and many, because a virtual machine's speed drifts by a fifth within seconds; one in which
-//! the host or another program took more than 5% of the processors is made again, up to three times as many in all.
+//! the host or another program took more than 5% of the CPUs is made again, up to three times as many in all.
 //!
 //! A bar that is missed does not fail the command: it measures, it does not gate.
 

@@ -8,7 +8,7 @@
 //! | `sources` | §5.4, Table V and figure 4 | which trigger states matter, and what would be without them? |
 //!
 //! All contenders of a section take turns in one process. Figures are medians over the rounds; a section in which the
-//! host or other programs took more than 5% of the processors is inconclusive, and its bars are.
+//! host or other programs took more than 5% of the CPUs is inconclusive, and its bars are.
 
 mod burst;
 mod overhead;

@@ -46,7 +46,7 @@ pub enum Question {
 pub(crate) struct How {
     #[arg(long, value_enum, default_value_t = Driver::Packet)]
     driver: Driver,
-    /// The processor that it is kept on
+    /// The CPU that it is kept on
     #[arg(long)]
     cpu: Option<usize>,
     /// The length of its list of rules
@@ -101,7 +101,7 @@ fn open(how: &How, names: &[&str], with: impl With) -> io::Result<Value> {
 }
 
 impl How {
-    /// Keeps this thread, and those it starts, on the processor.
+    /// Keeps this thread, and those it starts, on the CPU.
     fn keep(&self) -> io::Result<Option<Kept>> {
         let processor = self.cpu.map(|number| Processor::new(number).map_err(io::Error::other));
         processor.transpose()?.map(Processor::keep).transpose()
@@ -119,7 +119,8 @@ fn datagram(frame: &[u8]) -> Option<(u64, Timestamp)> {
     Some((word(SEQUENCE_AT)?, Timestamp::from_nanos(word(SCHEDULED_AT)?)))
 }
 
-/// When it arrived, or if the device does not know that, when it was due: then what the generator is late by is in it.
+/// Returns when it arrived, or if the device does not know that, when it was due: then what the generator is late by
+/// is in it.
 fn came(packet: &Packet<'_, FrameInfo>) -> Option<Timestamp> {
     let (_, due) = datagram(packet.bytes)?;
     Some(packet.arrived.unwrap_or(due))

@@ -9,7 +9,7 @@
 //!    xdp, on cpu 0   measured, on cpu 1
 //! ```
 //!
-//! The kernel's work on a frame up to the ring is paid on the sender's processor; so what competes for the other
+//! The kernel's work on a frame up to the ring is paid on the sender's CPU; so what competes for the other
 //! one is the forwarder's. It is the livelock paper's rig (§6.1): trials of 10,000 small packets, counted before and
 //! after, and longer ones, which are steadier.
 //!

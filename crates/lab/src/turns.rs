@@ -53,7 +53,7 @@ impl<const N: usize> Contest<N> {
     }
 }
 
-/// Rounds of turns of this length of a loop with this work beside a flow of this rate, for about `time`.
+/// Runs rounds of turns of this length of a loop with this work beside a flow of this rate, for about `time`.
 ///
 /// # Errors
 /// If the command cannot be built, whose clients keep an echo server busy; what keeps the turns from starting.
@@ -69,8 +69,8 @@ pub fn contest<const N: usize>(
     beside(sink.local_addr()?, Traffic::new(rate), work, contenders, (turn, time))
 }
 
-/// The same with datagrams of 200 bytes, for a receiver that takes what came each 2 ms, on the other CPU: a busy one does not
-/// sleep between two datagrams, and so no sender has to wake it.
+/// Runs such rounds with datagrams of 200 bytes, for a receiver that takes what came each 2 ms, on the other CPU: a
+/// busy one does not sleep between two datagrams, and so no sender has to wake it.
 ///
 /// # Errors
 /// As for [`contest`].

@@ -113,7 +113,7 @@ impl Epoll {
     /// Fills `events`, sleeping until a source is ready, `timeout` has passed (`None`: never), or a
     /// signal arrived. A time-out of zero only looks.
     ///
-    /// No event is no promise that the time has passed: look at the clock. The kernel may round the
+    /// No event is no promise that the time has passed: check the clock. The kernel may round the
     /// time-out up by the thread's timer slack (50 µs unless changed); nothing rounds it down.
     ///
     /// # Errors

@@ -42,7 +42,7 @@
 //! | `bpf::code` | how they are written down, instruction by instruction | – |
 //! | `interrupts` | what a thread's CPU time leaves out | `getrusage` of a thread is not in rustix |
 //! | `perf` | counters of software events and of caches | not in rustix |
-//! | `misses` | what the caches of a processor missed | – (by `perf`) |
+//! | `misses` | what the caches of a CPU missed | – (by `perf`) |
 //! | `packet` | sockets of the link layer, their addresses, options and filters | not in rustix |
 //! | `packet_ring` | their receive ring | frames are read and changed where the kernel put them |
 //! | `packet_blocks` | the same in blocks, without gaps | frames are read where the kernel put them |

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::perf;
 
-/// A cache whose misses a processor may count.
+/// A cache whose misses a CPU may count.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Cache {
     /// The first-level cache of data.
@@ -43,7 +43,7 @@ impl Cache {
     }
 }
 
-/// Counts the misses of a processor's cache, whoever runs there, from when it was made.
+/// Counts the misses of a CPU's cache, whoever runs there, from when it was made.
 ///
 /// ```
 /// use softtimers_linux::misses::{Cache, MissCounter};
@@ -58,10 +58,10 @@ impl Cache {
 pub struct MissCounter(OwnedFd, Cache);
 
 impl MissCounter {
-    /// Begins to count reads that missed `cache` on processor `cpu`. One system call; counting costs nothing.
+    /// Begins to count reads that missed `cache` on CPU `cpu`. One system call; counting costs nothing.
     ///
     /// # Errors
-    /// If the process lacks CAP_PERFMON (or CAP_SYS_ADMIN, and `kernel.perf_event_paranoid` is above 0), or the processor
+    /// If the process lacks CAP_PERFMON (or CAP_SYS_ADMIN, and `kernel.perf_event_paranoid` is above 0), or the CPU
     /// does not count this, as many virtual ones do not: the error names which.
     pub fn of(cpu: u32, cache: Cache) -> io::Result<Self> {
         let counter = perf::cache_misses(cache.number(), cpu).map_err(|error| {
@@ -81,7 +81,7 @@ impl MissCounter {
     /// Returns the number of misses so far.
     ///
     /// # Errors
-    /// If the kernel does not tell, or counted only a part of the time (`ResourceBusy`): a processor that is asked for more
+    /// If the kernel does not tell, or counted only a part of the time (`ResourceBusy`): a CPU that is asked for more
     /// counts than it has counters takes them in turns, and what is missing is not guessed.
     pub fn count(&self) -> io::Result<u64> {
         perf::count(self.0.as_fd())

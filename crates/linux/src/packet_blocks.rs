@@ -51,8 +51,8 @@ struct Walk {
 }
 
 impl BlockRing {
-    /// Has `socket` fill a ring of so many blocks of `block` bytes, a power of two and whole pages, and hand over each at the
-    /// latest after `retire`, in milliseconds. To be called before the socket is bound.
+    /// Has `socket` fill a ring of `blocks` blocks of `block` bytes, a power of two and whole pages, and hand over
+    /// each at the latest after `retire`, in milliseconds. To be called before the socket is bound.
     pub fn map(socket: BorrowedFd<'_>, blocks: usize, block: usize, retire: u32) -> io::Result<Self> {
         let length = blocks.checked_mul(block).filter(|&length| u32::try_from(length).is_ok());
         let length = length.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
@@ -211,7 +211,7 @@ impl Packed<'_> {
         self.head.is_some_and(|head| head.tp_status & libc::TP_STATUS_CSUM_VALID != 0)
     }
 
-    /// When it came, since 1970.
+    /// Returns when it came, since 1970.
     pub fn received(&self) -> Duration {
         self.head.map_or(Duration::ZERO, |head| Duration::new(head.tp_sec.into(), head.tp_nsec))
     }

@@ -175,7 +175,7 @@ impl Slot<'_> {
         has(libc::TP_STATUS_VLAN_VALID).then_some([kind, self.header.tp_vlan_tci])
     }
 
-    /// When it came, since 1970.
+    /// Returns when it came, since 1970.
     pub fn received(&self) -> Duration {
         Duration::new(self.header.tp_sec.into(), self.header.tp_nsec)
     }

@@ -1,4 +1,4 @@
-//! Counters of the kernel's software events, and of a processor's caches.
+//! Counters of the kernel's software events, and of a CPU's caches.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -11,7 +11,7 @@ pub fn page_faults() -> io::Result<OwnedFd> {
     open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, flags, Of::ThisThread)
 }
 
-/// Counts the misses of reads of a cache, by its number in the kernel's interface, on a processor, whoever runs there.
+/// Counts the misses of reads of a cache, by its number in the kernel's interface, on a CPU, whoever runs there.
 pub(crate) fn cache_misses(cache: u64, cpu: u32) -> io::Result<OwnedFd> {
     let config = cache | PERF_COUNT_HW_CACHE_OP_READ << 8 | PERF_COUNT_HW_CACHE_RESULT_MISS << 16;
     open(PERF_TYPE_HW_CACHE, config, EXCLUDE_HYPERVISOR, Of::Processor(cpu))
@@ -54,7 +54,7 @@ fn open(kind: u64, config: u64, flags: u64, of: Of) -> io::Result<OwnedFd> {
 /// Returns the count of a counter.
 ///
 /// # Errors
-/// `ResourceBusy` if it counted a part of the time only: a processor with more events to count than counters takes turns.
+/// `ResourceBusy` if it counted a part of the time only: a CPU with more events to count than counters takes turns.
 pub fn count(counter: BorrowedFd<'_>) -> io::Result<u64> {
     let mut words = [0; 3 * size_of::<u64>()];
     rustix::io::read(counter, &mut words)?;

@@ -159,7 +159,7 @@ impl SignalTimer {
     pub(super) unsafe fn hook(&self, hook: *mut Hook) {
         THREAD.with(|thread| thread.hook.store(hook, Ordering::Release));
         // The store keeps what is before it in front of it, not what is after it behind: the compiler could read or free
-        // what the former hook used while a signal can still run it. The handler is on this thread; no processor reorders.
+        // what the former hook used while a signal can still run it. The handler is on this thread; no CPU reorders.
         compiler_fence(Ordering::SeqCst);
     }
 }

@@ -1,4 +1,4 @@
-//! A thread of a real-time class that cannot take its processor for good.
+//! A thread of a real-time class that cannot take its CPU for good.
 //!
 //! A thread that runs first in, first out keeps everything else off its CPU, also the shell that would end it. So the
 //! class comes with a limit: a thread that runs that long without a sleep ends its process.

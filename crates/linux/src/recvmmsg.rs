@@ -80,7 +80,7 @@ impl RecvBuffers {
         self.receive_at_most(socket, self.capacity())
     }
 
-    /// The same, but at most `most` datagrams.
+    /// Receives at most `most` datagrams, as [`receive`](Self::receive) does.
     pub fn receive_at_most(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
         self.receive_with(socket, libc::MSG_WAITFORONE, most)
     }

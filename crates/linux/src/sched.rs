@@ -7,7 +7,7 @@
 //! The *slice* is how long the scheduler lets a thread run before it looks for another, a few
 //! milliseconds. EEVDF, the scheduler of Linux since 6.6, serves the shorter request first: a thread
 //! with a short slice that wakes beside a program that only computes goes before it, instead of after
-//! it. It is no larger share of the processor, only a finer one.
+//! it. It is no larger share of the CPU, only a finer one.
 //!
 //! Both belong to a thread, and a thread or process that it starts inherits them. So both are held by
 //! guards that stay on their thread and restore what they found, also when a panic unwinds.

@@ -45,18 +45,18 @@ impl Attributes {
         is_real_time(self.policy)
     }
 
-    /// The slice in nanoseconds, of a thread that shares its processor by EEVDF (`SCHED_OTHER` and
+    /// The slice in nanoseconds, of a thread that shares its CPU by EEVDF (`SCHED_OTHER` and
     /// `SCHED_BATCH`) on a kernel that lets it choose.
     pub(crate) fn slice(&self) -> Option<u64> {
         (self.is_fair() && self.runtime > 0).then_some(self.runtime)
     }
 
-    /// Returns whether the thread is of a class that shares its processor by EEVDF and may have slices.
+    /// Returns whether the thread is of a class that shares its CPU by EEVDF and may have slices.
     pub(crate) fn is_fair(&self) -> bool {
         [libc::SCHED_OTHER, libc::SCHED_BATCH].into_iter().any(|class| class as u32 == self.policy)
     }
 
-    /// The same with another slice in nanoseconds; zero asks for the system's.
+    /// Sets another slice in nanoseconds; zero asks for the system's.
     pub(crate) fn with_slice(self, nanos: u64) -> Self {
         Attributes { runtime: nanos, ..self }
     }

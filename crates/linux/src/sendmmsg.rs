@@ -367,7 +367,7 @@ mod tests {
         buffers.discard(3);
         buffers.push(b"d", None, None);
         assert_eq!(waiting(&mut buffers), "xd");
-        // No slot was lost, and none is had twice.
+        // No slot was lost, and none is used twice.
         let mut slots: Vec<usize> = buffers.orders.iter().map(|order| order.slot).collect();
         slots.sort_unstable();
         assert_eq!(slots, [0, 1, 2, 3]);

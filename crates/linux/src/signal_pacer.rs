@@ -1,5 +1,5 @@
 //! Datagrams sent at their times from a timer's signal handler: a flow that no handler of the program
-//! can hold up, at the price of an interrupt for each.
+//! can hold up, at the cost of an interrupt for each.
 //!
 //! The handler runs between any two instructions of the program, so it shares nothing with it but
 //! atomics. What it needs is made ready before the timer is armed and is its own from then on; what

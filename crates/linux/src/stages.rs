@@ -10,7 +10,7 @@
 //!                                                     late by at most 1/200
 //! ```
 //!
-//! The price is one more wake-up for a wait of up to 1.3 s, and two for one of up to 164 s.
+//! The cost is one more wake-up for a wait of up to 1.3 s, and two for one of up to 164 s.
 
 use std::io;
 use std::time::Duration;

@@ -24,7 +24,7 @@ impl TimeStampCounter {
     /// it, or after ones that follow.
     #[inline]
     pub fn ticks(&self) -> u64 {
-        // SAFETY: every x86-64 processor has the instruction. It touches no memory; where it is not
+        // SAFETY: every x86-64 CPU has the instruction. It touches no memory; where it is not
         // permitted it faults, and this value exists only in a thread where it was.
         unsafe { std::arch::x86_64::_rdtsc() }
     }
@@ -33,7 +33,7 @@ impl TimeStampCounter {
     #[inline]
     pub fn ticks_in_order(&self) -> u64 {
         #[allow(unused_unsafe, reason = "it is safe to call from some version of Rust on")]
-        // SAFETY: every x86-64 processor has the instruction; it only waits.
+        // SAFETY: every x86-64 CPU has the instruction; it only waits.
         unsafe {
             std::arch::x86_64::_mm_lfence();
         }
@@ -49,7 +49,7 @@ pub fn is_invariant() -> bool {
 /// EAX, EBX, ECX and EDX of a leaf.
 fn cpuid(leaf: u32) -> [u32; 4] {
     #[allow(unused_unsafe, reason = "it is safe to call from some version of Rust on")]
-    // SAFETY: every x86-64 processor has the instruction, and answers also for leaves it does not have.
+    // SAFETY: every x86-64 CPU has the instruction, and answers also for leaves it does not have.
     let found = unsafe { std::arch::x86_64::__cpuid(leaf) };
     [found.eax, found.ebx, found.ecx, found.edx]
 }

@@ -17,7 +17,7 @@ use crate::clock::Monotonic;
 /// Sleeps until `source` is readable, `timeout` has passed (`None`: never), or a signal arrived; says
 /// whether it is readable. An error or a hang-up counts: the read reports it.
 ///
-/// "Not readable" is no promise that the time has passed: look at the clock. The kernel may round the
+/// "Not readable" is no promise that the time has passed: check the clock. The kernel may round the
 /// time-out up by the thread's timer slack; it never rounds down.
 pub fn wait_readable(source: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<bool> {
     let mut readable = false;

@@ -45,7 +45,7 @@ pub struct XdpSocket {
 }
 
 impl XdpSocket {
-    /// With rings of `entries` each, a power of two; not yet bound.
+    /// Creates one with rings of `entries` each, a power of two; not yet bound.
     pub fn new(entries: u32) -> io::Result<Self> {
         let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None::<Protocol>)?;
         sockopt::set_xdp_umem_fill_ring_size(&fd, entries)?;

@@ -78,7 +78,7 @@ impl Heading {
         frame[..self.bytes.len()].copy_from_slice(&self.bytes);
     }
 
-    /// The same, and a checksum of the datagram, of which all but our header is zero.
+    /// Writes the headers, and a checksum of the datagram, of which all but our header is zero.
     #[inline]
     pub(crate) fn complete(&self, frame: &mut [u8]) {
         let at = self.bytes.len();

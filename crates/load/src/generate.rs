@@ -152,7 +152,7 @@ pub struct GenerateConfig {
     pub interface: String,
     /// The destination.
     pub address: String,
-    /// The same of Ethernet, once it is known.
+    /// The destination's Ethernet address, once it is known.
     pub mac: Option<String>,
     /// The rate asked for, in departures a second.
     pub target_pps: f64,
@@ -168,7 +168,7 @@ pub struct GenerateConfig {
     pub duration_s: Option<f64>,
     /// The most datagrams; `null` for no bound.
     pub count: Option<u64>,
-    /// The processor that it is kept on.
+    /// The CPU that it is kept on.
     pub cpu: Option<usize>,
 }
 

@@ -103,7 +103,7 @@ impl Permit {
     }
 }
 
-/// Whether anybody may send so fast to that address.
+/// Says whether anybody may send so fast to that address.
 pub fn may_go_unasked(destination: SocketAddr, packets_per_second: f64) -> bool {
     destination.ip().to_canonical().is_loopback() || packets_per_second <= UNASKED_PACKETS_PER_SECOND
 }
@@ -121,7 +121,7 @@ impl Agreement {
         Datagram::Hello(self.hello)
     }
 
-    /// Whether this is the receiver's answer.
+    /// Says whether this is the receiver's answer.
     pub fn is_renewed_by(&self, answer: &[u8]) -> bool {
         let renewed = Datagram::Welcome { nonce: self.hello.nonce, token: self.token };
         Datagram::parse(answer) == Ok(renewed)
@@ -138,7 +138,7 @@ impl Agreement {
     }
 }
 
-/// Asks the receiver at the other end of a connected socket for its consent to so many flows.
+/// Asks the receiver at the other end of a connected socket for its consent to `flows` flows.
 ///
 /// # Errors
 /// [`Refusal`] if nothing there answers as a receiver does, or it does not want that.
@@ -167,7 +167,8 @@ pub fn ask(
     })
 }
 
-/// Whether a receiver is at the other end of a connected socket at all, whoever it listens to. Nothing is agreed to.
+/// Checks that a receiver is at the other end of a connected socket at all, whoever it listens to. Nothing is agreed
+/// to.
 ///
 /// # Errors
 /// [`Refusal`] if nothing there answers as a receiver does.
@@ -219,7 +220,7 @@ impl Asking {
     /// Asks once, and waits until then for what follows.
     fn attempt(&mut self, socket: &impl AsFd, deadline: Timestamp) -> Result<Option<Agreement>, Refusal> {
         self.say_hello(socket)?;
-        // Once at the least: an answer may have come while this process was kept from its processor.
+        // Once at the least: an answer may have come while this process was kept from its CPU.
         for looks in 0u32.. {
             let left = deadline.saturating_duration_since(Monotonic.now());
             if left.is_zero() && looks > 0 {

@@ -22,7 +22,7 @@ use softtimers_measure::units::{self, show_duration};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendQuantum {
-    /// So many datagrams: 1 to 64.
+    /// N datagrams: 1 to 64.
     Packets(u32),
     /// As many as take this time at the rate, at least one.
     Time(Duration),

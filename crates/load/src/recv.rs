@@ -86,7 +86,7 @@ pub struct RecvConfig {
     pub interval_ns: Option<u64>,
     /// Whether every sender is believed, agreed or not.
     pub any: bool,
-    /// The processor the receiver is kept on; `null` for any.
+    /// The CPU the receiver is kept on; `null` for any.
     pub cpu: Option<usize>,
     /// The receive buffer that was granted.
     pub recv_buffer_bytes: usize,
@@ -202,7 +202,7 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// When nothing more is to be expected, unless something comes until then; `None` before the
+    /// Returns when nothing more is to be expected, unless something comes until then; `None` before the
     /// first traffic.
     fn silent_at(&self, heard: Heard) -> Option<Timestamp> {
         (heard.received > 0).then(|| heard.at + silence(self.ledger.target()))

@@ -176,7 +176,7 @@ fn tell_doubts(address: SocketAddr, permit: &Permit, session: &mut Session, noti
     }
 }
 
-/// Whether there is a receiver at the end of a run, where that has been in doubt.
+/// Checks that there is a receiver at the end of a run, where that has been in doubt.
 ///
 /// # Errors
 /// A check failure if there is none.

@@ -2,7 +2,7 @@
 //!
 //! Each flow of a [`DepartureQueue`](softtimers_core::DepartureQueue) keeps its own packets a burst interval apart. But
 //! a stall makes *all* flows due, and what shares their path sees one burst of as many packets as there are
-//! flows. A train limit breaks it up: after so many back to back, there is a pause, as long as their share of the
+//! flows. A train limit breaks it up: after N back to back, there is a pause, as long as their share of the
 //! path at the burst interval that the flows have together:
 //!
 //! ```text
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-/// At most so many packets back to back, of however many flows. Ask how many may leave now, and tell how many
+/// Allows at most `most` packets back to back, of however many flows. Ask how many may leave now, and tell how many
 /// did.
 ///
 /// The contract: of any `most + 1` successive packets some two are at least a burst interval apart, and
@@ -63,10 +63,10 @@ impl TrainLimit {
         if self.in_train < self.most { Timestamp::ZERO } else { self.ends }
     }
 
-    /// So many have left, the first at `from` and the last at `to`. More than there was [`room`](Self::room)
-    /// for count as a full train, and the pause is as long as all of them ask for.
+    /// Counts `packets` that have left, the first at `from` and the last at `to`. More than there was
+    /// [`room`](Self::room) for count as a full train, and the pause is as long as all of them ask for.
     ///
-    /// To send takes time, and a sender that loses its processor meanwhile sends the rest later than it
+    /// To send takes time, and a sender that loses its CPU meanwhile sends the rest later than it
     /// thinks: there is a burst interval behind `to` whatever `from` was. Times must not go backwards.
     #[inline]
     pub fn departed(&mut self, from: Timestamp, to: Timestamp, packets: u32) {
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(limit.earliest(), Timestamp::MAX);
     }
 
-    /// The second of two lost its processor for a while: what comes next is as close behind it as anything.
+    /// The second of two lost its CPU for a while: what comes next is as close behind it as anything.
     #[test]
     fn there_is_a_pause_behind_what_was_held_up() {
         let at = Timestamp::from_micros;

@@ -33,10 +33,10 @@ use crate::traffic::Traffic;
 pub enum Contender {
     /// The work alone, in a plain loop.
     Nobody,
-    /// The same, in a loop that asks its descriptors after each piece that it computes, as one must
+    /// The work alone, in a loop that asks its descriptors after each piece that it computes, as one must
     /// whose timer is a descriptor.
     NobodyAsking,
-    /// The same in softtimers' loop, with nothing to send: its trigger states alone.
+    /// The work alone in softtimers' loop, with nothing to send: its trigger states alone.
     NobodySoft,
     /// The flow, by this timer; not by one that hands datagrams over ahead. Only softtimers' catch up with trains.
     Flow(Timer),
@@ -45,7 +45,7 @@ pub enum Contender {
     /// The flow by softtimers, in a loop without the trigger states of this source. What the intervals
     /// would be without each of the others is kept.
     Without(Option<TriggerState>),
-    /// The flow's events by this timer, with nothing sent: what remains is the price of the timer.
+    /// The flow's events by this timer, with nothing sent: what remains is the cost of the timer.
     NullEvents(Timer),
     /// The same at another pace.
     PacedNullEvents(Timer, PaceConfig),

@@ -22,7 +22,7 @@ pub enum Work {
     None,
     /// Computation without system calls.
     Compute,
-    /// The same, with trigger states as seldom as a [`WebServer`](softtimers_core::WebServer) has them.
+    /// Computation with trigger states as seldom as a [`WebServer`](softtimers_core::WebServer) has them.
     Web,
     /// A saturated UDP echo server that takes up to `batch` (1 to 64) datagrams in one go.
     Echo {

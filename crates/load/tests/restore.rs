@@ -1,4 +1,4 @@
-//! A run that SIGTERM ends leaves its thread as it found it: processors, timer slack and slice. The run
+//! A run that SIGTERM ends leaves its thread as it found it: CPUs, timer slack and slice. The run
 //! is in this process, since a process that has ended has no attributes to compare.
 
 use std::sync::mpsc;

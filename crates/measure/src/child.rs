@@ -42,7 +42,7 @@ pub fn command() -> io::Result<Command> {
     std::env::current_exe().map(|program| command_of(&program))
 }
 
-/// The same of another program, which calls [`end_with`] for `--with-parent PID`, as `softtimers` does.
+/// Returns another program as such a child, which calls [`end_with`] for `--with-parent PID`, as `softtimers` does.
 pub fn command_of(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.args(["--with-parent", &std::process::id().to_string()]).stdin(Stdio::null());
@@ -128,7 +128,7 @@ impl Process {
         }
     }
 
-    /// The same for one that prints its object at once: if it is still silent after `patience`, it is
+    /// Waits for the end of one that prints its object at once: if it is still silent after `patience`, it is
     /// killed.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The scheduling class of this thread, and whether it may spin.
 //!
-//! A spinner of a real-time class keeps everything else off its processor, also what would stop it; what the
+//! A spinner of a real-time class keeps everything else off its CPU, also what would stop it; what the
 //! class gives a thread is to run as soon as it wakes, and for that it has to sleep.
 
 use std::{fmt, fs, io};
@@ -8,7 +8,7 @@ use std::{fmt, fs, io};
 /// A class as the kernel shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// `SCHED_OTHER`, `SCHED_BATCH` or `SCHED_IDLE`: threads that share their processors.
+    /// `SCHED_OTHER`, `SCHED_BATCH` or `SCHED_IDLE`: threads that share their CPUs.
     Ordinary,
     /// `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`, by this name.
     RealTime(&'static str),

@@ -73,13 +73,13 @@ impl Failure {
         Failure { exit, message: one_line(&message.to_string()) }
     }
 
-    /// The same, about this flag.
+    /// Makes it a failure about this flag.
     #[must_use]
     pub fn of(self, flag: &str) -> Self {
         Failure { message: format!("{flag}: {}", self.message), ..self }
     }
 
-    /// The same, and `also` failed.
+    /// Adds that `also` failed.
     #[must_use]
     pub fn and(self, also: &Failure) -> Self {
         Failure { message: format!("{}; {also}", self.message), ..self }

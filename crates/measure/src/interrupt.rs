@@ -99,7 +99,7 @@ impl Interrupt {
         Interrupt::listen_for(&[], false)
     }
 
-    /// The same, for another thread.
+    /// Shares it with another thread.
     ///
     /// # Errors
     /// If the system has no descriptors left.

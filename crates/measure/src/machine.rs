@@ -1,11 +1,11 @@
 //! The machine a report was made on, and who else used it meanwhile.
 //!
-//! Microseconds mean nothing without the kernel, processor and clock they were measured with. And on
+//! Microseconds mean nothing without the kernel, CPU and clock they were measured with. And on
 //! a shared machine a figure may be the neighbours' and not ours: [`BackgroundLoad`] compares the
 //! kernel's own accounts at both ends of a run, so that a benchmark can say "inconclusive".
 //!
 //! ```text
-//!   /proc/stat      all processors:  programs  │ interrupts │ idle │ steal
+//!   /proc/stat      all CPUs:        programs  │ interrupts │ idle │ steal
 //!   /proc/PID/stat  ours:            └ a part ┘ the rest is other programs'
 //! ```
 //!
@@ -26,15 +26,15 @@ pub struct Machine {
     pub kernel: String,
     /// The model of the CPU.
     pub cpu: String,
-    /// Processors this process may run on.
+    /// CPUs this process may run on.
     pub cores: usize,
     /// The kernel's current clock source: `tsc`, `kvm-clock`, `arch_sys_counter`, …
     pub clocksource: String,
     /// Whether the machine is virtual.
     pub virtualised: bool,
-    /// The share of all processors' time that the host took away during the run.
+    /// The share of all CPUs' time that the host took away during the run.
     pub steal_share: Option<f64>,
-    /// The share of all processors' time that other programs used during the run.
+    /// The share of all CPUs' time that other programs used during the run.
     pub others_share: Option<f64>,
 }
 
@@ -63,14 +63,14 @@ impl Machine {
         Machine { steal_share: interference.steal_share, others_share: interference.others_share, ..self }
     }
 
-    /// One line for people.
+    /// Returns one line for people.
     pub fn line(&self) -> String {
         let steal =
             self.steal_share.map_or_else(String::new, |share| format!(", steal {:.1}%", share * 100.0));
         self.place() + &steal
     }
 
-    /// The same of what does not change during a run.
+    /// Returns the part of that line that does not change during a run.
     pub fn place(&self) -> String {
         let virtualised = if self.virtualised { ", virtual machine" } else { "" };
         let Machine { kernel, cpu, cores, clocksource, .. } = self;
@@ -86,7 +86,7 @@ impl Machine {
     }
 }
 
-/// Watches other users of the processors from its creation on.
+/// Watches other users of the CPUs from its creation on.
 ///
 /// ```
 /// use softtimers_measure::machine::BackgroundLoad;
@@ -125,7 +125,7 @@ impl BackgroundLoad {
     }
 }
 
-/// Shares of all processors' time that went neither to us nor to idling.
+/// Shares of all CPUs' time that went neither to us nor to idling.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Interference {
     /// Taken by the host of this virtual machine.

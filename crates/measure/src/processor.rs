@@ -1,6 +1,6 @@
-//! One processor, to keep a measured loop on and everything else off.
+//! One CPU, to keep a measured loop on and everything else off.
 //!
-//! A receiver or a load generator that the scheduler puts on the sender's processor takes time from
+//! A receiver or a load generator that the scheduler puts on the sender's CPU takes time from
 //! the sender in the middle of an interval, which no real network does.
 
 use std::io;
@@ -11,12 +11,12 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 
 use crate::failure::Failure;
 
-/// A processor that this process may run on.
+/// A CPU that this process may run on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Processor(usize);
 
 impl Processor {
-    /// Processor `number`, if this process may run there.
+    /// CPU `number`, if this process may run there.
     ///
     /// # Errors
     /// A usage failure that names those it may run on.
@@ -39,7 +39,7 @@ impl Processor {
         if ours { Ok(Processor(number)) } else { Err(io::Error::other("moved off its processor")) }
     }
 
-    /// Two different processors, where there are two.
+    /// Two different CPUs, where there are two.
     pub fn two() -> Option<[usize; 2]> {
         match allowed().ok()?[..] {
             [first, second, ..] => Some([first, second]),
@@ -52,7 +52,7 @@ impl Processor {
         self.0
     }
 
-    /// Keeps the calling thread on this processor until the guard is dropped, and for good what it
+    /// Keeps the calling thread on this CPU until the guard is dropped, and for good what it
     /// starts meanwhile.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Processor {
         Ok(Kept { before, _thread: PhantomData })
     }
 
-    /// Keeps a process off this processor, if there is another one.
+    /// Keeps a process off this CPU, if there is another one.
     ///
     /// # Errors
     /// If the system refuses.
@@ -77,7 +77,7 @@ impl Processor {
     }
 }
 
-/// A thread kept on one processor. Dropping it lets the thread run wherever it might before.
+/// A thread kept on one CPU. Dropping it lets the thread run wherever it might before.
 #[derive(Debug)]
 #[must_use = "dropping the guard lets the thread move again"]
 pub struct Kept {
@@ -88,12 +88,12 @@ pub struct Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // Fails only if all of those processors have been taken away meanwhile.
+        // Fails only if all of those CPUs have been taken away meanwhile.
         let _ = sched_setaffinity(None, &self.before);
     }
 }
 
-/// The processors that a thread may run on.
+/// The CPUs that a thread may run on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Processors(Vec<usize>);
 
@@ -115,7 +115,7 @@ impl Processors {
     }
 }
 
-/// The processors that the calling thread may run on.
+/// The CPUs that the calling thread may run on.
 fn allowed() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&number| set.is_set(number)).collect())

@@ -105,7 +105,7 @@ impl Results {
         self.tables.iter().flat_map(|table| &table.bars)
     }
 
-    /// The same without the rounds that the estimates were made of, as it is published.
+    /// Leaves out the rounds that the estimates were made of, as it is published.
     #[must_use]
     pub fn summary(mut self) -> Self {
         self.tables.iter_mut().for_each(|table| table.samples = Samples::default());

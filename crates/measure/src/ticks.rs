@@ -1,6 +1,6 @@
 //! CPU time by kind, by the kernel's account: [`Ticks`].
 //!
-//! A figure that was measured while somebody else had the processor proves nothing, and a server that waited is not
+//! A figure that was measured while somebody else had the CPU proves nothing, and a server that waited is not
 //! saturated. The kernel knows both, without anybody's help:
 //!
 //! ```text
@@ -11,7 +11,7 @@
 
 use std::fs;
 
-/// The account of one processor, or of all together, at one moment or since another. In ticks of a hundredth of a second, as
+/// The account of one CPU, or of all together, at one moment or since another. In ticks of a hundredth of a second, as
 /// the kernel tells programs, whatever its own tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ticks {
@@ -26,10 +26,10 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// Until now, of this processor or of all; `None` where the kernel does not say.
+    /// Until now, of this CPU or of all; `None` where the kernel does not say.
     ///
     /// # Cost
-    /// One file read: microseconds, and some more for each processor there is.
+    /// One file read: microseconds, and some more for each CPU there is.
     pub fn now(processor: Option<usize>) -> Option<Self> {
         Ticks::parse(&fs::read_to_string("/proc/stat").ok()?, processor)
     }

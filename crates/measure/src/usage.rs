@@ -23,7 +23,7 @@ impl Usage {
         Usage { at: Monotonic.now(), wall: Duration::ZERO, cpu: cpu_time(), wakeups: voluntary_switches() }
     }
 
-    /// With what a thread beside this one has used meanwhile.
+    /// Adds what a thread beside this one has used meanwhile.
     #[must_use]
     pub fn and(self, beside: &Usage) -> Usage {
         Usage { cpu: self.cpu + beside.cpu, wakeups: self.wakeups + beside.wakeups, ..self }

@@ -9,7 +9,7 @@
 //! It stays up under any load: what it cannot do is dropped at the rings, before anything was spent on it, and the
 //! line each second comes on time.
 //!
-//! Several processors can have a share each: `bridge eth1 eth2 2` has two threads, each with its own poller.
+//! Several CPUs can have a share each: `bridge eth1 eth2 2` has two threads, each with its own poller.
 
 use std::env;
 use std::error::Error;

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p softtimers-net --example overload_server` floods itself for a second as a poller, and then
 //! as the loop that receives all there is before it does anything else. Both have the same worker on the same
-//! processor and the same queue of 256 before it.
+//! CPU and the same queue of 256 before it.
 //!
 //! `… --example overload_server -- --trace FILE` also writes what the poller did when, stage by stage, for Chrome's or
 //! Perfetto's trace viewer.
@@ -111,7 +111,7 @@ fn work(packet: &[u8]) {
     (0..6_000).for_each(|rule| _ = hint::black_box((rule, packet)));
 }
 
-/// A quota in turn, feedback from the queue, and the timers between rounds; remembers so many stages.
+/// Runs with a quota in turn, feedback from the queue, and the timers between rounds; remembers up to `stages` stages.
 fn polled(socket: UdpSocket, stages: Option<usize>) -> io::Result<Outcome> {
     let mut poller = Poller::new()?;
     stages.into_iter().for_each(|room| poller.log_stages(room));

@@ -135,7 +135,7 @@ fn polled(socket: UdpSocket, hand: &SyncSender<Packet>, gauge: &Gauge) -> io::Re
     let end = Monotonic.now() + RUN;
     while Monotonic.now() < end {
         seen.ticks += ticks.fire();
-        // While input is shut there is nothing to do, and the workers have this processor, too.
+        // While input is shut there is nothing to do, and the workers have this CPU, too.
         poller.wait(ticks.poll_at(), |packet, _| {
             seen.received += 1;
             seen.queue_drops += u64::from(!put(packet.bytes, hand, gauge));

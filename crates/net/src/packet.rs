@@ -75,7 +75,8 @@ impl FrameSender {
         Ok(FrameSender { socket: packet::frames(interface.index(), 0, |_| Ok(()))?, offloads: false })
     }
 
-    /// The same, for frames whose interface [is to do](Self::send_offloaded) what is left to it. It sends no batches.
+    /// Sends out of this interface, for frames whose interface [is to do](Self::send_offloaded) what is left to it.
+    /// It sends no batches.
     ///
     /// # Errors
     /// As [`on`](Self::on).

@@ -9,7 +9,7 @@
 //! ```text
 //!   devices ─▶ quota each, in turn ─▶ your handler ─▶ outputs, bounded
 //!      ▲                                   └─▶ a queue of yours ─▶ the next stage
-//!      └──── shut ◀── full (feedback), or the share of the processor is used up
+//!      └──── shut ◀── full (feedback), or the share of the CPU is used up
 //!
 //!   when all are empty: wait(until) arms their wake-ups, looks once more, and sleeps
 //! ```
@@ -55,7 +55,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Several threads have a poller each. Fewer than there are processors leave some to the consumers, whatever
+//! Several threads have a poller each. Fewer than there are CPUs leave some to the consumers, whatever
 //! comes in (livelock §8.2.1).
 //!
 //! # Two stages
@@ -114,7 +114,7 @@ use watchdog::Watchdog;
 /// Drives devices by policies: see the [module](self).
 ///
 /// # Cost
-/// A round reads the clock once for each action, and the thread's processor time once if there is a
+/// A round reads the clock once for each action, and the thread's CPU time once if there is a
 /// [limit](Poller::limit_cpu) on it. Nothing is allocated after set-up, except by devices.
 #[derive(Debug)]
 pub struct Poller<D: Device, P = DelayBound, H = Linux> {
@@ -283,9 +283,9 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     /// [`wait`](Poller::wait) is charged with all that the thread does, from one to the next: sleeping and waking up cost
     /// more than most turns. A loop that sleeps elsewhere is charged with what [`poll`](Poller::poll) does.
     ///
-    /// When they have had it, and nothing else wants a processor, it would be withheld in vain: the poller asks its
+    /// When they have had it, and nothing else wants a CPU, it would be withheld in vain: the poller asks its
     /// [host](Host::is_idle) before it sleeps, and what was counted is forgotten (livelock §7: the idle loop clears the
-    /// total and goes on). So on an idle machine packets may have all of a processor, whatever the limit.
+    /// total and goes on). So on an idle machine packets may have all of a CPU, whatever the limit.
     pub fn limit_cpu(&mut self, limit: Option<CpuLimitConfig>) {
         if let Some(cpu) = self.cpu.take() {
             self.rounds.remove_gate(cpu.gate);
@@ -297,9 +297,9 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.cpu = Some(Cpu::new(limit, self.add_gate(&all), self.host.cpu_time()));
     }
 
-    /// The processor that this thread runs on has nothing else to do: what the limit has counted is forgotten
+    /// The CPU that this thread runs on has nothing else to do: what the limit has counted is forgotten
     /// (livelock §7). The poller finds this by itself where it [can](Poller::limit_cpu); tell it if you know more, as
-    /// when this thread has a processor of its own.
+    /// when this thread has a CPU of its own.
     pub fn processor_idle(&mut self) {
         if let Some(cpu) = &mut self.cpu {
             cpu.idle(&mut self.rounds);
@@ -350,7 +350,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     }
 
     /// A loop of yours is about to sleep: policies may want wake-ups for that. Returns when to [`poll`](Poller::poll)
-    /// if none comes; a time that has passed: at once. Without this call policies take the processor to be saturated,
+    /// if none comes; a time that has passed: at once. Without this call policies take the CPU to be saturated,
     /// and keep polling.
     ///
     /// # Errors
@@ -445,18 +445,18 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     }
 
     /// Returns the CPU time that was charged since there is a [limit](Poller::limit_cpu); zero without one, since nobody
-    /// counts then. It is the time that the kernel charges to this thread, so without waits for the processor, and with
+    /// counts then. It is the time that the kernel charges to this thread, so without waits for the CPU, and with
     /// interrupts that came meanwhile, those included by which it was woken up.
     pub fn cpu_used(&self) -> Duration {
         self.cpu.as_ref().map_or(Duration::ZERO, Cpu::used)
     }
 
-    /// How often the processor limit shut input.
+    /// Returns how often the CPU limit shut input.
     pub fn cpu_inhibited(&self) -> u64 {
         self.cpu.as_ref().map_or(0, |cpu| cpu.limit().inhibited())
     }
 
-    /// How often that was for longer than packets were to wait.
+    /// Returns how often that was for longer than packets were to wait.
     pub fn cpu_exceeded(&self) -> u64 {
         self.cpu.as_ref().map_or(0, |cpu| cpu.limit().exceeded())
     }

@@ -11,7 +11,7 @@ pub(crate) trait Trying<T> {
     /// `{what}: {error}`.
     fn trying(self, what: &str) -> Result<T, String>;
 
-    /// The same, and for a refusal the capability it takes.
+    /// `{what}: {error}`, and for a refusal the capability it takes.
     fn needing(self, capability: &str, what: &str) -> Result<T, String>;
 }
 

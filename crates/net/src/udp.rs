@@ -165,7 +165,8 @@ impl UdpSocket {
         self.send_at_most(batch, usize::MAX)
     }
 
-    /// The same, but at most `most` datagrams: a quota. The others stay in the batch.
+    /// Sends at most `most` datagrams of `batch`, a quota, as [`send_batch`](Self::send_batch) does. The others stay
+    /// in the batch.
     pub fn send_at_most(&self, batch: &mut SendBatch, most: usize) -> SendOutcome {
         batch.send(self.as_fd(), most)
     }
@@ -189,8 +190,8 @@ impl UdpSocket {
         self.recv_at_most(batch, batch.capacity())
     }
 
-    /// The same, but at most `most` datagrams: a quota. The others stay in the receive buffer. A `most` of zero
-    /// counts as one.
+    /// Receives at most `most` datagrams, a quota, as [`recv_batch`](Self::recv_batch) does. The others stay in the
+    /// receive buffer. A `most` of zero counts as one.
     ///
     /// # Errors
     ///

@@ -292,7 +292,7 @@ fn the_first_packet_does_not_wait_for_its_burst() {
     assert!(latencies.windows(2).all(|pair| pair[0] == pair[1]), "{latencies:?}");
 }
 
-/// A pipeline of two stages on one processor, whose first stage has priority: packets finished in 100 ms of a
+/// A pipeline of two stages on one CPU, whose first stage has priority: packets finished in 100 ms of a
 /// flood.
 fn pipeline(feedback: bool) -> (u64, u64, u64) {
     let (clock, mut poller) = simulated();
@@ -430,7 +430,7 @@ fn beside_a_hung_consumer_others_are_served() {
     assert!(others >= 4_400, "the other source is not shut: {others}");
 }
 
-/// Livelock §7: what packets use of a period is the share and one round at the most; with the processor idle, input
+/// Livelock §7: what packets use of a period is the share and one round at the most; with the CPU idle, input
 /// is never shut.
 #[test]
 fn the_processor_limit_is_overshot_by_a_round_at_the_most() {
@@ -683,7 +683,7 @@ fn busy_then_idle<P: Policy + Clone>(
 fn a_loop_of_ones_own_says_when_it_sleeps() {
     for (says, polls) in [(true, false), (false, true)] {
         let (clock, mut poller) = simulated();
-        // Two thousand a second, and 200 µs: wake-ups, unless the processor is saturated.
+        // Two thousand a second, and 200 µs: wake-ups, unless the CPU is saturated.
         let device = SimulatedDevice::new(&clock, Costs::default(), flood(500_000, 100));
         let source = poller.add(device, SourceConfig::new(policy("delay bound"))).unwrap();
         while clock.now() < at(99_000) {

@@ -11,7 +11,7 @@
 //! Fewer found than wanted: wait longer; more: shorter. The average gives the last poll an eighth, and one step
 //! is at most a quarter, so one burst does not throw it.
 //!
-//! When the processor goes idle, polling is turned off and wake-ups on (soft timers §5.8), so that a packet is
+//! When the CPU goes idle, polling is turned off and wake-ups on (soft timers §5.8), so that a packet is
 //! never delayed for nothing; the next wake-up turns polling on again.
 //!
 //! Aggregation delays packets, by up to an interval, and compresses ACKs. A sender that paces does not mind the
@@ -35,7 +35,7 @@ pub struct AggregationConfig {
     pub shortest: Duration,
     /// The longest interval, which bounds the delay; at least the shortest.
     pub longest: Duration,
-    /// The behaviour when the processor is about to be idle.
+    /// The behaviour when the CPU is about to be idle.
     pub when_idle: WhenIdle,
 }
 

@@ -4,7 +4,7 @@
 //!   packets           ●     ● ●                        ●
 //!   Interrupts        ↑     ↑ ↑                        ↑          one wake-up each, or each batch
 //!   ConstantPeriod   ─┼───────┼───────┼───────┼───────┼──         whether or not anything came
-//!   BusyWait         ││││││││││││││││││││││││││││││││││││         a processor of its own
+//!   BusyWait         ││││││││││││││││││││││││││││││││││││         a CPU of its own
 //!   SpinThenBlock     ↑││││││││││││· · · · · · · · · · ↑│││       spins while it pays, then sleeps
 //!   Watchdog          trigger states; a timer only if none came for 50 µs; ↑ when idle
 //! ```
@@ -197,7 +197,7 @@ impl Named for SpinThenBlock {
 /// Looks at every trigger state, and by a timer only where none has come within a time: the polling watchdog
 /// (Maquelin et al. 1996, in HIP §5: context switches about every 50 µs, and a watchdog of 50 µs).
 ///
-/// The watchdog interrupts a processor that computes. One that is idle meets no trigger state, and waits for the
+/// The watchdog interrupts a CPU that computes. One that is idle meets no trigger state, and waits for the
 /// wake-up.
 ///
 /// ```

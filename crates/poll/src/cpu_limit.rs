@@ -1,4 +1,4 @@
-//! Leave the processor to others: [`CpuLimit`].
+//! Leave the CPU to others: [`CpuLimit`].
 //!
 //! Packets may have a share of each period; when they have had it, input is shut until the period ends (livelock
 //! §7). The counter is read at the start and at the end of each turn, so what goes over is one turn, which a
@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   period │▓▓▓▓▓▓▓▓▓ shut · · · · · · · · │▓▓▓▓▓▓▓▓▓ shut · · · ·│
-//!           ◀─ share ─▶                    all is forgotten here, and when the processor is idle
+//!           ◀─ share ─▶                    all is forgotten here, and when the CPU is idle
 //! ```
 //!
 //! A turn that goes over does so in every period, by half its length on average: with turns of 1.3 ms, 25% of 10 ms
@@ -29,7 +29,7 @@
 //! It limits input, not output, and helps local users; remote ones still lose packets, only others. In return the
 //! first packet of a burst reaches its consumer after no more than the share of a period (§8.2.1).
 //!
-//! An idle processor means that nobody wants the rest of the period: tell it ([`CpuLimit::idle`]), and input is
+//! An idle CPU means that nobody wants the rest of the period: tell it ([`CpuLimit::idle`]), and input is
 //! never shut in vain.
 
 use core::time::Duration;
@@ -41,7 +41,7 @@ use softtimers_core::{Percent, Timestamp};
 /// A share of each period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuLimitConfig {
-    /// The share of a processor that packets may have.
+    /// The share of a CPU that packets may have.
     pub share: Percent,
     /// The time it is counted over; at least a nanosecond.
     pub period: Duration,
@@ -65,7 +65,7 @@ impl CpuLimitConfig {
         CpuLimitConfig::preset(Preset::Measured, share)
     }
 
-    /// The same, with polls so far apart near the limit: the longest delay that packets are to have for it.
+    /// Sets how far apart polls are near the limit: the longest delay that packets are to have for it.
     #[must_use]
     pub const fn stretched(self, stretch: Duration) -> Self {
         CpuLimitConfig { stretch: Some(stretch), ..self }
@@ -74,7 +74,7 @@ impl CpuLimitConfig {
 
 /// The part of each period that packets have used.
 ///
-/// The count of processor time is any that grows while this thread handles packets: its CPU time, or a cycle
+/// The count of CPU time is any that grows while this thread handles packets: its CPU time, or a cycle
 /// counter's.
 ///
 /// ```
@@ -156,7 +156,7 @@ impl CpuLimit {
         self.charge(now, Duration::from_nanos(spent), false)
     }
 
-    /// So much CPU time was spent since the last charge, on whatever packets need: turns, system calls, wake-ups.
+    /// Charges the CPU time `spent` since the last charge, on whatever packets need: turns, system calls, wake-ups.
     /// `more`: packets are known to wait, so that a longer interval would find no more of them.
     pub fn charge(&mut self, now: Timestamp, spent: Duration, more: bool) -> Input {
         self.renew(now);
@@ -178,7 +178,7 @@ impl CpuLimit {
         if self.shut { Input::Shut(self.ends) } else { Input::Open }
     }
 
-    /// The processor has nothing else to do.
+    /// The CPU has nothing else to do.
     pub fn idle(&mut self) -> Input {
         self.used = 0;
         self.shut = false;
@@ -375,7 +375,7 @@ mod tests {
         CpuLimit::new(CpuLimitConfig::preset(preset, Percent::new(percent).unwrap()))
     }
 
-    /// A processor that does nothing but turns of `turn` while it may: the share it spends, and the most of a
+    /// A CPU that does nothing but turns of `turn` while it may: the share it spends, and the most of a
     /// period.
     fn flooded(mut limit: CpuLimit, turn: u64) -> (u64, u64) {
         let (mut now, mut cpu, mut most) = (0u64, 0u64, 0);

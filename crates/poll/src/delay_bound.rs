@@ -32,12 +32,12 @@ pub struct DelayBoundConfig {
     pub max_delay: Duration,
     /// Packets wanted in each poll, on average; at least one.
     pub quota: u32,
-    /// The behaviour when the processor is about to be idle.
+    /// The behaviour when the CPU is about to be idle.
     pub when_idle: WhenIdle,
 }
 
 impl DelayBoundConfig {
-    /// The paper's rule for an idle processor and one packet a poll; or polling on, and five.
+    /// The paper's rule for an idle CPU and one packet a poll; or polling on, and five.
     pub const fn preset(preset: Preset, max_delay: Duration) -> Self {
         let (quota, when_idle) = match preset {
             Preset::Paper => (1, WhenIdle::WakeUp),
@@ -85,7 +85,7 @@ pub struct DelayBound {
     gap: u64,
     /// The last look that found any.
     found_at: Option<Timestamp>,
-    /// Looks since the processor was idle.
+    /// Looks since the CPU was idle.
     busy: u32,
     polls: bool,
     next: Next,

@@ -139,7 +139,7 @@ pub trait Policy {
     /// A look is over; says when the next one is to be.
     fn looked(&mut self, look: &Look) -> Next;
 
-    /// The processor is about to have nothing to do (soft timers §5.8: then polling is turned off).
+    /// The CPU is about to have nothing to do (soft timers §5.8: then polling is turned off).
     #[inline]
     fn idle(&mut self, now: Timestamp) -> Next {
         let _ = now;

@@ -32,7 +32,7 @@ pub struct PolicySettings {
     /// The longest time that a packet waits for a poll. For `constant` that is the period; `spin` polls for this long
     /// after a packet.
     pub time: Option<Duration>,
-    /// The behaviour when the processor is about to be idle.
+    /// The behaviour when the CPU is about to be idle.
     pub when_idle: Option<WhenIdle>,
 }
 
@@ -64,7 +64,7 @@ impl PolicySettings {
 /// The behaviour of a policy that polls when there is nothing else to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenIdle {
-    /// Enables the wake-up: no packet waits for a poll in an idle processor.
+    /// Enables the wake-up: no packet waits for a poll in an idle CPU.
     WakeUp,
     /// Goes on while the rate is worth it: a wake-up for several packets.
     KeepPolling,

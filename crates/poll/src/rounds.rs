@@ -295,7 +295,7 @@ impl<P: Policy> Rounds<P> {
         }
     }
 
-    /// When something is to be done without a wake-up: `None` if never. For a soft timer.
+    /// Returns when something is to be done without a wake-up: `None` if never. For a soft timer.
     pub fn poll_at(&self, now: Timestamp) -> Option<Timestamp> {
         self.sources.iter().filter_map(|source| source.poll_at(&self.gates, now)).min()
     }

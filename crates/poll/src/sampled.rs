@@ -1,7 +1,7 @@
 //! The share of packet code, judged without a fine clock: [`Sampled`].
 //!
 //! Where reading a counter at each turn is not possible, a clock tick can look at what it interrupted (livelock
-//! §5.1). Several ticks in a row that find packet code mean that it has the processor to itself; then input is
+//! §5.1). Several ticks in a row that find packet code mean that it has the CPU to itself; then input is
 //! shut for a few ticks.
 
 use super::{Input, Preset};

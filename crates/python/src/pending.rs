@@ -52,7 +52,7 @@ impl Pending {
         due.into_iter().map(|(_, object)| object).collect()
     }
 
-    /// When the first is due.
+    /// Returns when the first is due.
     pub(crate) fn poll_at(&self) -> Option<Timestamp> {
         self.timers.poll_at()
     }

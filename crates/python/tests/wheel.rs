@@ -51,7 +51,7 @@ fn python() -> Option<Command> {
     })
 }
 
-/// Whether Python has a module, which is said if it has not.
+/// Says whether Python has a module, which is said if it has not.
 fn has(module: &str) -> bool {
     let has = python().is_some_and(|mut asks| works(asks.args(["-c", &format!("import {module}")])));
     if !has {

@@ -256,7 +256,7 @@ impl Gate {
         self.due.saturating_sub(gap / 2).max(at + gap / 2).min(self.due)
     }
 
-    /// When to wake up for it: a quarter of a gap after its time, but for what the wake-up will be late.
+    /// Returns when to wake up for it: a quarter of a gap after its time, but for what the wake-up will be late.
     fn timer(&self) -> Timestamp {
         let from = self.may_leave_from();
         (self.due + self.last.gap / 4).saturating_sub(self.lateness).max(from)
@@ -312,12 +312,13 @@ impl Gate {
         }
     }
 
-    /// When the transmit that was offered last is to be offered again, if it has to wait.
+    /// Returns when the transmit that was offered last is to be offered again, if it has to wait.
     pub fn waits_until(&self) -> Option<Timestamp> {
         self.in_hand.filter(|_| self.config.enabled)?.until
     }
 
-    /// The same, and until when that can be postponed: a timer that is set for some time between the two need not be set again.
+    /// Returns that time, and until when it can be postponed: a timer that is set for some time between the two need
+    /// not be set again.
     pub fn waits_between(&self) -> Option<(Timestamp, Timestamp)> {
         let hand = self.in_hand.filter(|_| self.config.enabled)?;
         Some((hand.until?, hand.at_the_latest))

@@ -69,7 +69,7 @@ impl KnownCapacity {
         Ok(KnownCapacity { start: StartRate::new(self.start.capacity(), fraction)? })
     }
 
-    /// For how long after the last ACK a connection that was idle restarts at the rate of its last busy
+    /// Sets for how long after the last ACK a connection that was idle restarts at the rate of its last busy
     /// period: 5 minutes if nothing is said.
     #[must_use]
     pub fn memory(self, memory: Duration) -> Self {

@@ -37,7 +37,7 @@ use crate::timer::Timer;
 /// ```
 ///
 /// # Cost
-/// A gate and a timer for each connection, some 600 bytes; a look at the clock for each transmit; a wake-up for
+/// A gate and a timer for each connection, some 600 bytes; a clock check for each transmit; a wake-up for
 /// each transmit that has to wait, unless an ACK comes first.
 ///
 /// [`SmoothController`]: crate::SmoothController

@@ -1,4 +1,4 @@
-//! Simulated events a second on one processor: `cargo bench -p softtimers-sim --bench events`.
+//! Simulated events a second on one CPU: `cargo bench -p softtimers-sim --bench events`.
 //!
 //! The engine with as many events pending as a simulated machine has, and with many more; and core's timing wheel doing the
 //! same, to see whether it would be the better engine.

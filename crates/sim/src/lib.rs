@@ -2,10 +2,10 @@
 //! whose costs are written down, so that a table of 1997 can be made again, and a parameter of it changed.
 //!
 //! ```text
-//!   experiments ── Experiment: parameters, columns ──▶ Sweep ── points, on all processors ──▶ rows, in order ──▶ csv
+//!   experiments ── Experiment: parameters, columns ──▶ Sweep ── points, on all CPUs ──▶ rows, in order ──▶ csv
 //!       │ run(parameters, streams, steps)
 //!       ▼
-//!   engine ── events by time ──▶ processor, devices, arrivals ──▶ core::poll, core::pace, SoftTimers
+//!   engine ── events by time ──▶ CPU, devices, arrivals ──▶ core::poll, core::pace, SoftTimers
 //!       ▲
 //!   constants ── what the machines are made of, each with its source
 //! ```

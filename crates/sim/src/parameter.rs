@@ -160,7 +160,7 @@ impl Parameters {
         Parameters { settings: settings.collect(), hardware, described: None }
     }
 
-    /// The same, with where the machine was described.
+    /// Sets where the machine was described.
     pub(crate) fn described(self, described: Option<Origin>) -> Self {
         Parameters { described, ..self }
     }
@@ -191,7 +191,7 @@ impl Parameters {
         &self.hardware.constants
     }
 
-    /// The same, with what a machine has beside constants.
+    /// Returns the simulated machine, with what it has beside constants.
     pub(crate) fn hardware(&self) -> &Hardware {
         &self.hardware
     }

@@ -38,7 +38,7 @@ pub fn mser_5(observations: &[f64]) -> Option<usize> {
 }
 
 const BATCH: usize = 5;
-/// So many means at least are left.
+/// The fewest means that are left.
 const FEWEST: usize = 5;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Many runs of one experiment: [`Sweep`], cut into [`Part`]s if wanted.
 //!
-//! Points are independent, so they run on all processors, and rows come out in the order of the points whichever is
+//! Points are independent, so they run on all CPUs, and rows come out in the order of the points whichever is
 //! finished first. All points have the same seeds: they meet the same packets and differ in what is swept alone. With several
 //! seeds the rows of a point are means, each with its deviation and its interval.
 //!

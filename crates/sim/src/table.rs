@@ -124,12 +124,12 @@ impl Column {
         Shown { value, digits: self.digits, percent: self.cells == Cells::Shares, is_kept: false }
     }
 
-    /// Whether seeds may differ in it, and their mean says something.
+    /// Says whether seeds may differ in it, and their mean says something.
     pub(crate) fn is_measured(&self) -> bool {
         !self.given && !self.greatest && matches!(self.cells, Cells::Numbers | Cells::Shares)
     }
 
-    /// Whether a cell is of the column's kind.
+    /// Says whether a cell is of the column's kind.
     pub(crate) fn holds(&self, value: &Value) -> bool {
         match value {
             Value::Text(_) => self.cells == Cells::Words,
@@ -219,7 +219,7 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// So many digits that a number that is not zero is not shown as zero.
+    /// Writes `number` with `digits` digits, or with more if it would show as zero and is not.
     fn number(&self, f: &mut fmt::Formatter<'_>, number: f64, digits: u8) -> fmt::Result {
         let (number, digits) =
             if self.percent { (100.0 * number, digits.saturating_sub(2)) } else { (number, digits) };

@@ -87,7 +87,7 @@ impl Sleeper {
     }
 }
 
-/// When a sleep until `due` ends that is counted in ticks.
+/// Returns when a sleep until `due` ends that is counted in ticks.
 fn tick_after(now: Timestamp, due: Timestamp, ticks: NonZeroU32) -> Timestamp {
     let tick = 1_000_000_000 / u64::from(ticks.get());
     let delay = due.saturating_duration_since(now).as_nanos() as u64;

@@ -88,7 +88,8 @@ pub fn owner() -> u64 {
 }
 
 impl<L: Copy> MultiTimers<L> {
-    /// At most `most` timers, behind a descriptor that is readable while any of them waits to be reaped.
+    /// Creates a set of at most `most` timers, behind a descriptor that is readable while any of them waits to be
+    /// reaped.
     ///
     /// # Errors
     /// If the kernel refuses another descriptor.
@@ -96,8 +97,8 @@ impl<L: Copy> MultiTimers<L> {
         Ok(Self::over(Kernel::Descriptor(Backup::deadline()?), most))
     }
 
-    /// At most `most` timers, behind a signal to the process. The program has a handler for it, or waits for it: most
-    /// signals end a process that does neither.
+    /// Creates a set of at most `most` timers, behind a signal to the process. The program has a handler for it, or
+    /// waits for it: most signals end a process that does neither.
     ///
     /// # Errors
     /// `InvalidInput` for a number that is no signal, or one that cannot be handled; or if the kernel refuses another

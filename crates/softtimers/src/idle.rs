@@ -5,7 +5,7 @@
 //!
 //! | this thread | why not | instead |
 //! |---|---|---|
-//! | is real-time (`SCHED_FIFO`, `SCHED_RR`, `SCHED_DEADLINE`) | while it polls nothing else runs on its processor, not even what would stop it | any policy parks, and polls at most a tenth |
+//! | is real-time (`SCHED_FIFO`, `SCHED_RR`, `SCHED_DEADLINE`) | while it polls nothing else runs on its CPU, not even what would stop it | any policy parks, and polls at most a tenth |
 //! | is not the only one that would spin | more than one spinning thread serves nobody better | it parks while another one spins |
 //!
 //! Both are looked at anew while the loop runs: somebody may make the thread real-time, and the

@@ -1,4 +1,4 @@
-//! A thread leaves a loop as it entered it: timer slack, slice, class, nice value and processors are
+//! A thread leaves a loop as it entered it: timer slack, slice, class, nice value and CPUs are
 //! what they were, however the loop ended.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

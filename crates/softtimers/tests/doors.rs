@@ -1,4 +1,4 @@
-//! The doors on real descriptors: nobody starves, the backup goes off when it should and not
+//! The integrations on real descriptors: nobody starves, the backup goes off when it should and not
 //! otherwise, and the fall-back for old kernels does the same.
 
 use std::io::Write;
@@ -67,7 +67,7 @@ fn the_waiter_starves_neither_packets_nor_events() {
     assert_eq!(order, "dp".repeat(50));
 }
 
-/// The same for the loop, with several sources that stay ready.
+/// In the loop, events and several sources that stay ready take turns.
 #[test]
 fn the_loop_starves_neither_sources_nor_events() {
     for without_pwait2 in [false, true] {

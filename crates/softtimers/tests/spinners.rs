@@ -1,5 +1,5 @@
 //! Spinning, on real threads: at most one of a process at a time, within its budget, and none of a
-//! real-time class. Processor time is the kernel's account, compared with the time that has passed.
+//! real-time class. CPU time is the kernel's account, compared with the time that has passed.
 
 use std::net::UdpSocket;
 use std::sync::Barrier;
@@ -46,7 +46,7 @@ fn spin(idle: Idle, interval: Duration, length: Duration, enough: impl Fn(&Done)
     }
 }
 
-/// Time in which a processor that was taken away counts as polled away: what a loop that keeps its budget has made up in
+/// Time in which a CPU that was taken away counts as polled away: what a loop that keeps its budget has made up in
 /// the end, and one that does not never will.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -56,7 +56,7 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Each of four threads is told to spin all the time. Together they use one processor, not all there
+/// Each of four threads is told to spin all the time. Together they use one CPU, not all there
 /// are; the sum can only be smaller where others compete.
 #[test]
 fn at_most_one_of_four_threads_spins() {

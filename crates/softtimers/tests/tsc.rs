@@ -1,5 +1,5 @@
 //! The time stamp counter as a clock, on the real one: it agrees with the kernel's clock, on every
-//! processor and in an event loop, and is refused where it must not be read.
+//! CPU and in an event loop, and is refused where it must not be read.
 
 #[path = "../src/skipped.rs"]
 mod skipped;

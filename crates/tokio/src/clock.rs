@@ -85,8 +85,8 @@ const fn size_of_answer<T>(_: fn() -> T) -> usize {
     size_of::<T>()
 }
 
-/// Whether somebody has paused the clock of this runtime: tokio's time is then not what lies between two readings of
-/// the real one.
+/// Says whether somebody has paused the clock of this runtime: tokio's time is then not what lies between two
+/// readings of the real one.
 #[cfg(target_os = "linux")]
 #[expect(clippy::disallowed_methods, reason = "tokio's clock is compared with the real one")]
 pub(crate) fn was_paused() -> bool {

@@ -164,7 +164,7 @@ pub struct DriverStats {
 }
 
 impl Driver {
-    /// The driver of the runtime that this is called in, started if it has none yet.
+    /// Returns the driver of the runtime that this is called in, started if it has none yet.
     ///
     /// # Cost
     /// A look at a thread-local and some reference counts; the first call of a runtime makes two descriptors and
@@ -177,7 +177,7 @@ impl Driver {
         Driver { timers: registry::current() }
     }
 
-    /// The same for a timer that was made there, which a panic names: who polls it is no help.
+    /// Returns the driver for a timer that was made at `made`, which a panic names: who polls it is no help.
     pub(crate) fn of_timer(made: &'static Location<'static>) -> Driver {
         Driver::if_started().unwrap_or_else(|| match catch_unwind(Driver::current) {
             Ok(driver) => driver,
@@ -201,7 +201,7 @@ impl Driver {
     }
 
     /// Looks for due timers and wakes their tasks; at most 32 of them, so that no task waits long for this. Returns how many it
-    /// found, those that were put off in the meantime among them.
+    /// found, those that were postponed in the meantime among them.
     ///
     /// In a runtime with several workers it wakes none while more than 8 tasks wait in the queue that the workers share, for those
     /// would run after them; but it does if a timer is more than 500 µs overdue.

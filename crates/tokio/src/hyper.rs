@@ -33,7 +33,7 @@ impl HyperTimer {
         HyperTimer { slack: Slack::DEFAULT }
     }
 
-    /// With this slack instead: time-outs that need no precision share their wake-ups with other timers.
+    /// Sets another slack: time-outs that need no precision share their wake-ups with other timers.
     #[must_use]
     pub const fn with_slack(mut self, slack: Slack) -> Self {
         self.slack = slack;

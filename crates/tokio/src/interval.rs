@@ -62,7 +62,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// With this slack instead of [`Slack::DEFAULT`], a tenth of the period and at most 50 µs.
+    /// Sets this slack instead of [`Slack::DEFAULT`], a tenth of the period and at most 50 µs.
     pub fn with_slack(mut self, slack: Slack) -> Self {
         self.timer.set_slack(slack);
         self

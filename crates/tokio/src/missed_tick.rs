@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// When the tick after one that was scheduled for `scheduled` is due, if that one is handed out at `now`. `None` if
-/// that is too far ahead for an `Instant`.
+/// Returns when the tick after one that was scheduled for `scheduled` is due, if that one is handed out at `now`.
+/// `None` if that is too far ahead for an `Instant`.
 pub(crate) fn next_tick(
     behavior: MissedTickBehavior,
     scheduled: Instant,
@@ -74,7 +74,7 @@ mod tests {
         &[7, 86_400_000, 0, 0, 11, 0, 0, 0],
     ];
 
-    /// When each tick was handed out and what time it said, on our rule and a clock that this function moves.
+    /// Returns when each tick was handed out and what time it said, on our rule and a clock that this function moves.
     fn ours(
         behavior: MissedTickBehavior,
         period: Duration,
@@ -91,7 +91,7 @@ mod tests {
         stalls.iter().map(tick).collect()
     }
 
-    /// The same of tokio's interval, on its paused clock.
+    /// Returns the ticks of tokio's interval, on its paused clock.
     async fn tokios(behavior: MissedTickBehavior, period: Duration, stalls: &[u64]) -> Vec<[Duration; 2]> {
         let start = Instant::now();
         let mut interval = tokio::time::interval_at(start, period);

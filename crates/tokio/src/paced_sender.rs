@@ -115,8 +115,8 @@ pub struct SenderStats {
 }
 
 impl PacedSender {
-    /// A sender on this socket, without slack, whose queue takes a million packets and of a flow 100, unless its
-    /// [`Limits`] say otherwise. It ends with the current runtime.
+    /// Creates a sender on this socket, without slack, whose queue takes a million packets and of a flow 100, unless
+    /// its [`Limits`] say otherwise. It ends with the current runtime.
     ///
     /// # Errors
     /// If the kernel refuses another descriptor of the socket.
@@ -128,7 +128,8 @@ impl PacedSender {
         Self::with_config(socket, QueueConfig::default())
     }
 
-    /// The same with a bound on the packets, or with slack: a departure may be so much late to leave with others.
+    /// Creates a sender with a bound on the packets, or with slack: a departure may be late by that to leave with
+    /// others.
     ///
     /// # Errors
     /// As [`new`](Self::new).

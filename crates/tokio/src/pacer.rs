@@ -73,7 +73,7 @@ impl Pacer {
         Pacer { clock, timer, started: false }
     }
 
-    /// With this slack, where departures may be late for the sake of fewer wake-ups.
+    /// Sets the slack, where departures may be late for the sake of fewer wake-ups.
     #[must_use]
     pub fn with_slack(mut self, slack: Slack) -> Self {
         self.timer.set_slack(slack);
@@ -117,7 +117,7 @@ impl Pacer {
         self.poll_ready_at(cx).map(drop)
     }
 
-    /// The same, with the time if the clock was read.
+    /// Polls as `poll_ready` does. Returns the time if the clock was read.
     fn poll_ready_at(&mut self, cx: &mut Context<'_>) -> Poll<Option<Timestamp>> {
         let now = ready!(self.timer.poll(cx));
         if !self.started {
@@ -132,7 +132,7 @@ impl Pacer {
         self.departed_together(1, 1);
     }
 
-    /// So many packets have left together, of so many bytes in all; the bytes matter where the rate
+    /// Counts `packets` that have left together, of `bytes` in all; the bytes matter where the rate
     /// [counts](PaceConfig::counts) them.
     pub fn departed_together(&mut self, packets: u32, bytes: u32) {
         self.departed_at(clock::timestamp(), packets, bytes);
@@ -161,7 +161,7 @@ impl Pacer {
         self.timer.reset(clock::now());
     }
 
-    /// When the next departure may leave.
+    /// Returns when the next departure may leave.
     pub fn next_departure(&self) -> Instant {
         self.timer.deadline()
     }

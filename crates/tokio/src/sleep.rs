@@ -18,7 +18,7 @@ use crate::timer::Timer;
 ///
 /// It may be made anywhere. It belongs to the runtime in which it is first polled and has to wait.
 ///
-/// From 10 ms on the first poll does not look at the clock, and always waits: where the time is over by then, the task is
+/// From 10 ms on the first poll does not check the clock, and always waits: where the time is over by then, the task is
 /// woken at once, and the second poll is ready. [`sleep_until`] looks each time.
 ///
 /// # Cost
@@ -68,7 +68,7 @@ impl Sleep {
         Sleep { timer: Timer::on(driver, deadline) }
     }
 
-    /// With this slack instead of [`Slack::DEFAULT`], a tenth of the delay and at most 50 µs: [`Slack::EXACT`] to be
+    /// Sets this slack instead of [`Slack::DEFAULT`], a tenth of the delay and at most 50 µs: [`Slack::EXACT`] to be
     /// woken by the kernel as soon as it can, a longer one to share wake-ups.
     ///
     /// ```
@@ -84,7 +84,7 @@ impl Sleep {
         self
     }
 
-    /// When it is to end.
+    /// Returns when it is to end.
     pub fn deadline(&self) -> Instant {
         self.timer.deadline()
     }

@@ -62,7 +62,7 @@ pin_project! {
 }
 
 impl<F> Timeout<F> {
-    /// With this slack instead of [`Slack::DEFAULT`].
+    /// Sets this slack instead of [`Slack::DEFAULT`].
     pub fn with_slack(mut self, slack: Slack) -> Self {
         self.sleep = self.sleep.with_slack(slack);
         self

@@ -259,8 +259,8 @@ impl Drop for Soft {
 /// The time that a task may wait before it is told that the clock stands still.
 const NEAR: Duration = Duration::from_millis(1);
 
-/// A delay from which on the first poll need not look at the clock. If it comes only when the delay is over, the task is woken
-/// for the timer at once rather than not put to sleep.
+/// A delay from which on the first poll need not check the clock. If it comes only when the delay is over, the task
+/// is woken for the timer at once rather than not put to sleep.
 const LONG: Duration = Duration::from_millis(10);
 
 #[cfg(all(test, target_os = "linux", target_pointer_width = "64"))]
@@ -269,7 +269,8 @@ mod tests {
 
     use super::*;
 
-    /// The first poll of a long timer need not look at the clock; one that comes when all is over waits for no other event.
+    /// The first poll of a long timer need not check the clock; one that comes when all is over waits for no other
+    /// event.
     #[tokio::test]
     async fn a_long_timer_that_is_polled_late_is_woken_at_once() {
         let mut timer = Timer::after(LONG);

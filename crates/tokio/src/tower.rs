@@ -53,7 +53,7 @@ impl PaceLayer {
         PaceLayer { interval: rate.interval(), slack: Slack::DEFAULT }
     }
 
-    /// With this slack, by which a call may leave later for the sake of fewer wake-ups; [`Slack::DEFAULT`] unless set.
+    /// Sets the slack, by which a call may leave later for the sake of fewer wake-ups; [`Slack::DEFAULT`] unless set.
     #[must_use]
     pub const fn with_slack(mut self, slack: Slack) -> Self {
         self.slack = slack;
@@ -111,8 +111,9 @@ impl Schedule {
         Promise { time, _line: self.line.clone() }
     }
 
-    /// Whether a call might leave, or a promise. One that asks at its promise need only keep its distance from the one before, who
-    /// may have come late; one that comes later than that, after another stall, is promised another time.
+    /// Returns `Ok` if a call may leave, else a promise. One that asks at its promise need only keep its distance
+    /// from the one before, who may have come late; one that comes later than that, after another stall, is promised
+    /// another time.
     fn ask(&mut self, now: Instant, promise: Option<&Promise>) -> Result<(), Promise> {
         let apart = self.apart();
         let soonest = self.left.map_or(now, |left| left + apart);

@@ -1,7 +1,7 @@
 //! [`Wrapped`]: every poll of a task is a trigger state.
 //!
 //! A runtime that is busy looks at its descriptors now and then: tokio after 61 polls. What is due in between is
-//! found by the tasks themselves, at the end of each poll, for the price of a clock.
+//! found by the tasks themselves, at the end of each poll, for the cost of a clock read.
 //!
 //! ```text
 //!   wrapped:   poll ▪ poll ▪ poll ▪ poll ▪      ▪ trigger: timers due during the poll are woken here

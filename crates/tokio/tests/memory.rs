@@ -17,7 +17,7 @@ const LONG: Duration = Duration::from_secs(3_600);
 #[test]
 fn what_a_peak_took_is_given_back() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    // Long enough to wait in any case: the first poll of such a sleep does not look at the clock.
+    // Long enough to wait in any case: the first poll of such a sleep does not check the clock.
     let awhile = || runtime.block_on(sleep(Duration::from_millis(20)));
     awhile();
     let mut kept = None;

@@ -55,7 +55,7 @@ impl Bottleneck {
         Ok(Bottleneck(Kind::Constant { bits_per_second, rate: Rate::bytes(bits_per_second)? }))
     }
 
-    /// As recorded, over and over. It begins with the first packet.
+    /// Repeats a recording over and over. It begins with the first packet.
     pub fn trace(trace: DeliveryTrace) -> Self {
         Bottleneck(Kind::Trace(trace))
     }
@@ -99,7 +99,7 @@ impl Link {
         }
     }
 
-    /// When a packet is through that the link turns to at `at`: no sooner than the one before it is.
+    /// Returns when a packet is through that the link turns to at `at`: no sooner than the one before it is.
     pub(crate) fn serve(&mut self, at: Timestamp, bytes: u64) -> Timestamp {
         match self {
             Link::None => at,
@@ -115,7 +115,7 @@ impl Link {
         }
     }
 
-    /// When so many bytes more would be through, if the link went on with them at once.
+    /// Returns when `bytes` more would be through, if the link went on with them at once.
     pub(crate) fn through(&self, now: Timestamp, bytes: u64) -> Timestamp {
         match self {
             Link::None => now,
@@ -128,8 +128,8 @@ impl Link {
         }
     }
 
-    /// Becomes another link at `now`, while a packet of so many bytes is on it that would be through at
-    /// `done`; returns when it is now. The same link goes on as if nothing had been said.
+    /// Becomes another link at `now`, while it is `serving` a packet that would be through at a time and has this
+    /// many bytes; returns when it is now. The same link goes on as if nothing had been said.
     pub(crate) fn change(
         &mut self,
         now: Timestamp,
@@ -185,7 +185,7 @@ impl Link {
     }
 }
 
-/// The time that so many bytes take.
+/// Returns the time that `bytes` take.
 fn length(rate: Rate, bytes: u64) -> Duration {
     let mut since = Schedule::new(rate, Pattern::Constant, Timestamp::ZERO);
     since.leap(bytes);

@@ -30,26 +30,26 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// Between delay − size and delay + size, in order.
+    /// Spreads delays evenly between delay − size and delay + size, in order.
     pub const fn uniform(size: Duration) -> Self {
         Jitter { size, spread: Spread::Uniform, reorders: false, correlation: Probability::NEVER }
     }
 
-    /// The same, and packets may overtake each other.
+    /// Allows packets to overtake each other.
     #[must_use]
     pub const fn reordering(mut self) -> Self {
         self.reorders = true;
         self
     }
 
-    /// The same, after another distribution.
+    /// Sets another distribution.
     #[must_use]
     pub fn spread(mut self, spread: Spread) -> Self {
         self.spread = spread;
         self
     }
 
-    /// The same, each delay with this correlation to the one before.
+    /// Sets the correlation of each delay with the one before.
     #[must_use]
     pub const fn correlated(mut self, correlation: Probability) -> Self {
         self.correlation = correlation;
@@ -182,7 +182,7 @@ impl Propagation {
         Propagation { jitter, late, memory: Memory::default(), last: Timestamp::ZERO, since: 0 }
     }
 
-    /// When a packet arrives that the bottleneck has let go at `sent`.
+    /// Returns when a packet arrives that the bottleneck has let go at `sent`.
     pub(crate) fn arrival(
         &mut self,
         sent: Timestamp,
@@ -232,7 +232,7 @@ impl Memory {
     }
 }
 
-/// A delay that deviates by so many parts of 1/8192 of the size.
+/// Returns a delay that deviates by `deviation` / 8192 of `size`.
 fn deviating(delay: u64, size: u64, deviation: i32) -> u64 {
     let by = scaled(size, u64::from(deviation.unsigned_abs()), TABLE_ONE);
     if deviation < 0 { delay.saturating_sub(by) } else { delay.saturating_add(by) }

@@ -220,7 +220,7 @@ impl<T: Clone> Direction<T> {
         })
     }
 
-    /// A packet of `bytes` comes in at `now`. What is dropped is gone.
+    /// Offers a packet of `bytes` that comes in at `now`. What is dropped is gone.
     ///
     /// That may be before the last look by as much as the shortest delay, but not before the last packet: what
     /// is earlier counts as of then.
@@ -228,13 +228,13 @@ impl<T: Clone> Direction<T> {
         self.offer_capable(now, bytes, false, packet)
     }
 
-    /// The same, of a packet whose transport understands marks, if `capable`: then a [managed](Aqm) queue that may mark does
+    /// Offers a packet whose transport understands marks, if `capable`: then a [managed](Aqm) queue that may mark does
     /// not drop it.
     pub fn offer_capable(&mut self, now: Timestamp, bytes: u32, capable: bool, packet: T) -> Admission {
         self.offer_of(now, bytes, Traits { capable, ..Traits::default() }, packet)
     }
 
-    /// The same, of a packet with these traits.
+    /// Offers a packet with these traits.
     pub fn offer_of(&mut self, now: Timestamp, bytes: u32, traits: Traits, packet: T) -> Admission {
         self.advance(now);
         let number = self.counters.offered;
@@ -303,8 +303,8 @@ impl<T: Clone> Direction<T> {
         }
     }
 
-    /// Drops from the flow with the most bytes until there is room for the packet that has come, of so many bytes; whether that one
-    /// was dropped.
+    /// Drops from the flow with the most bytes until there is room for the packet that has come, of `on_link` bytes.
+    /// Returns whether that one was dropped.
     fn make_room(&mut self, number: u64, on_link: u64) -> bool {
         let Some(mut fair) = self.fair.take() else { return false };
         let mut is_gone = false;
@@ -358,14 +358,14 @@ impl<T: Clone> Direction<T> {
         self.waiting.len() as u64 + self.fair.as_ref().map_or(0, |fair| fair.packets())
     }
 
-    /// When the packet on the link is through it; `None` if it is idle. If a [scenario](Self::play) changes the path before,
-    /// that is to be looked at first.
+    /// Returns when the packet on the link is through it; `None` if it is idle. If a [scenario](Self::play) changes
+    /// the path before, that is to be looked at first.
     pub fn next_departure(&self) -> Option<Timestamp> {
         let done = self.serving.as_ref().map(|(done, _)| *done)?;
         Some(self.timeline.next_at().map_or(done, |change| done.min(change)))
     }
 
-    /// When to look next: `None` if nothing is held. Sooner is harmless, later is late.
+    /// Returns when to look next: `None` if nothing is held. Sooner is harmless, later is late.
     ///
     /// It is the time of the next arrival, or one before it where that is not known yet.
     ///
@@ -377,7 +377,7 @@ impl<T: Clone> Direction<T> {
         arrival.into_iter().chain(through).min()
     }
 
-    /// When to look for a packet that would be through the link at `done`.
+    /// Returns when to look for a packet that would be through the link at `done`.
     fn earliest(&self, done: Timestamp) -> Timestamp {
         let Some(change) = self.timeline.next_at() else { return done + self.path.least_delay() };
         // From then on everything may be otherwise.

@@ -77,7 +77,7 @@ impl DelayTable {
 
     /// Reads a histogram: lines with a value in sizes, a comma, and how often it was. Values may have fractions and signs; lines
     /// that begin with `#`, and a first line that begins with a letter, are passed over. Counts of more than [`MOST`](Self::MOST)
-    /// together become shares of so many quantiles.
+    /// together become shares of that number of quantiles.
     ///
     /// ```
     /// let table = softtimers_wan::DelayTable::histogram(b"ms,packets\n0,70\n1,20\n2.5,10\n")?;
@@ -109,7 +109,7 @@ impl DelayTable {
         }
         let (mut bins, mut until) = (bins.into_iter(), 0);
         let mut deviation = 0;
-        // The middle of each of the equal parts; with so many as were counted, one of the count.
+        // The middle of each of the equal parts; with as many as were counted, one of the count.
         Ok(DelayTable(
             (0..quantiles)
                 .map(|quantile| {

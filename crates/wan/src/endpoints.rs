@@ -94,7 +94,7 @@ impl Endpoints {
         self.serial
     }
 
-    /// When something happens next.
+    /// Returns when something happens next.
     pub(crate) fn poll_at(&self) -> Option<Timestamp> {
         let sends = WAYS.iter().flat_map(|&way| {
             let Outgoing { line, lost, again, .. } = &self.outgoing[index(way)];

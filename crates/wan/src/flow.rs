@@ -145,7 +145,7 @@ impl Flow {
         self.backlog.push_back(bytes);
     }
 
-    /// So many bytes of the path will not arrive.
+    /// Discounts `bytes` of the path that will not arrive.
     #[cfg(target_os = "linux")]
     pub(crate) fn swallow(&mut self, bytes: usize) {
         self.held -= bytes;
@@ -201,7 +201,7 @@ impl Flow {
         slices.collect()
     }
 
-    /// So many of them have been written.
+    /// Discounts `bytes` that have been written.
     pub(crate) fn wrote(&mut self, bytes: usize) {
         self.held -= bytes;
         self.backlog_bytes -= bytes;

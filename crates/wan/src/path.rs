@@ -85,105 +85,105 @@ impl Default for PathConfig {
 }
 
 impl PathConfig {
-    /// With this slowest link.
+    /// Sets the slowest link.
     #[must_use]
     pub fn bottleneck(mut self, bottleneck: Bottleneck) -> Self {
         self.bottleneck = bottleneck;
         self
     }
 
-    /// With so many bytes that pass at once after a pause.
+    /// Sets the bytes that pass at once after a pause.
     #[must_use]
     pub fn burst(mut self, bytes: u32) -> Self {
         self.burst = bytes;
         self
     }
 
-    /// With this queue in front of it.
+    /// Sets the queue in front of the slowest link.
     #[must_use]
     pub fn queue(mut self, queue: Queue) -> Self {
         self.queue = queue;
         self
     }
 
-    /// With this management of the queue.
+    /// Sets the management of the queue.
     #[must_use]
     pub fn aqm(mut self, aqm: Aqm) -> Self {
         self.aqm = aqm;
         self
     }
 
-    /// With so many bytes more for each packet on the link.
+    /// Adds `bytes` to each packet on the link.
     #[must_use]
     pub fn overhead(mut self, bytes: u32) -> Self {
         self.overhead = bytes;
         self
     }
 
-    /// With nothing that gets through.
+    /// Sets whether nothing gets through.
     #[must_use]
     pub fn outage(mut self, outage: bool) -> Self {
         self.outage = outage;
         self
     }
 
-    /// The same path with this loss.
+    /// Sets the loss.
     #[must_use]
     pub fn loss(mut self, loss: Loss) -> Self {
         self.loss = loss;
         self
     }
 
-    /// With so many packets that come twice.
+    /// Sets the share of packets that arrive twice.
     #[must_use]
     pub fn duplicate(mut self, share: impl Into<Incidence>) -> Self {
         self.duplicate = share.into();
         self
     }
 
-    /// With so many packets damaged.
+    /// Sets the share of packets that are damaged.
     #[must_use]
     pub fn corrupt(mut self, share: impl Into<Incidence>) -> Self {
         self.corrupt = share.into();
         self
     }
 
-    /// With packets that leave in these slots.
+    /// Has packets leave in these slots.
     #[must_use]
     pub fn slots(mut self, slots: Slots) -> Self {
         self.slots = Some(slots);
         self
     }
 
-    /// The same path with this delay.
+    /// Sets the delay.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// With this jitter of the delay.
+    /// Sets the jitter of the delay.
     #[must_use]
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// With so many packets later by so much.
+    /// Delays a `share` of the packets by another `by`.
     #[must_use]
     pub fn late(mut self, share: Probability, by: Duration) -> Self {
         self.reorder = Some(Reorder::Late(Late { share, by }));
         self
     }
 
-    /// With packets that take no delay, at least `gap` packets apart, each with this probability when it may be its turn.
+    /// Lets packets skip the delay, at least `gap` packets apart, each with this probability when it may be its turn.
     #[must_use]
     pub fn ahead(mut self, share: Probability, gap: u32) -> Self {
         self.reorder = Some(Reorder::Ahead(Ahead { share, gap }));
         self
     }
 
-    /// With room for so much, waiting and under way.
+    /// Sets the room for packets and bytes, waiting and under way.
     #[must_use]
     pub fn hold(mut self, packets: u32, bytes: u64) -> Self {
         (self.most_packets, self.most_bytes) = (packets, bytes);

@@ -22,7 +22,7 @@ impl Probability {
     /// It always happens.
     pub const ALWAYS: Probability = Probability(BILLION);
 
-    /// So many in 10⁹.
+    /// Returns the probability of `parts` in 10⁹.
     ///
     /// # Errors
     /// [`ProbabilityError`] for more than 10⁹.
@@ -30,7 +30,7 @@ impl Probability {
         if parts > BILLION { Err(ProbabilityError) } else { Ok(Probability(parts)) }
     }
 
-    /// So many in 10⁶.
+    /// Returns the probability of `parts` in 10⁶.
     ///
     /// # Errors
     /// [`ProbabilityError`] for more than 10⁶.
@@ -38,8 +38,8 @@ impl Probability {
         if parts > 1_000_000 { Err(ProbabilityError) } else { Ok(Probability(parts * 1_000)) }
     }
 
-    /// Once in so many: one loss in 200 packets, a burst that ends once in 3. Rounded to parts per billion;
-    /// zero is never.
+    /// Returns the probability of one in `number`: one loss in 200 packets, a burst that ends once in 3. Rounded to
+    /// parts per billion; zero is never.
     pub const fn once_in(number: u32) -> Self {
         match (BILLION + number / 2).checked_div(number) {
             Some(parts) if parts < BILLION => Probability(parts),
@@ -48,12 +48,12 @@ impl Probability {
         }
     }
 
-    /// In parts per billion.
+    /// Returns the probability in parts per billion.
     pub const fn parts_per_billion(self) -> u32 {
         self.0
     }
 
-    /// As a fraction of one, for people.
+    /// Returns the probability as a fraction of one, for people.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / f64::from(BILLION)
     }

@@ -13,11 +13,11 @@ use std::time::Duration;
 /// The most that may wait.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Limit {
-    /// So many packets, whatever their lengths.
+    /// At most N packets, whatever their lengths.
     Packets(u32),
-    /// So many bytes. A packet that does not fit is dropped; a shorter one behind it may fit.
+    /// At most N bytes. A packet that does not fit is dropped; a shorter one behind it may fit.
     Bytes(u64),
-    /// So long: a packet is dropped if it would wait longer than this before its turn on the link, at the
+    /// At most this wait: a packet is dropped if it would wait longer before its turn on the link, at the
     /// rate of now.
     Time(Duration),
 }
@@ -55,22 +55,22 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// So many packets, nothing marked.
+    /// Limits the queue to `packets`; marks nothing.
     pub const fn packets(packets: u32) -> Self {
         Queue { limit: Limit::Packets(packets), mark: None }
     }
 
-    /// So many bytes, nothing marked.
+    /// Limits the queue to `bytes`; marks nothing.
     pub const fn bytes(bytes: u64) -> Self {
         Queue { limit: Limit::Bytes(bytes), mark: None }
     }
 
-    /// So long a wait, nothing marked.
+    /// Limits a packet's wait to `wait`; marks nothing.
     pub const fn time(wait: Duration) -> Self {
         Queue { limit: Limit::Time(wait), mark: None }
     }
 
-    /// The same queue, marking what finds this much.
+    /// Marks what finds this much in the queue.
     #[must_use]
     pub const fn marking(mut self, mark: Limit) -> Self {
         self.mark = Some(mark);

@@ -55,23 +55,24 @@ impl Scenario {
     /// The shortest round of a scenario that [repeats](Self::repeat).
     pub const SHORTEST_ROUND: Duration = Duration::from_millis(10);
 
-    /// With this change so long after the beginning, in one direction or both. Of changes at the same time the last prevails.
+    /// Adds this change at `at` after the beginning, in one direction or both. Of changes at the same time the last
+    /// prevails.
     #[must_use]
     pub fn at(mut self, at: Duration, way: Option<Way>, change: Change) -> Self {
         self.steps.push((at, way, change));
         self
     }
 
-    /// With an outage of this length: [all is lost](PathConfig::outage) that would leave the link meanwhile. Of outages that
-    /// overlap, the latest end counts.
+    /// Adds an outage of this length: [all is lost](PathConfig::outage) that would leave the link meanwhile. Of
+    /// outages that overlap, the latest end counts.
     #[must_use]
     pub fn outage(mut self, at: Duration, way: Option<Way>, length: Duration) -> Self {
         self.outages.push((at, way, length));
         self
     }
 
-    /// From the beginning again after this time, over and over. Each round begins with the path as it was when the scenario
-    /// began, so an outage ends there too.
+    /// Starts from the beginning again after this time, over and over. Each round begins with the path as it was when
+    /// the scenario began, so an outage ends there too.
     ///
     /// # Errors
     /// [`PathError::Round`] if something would happen at its end or later, or it is shorter than
@@ -86,7 +87,7 @@ impl Scenario {
         Ok(self)
     }
 
-    /// Whether nothing ever changes.
+    /// Says whether nothing ever changes.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.outages.is_empty()
     }
@@ -174,7 +175,7 @@ impl Timeline {
         Ok(Timeline { changes, period: scenario.period, base: base.clone(), begin, next: 0 })
     }
 
-    /// When something changes next.
+    /// Returns when something changes next.
     pub(crate) fn next_at(&self) -> Option<Timestamp> {
         let after = self.changes.get(self.next).map(|(at, _)| *at).or(self.period)?;
         Some(self.begin + after).filter(|&at| at < Timestamp::MAX)

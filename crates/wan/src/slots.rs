@@ -47,7 +47,7 @@ impl SlotProcess {
         SlotProcess { next: None, packets: 0, bytes: 0, random }
     }
 
-    /// When a packet leaves that is ready at `at`, in the order in which they are.
+    /// Returns when a packet leaves that is ready at `at`, in the order in which they are.
     pub(crate) fn leaves(&mut self, at: Timestamp, bytes: u64, slots: &Slots) -> Timestamp {
         let open = match self.next.filter(|&next| next >= at) {
             Some(next) => next,

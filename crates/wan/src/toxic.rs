@@ -55,7 +55,7 @@ pub enum Toxic {
         /// The time between two of them.
         delay: Duration,
     },
-    /// The connection is closed once so many bytes have passed.
+    /// Closes the connection once `bytes` have passed.
     LimitData {
         /// The number of bytes.
         bytes: u64,
@@ -131,7 +131,7 @@ impl Chain {
         self.stages.is_empty() && self.held.is_empty() && self.verdict.is_none() && !self.is_over
     }
 
-    /// From now on these are the toxics. One that is there already goes on as it is.
+    /// Sets the toxics. One that is there already goes on as it is.
     pub fn set(&mut self, now: Timestamp, doses: &[Dose]) {
         let mut before = std::mem::take(&mut self.stages);
         let mut lets_go = false;
@@ -195,7 +195,7 @@ impl Chain {
         self.hold(at, Passed::End);
     }
 
-    /// When to look next, if anything is held or is to happen.
+    /// Returns when to look next, if anything is held or is to happen.
     pub fn poll_at(&self) -> Option<Timestamp> {
         let next = self.held.front().map(|(due, _)| *due);
         next.into_iter().chain(self.verdict.as_ref().map(|(at, _)| *at)).min()
@@ -304,7 +304,7 @@ impl Chain {
 }
 
 impl Stage {
-    /// When it closes the connection, if it does so by itself: `last` is when what is held is through.
+    /// Returns when it closes the connection, if it does so by itself: `last` is when what is held is through.
     fn ends_at(&self, last: Timestamp) -> Option<Timestamp> {
         match self.dose.toxic {
             Toxic::Timeout { timeout } if self.is_met && !timeout.is_zero() => Some(self.since + timeout),

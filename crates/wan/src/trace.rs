@@ -197,7 +197,7 @@ impl Chances {
         &self.trace
     }
 
-    /// When a packet is through that the link turns to at `at`. O(log n).
+    /// Returns when a packet is through that the link turns to at `at`. O(log n).
     pub(crate) fn serve(&mut self, at: Timestamp, bytes: u64) -> Timestamp {
         let begin = *self.begin.get_or_insert(at);
         if self.open < at {
@@ -214,7 +214,7 @@ impl Chances {
         self.open
     }
 
-    /// When so many bytes more are through, if they are there in time. O(1).
+    /// Returns when `bytes` more are through, if they are there in time. O(1).
     pub(crate) fn through(&self, bytes: u64) -> Timestamp {
         let begin = self.begin.unwrap_or(self.open);
         match self.after(bytes) {
@@ -232,7 +232,7 @@ impl Chances {
         carried.saturating_sub(u64::from(self.room)).min(bytes)
     }
 
-    /// The last of the chances that so many bytes need, if they need another, and what is left of it.
+    /// Returns the last of the chances that `bytes` need, if they need another, and what is left of it.
     fn after(&self, bytes: u64) -> (Option<u64>, u32) {
         let each = u64::from(DeliveryTrace::CHANCE_BYTES);
         let Some(more) = bytes.checked_sub(u64::from(self.room)).filter(|&more| more > 0) else {

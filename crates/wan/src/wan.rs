@@ -75,12 +75,12 @@ impl Wan<()> {
 }
 
 impl<T: Clone> Wan<T> {
-    /// A packet of `bytes` comes in at `now`.
+    /// Offers a packet of `bytes` that comes in at `now`.
     pub fn offer(&mut self, now: Timestamp, way: Way, bytes: u32, packet: T) -> Admission {
         self.direction_mut(way).offer(now, bytes, packet)
     }
 
-    /// The same, of a packet whose transport understands marks, if `capable`: see [`Direction::offer_capable`].
+    /// Offers a packet whose transport understands marks, if `capable`: see [`Direction::offer_capable`].
     pub fn offer_capable(
         &mut self,
         now: Timestamp,
@@ -92,12 +92,12 @@ impl<T: Clone> Wan<T> {
         self.direction_mut(way).offer_capable(now, bytes, capable, packet)
     }
 
-    /// The same, of a packet with these traits: see [`Direction::offer_of`].
+    /// Offers a packet with these traits: see [`Direction::offer_of`].
     pub fn offer_of(&mut self, now: Timestamp, way: Way, bytes: u32, traits: Traits, packet: T) -> Admission {
         self.direction_mut(way).offer_of(now, bytes, traits, packet)
     }
 
-    /// When to look next: `None` if nothing is held. Sooner is harmless, later is late.
+    /// Returns when to look next: `None` if nothing is held. Sooner is harmless, later is late.
     pub fn poll_at(&self) -> Option<Timestamp> {
         self.up.poll_at().into_iter().chain(self.down.poll_at()).min()
     }
@@ -172,14 +172,14 @@ impl WanBuilder {
         self
     }
 
-    /// From the client to the server.
+    /// Sets the path from the client to the server.
     #[must_use]
     pub fn up(mut self, path: PathConfig) -> Self {
         self.up = path;
         self
     }
 
-    /// From the server to the client.
+    /// Sets the path from the server to the client.
     #[must_use]
     pub fn down(mut self, path: PathConfig) -> Self {
         self.down = path;

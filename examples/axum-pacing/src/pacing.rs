@@ -41,7 +41,8 @@ pub(crate) async fn serve_paced(listener: TcpListener, routes: Router, rate: Rat
     .await
 }
 
-/// The same as it is done without: a middleware in which a client's requests wait for the tick of its interval, in turn.
+/// Serves `routes` as it is done without softtimers: a middleware in which a client's requests wait for the tick of
+/// its interval, in turn.
 pub(crate) async fn serve_by_intervals(
     listener: TcpListener,
     routes: Router,

@@ -64,7 +64,7 @@ mod tests {
         Timestamp::from_micros(micros)
     }
 
-    /// When the only event of `timers` goes off.
+    /// Returns when the only event of `timers` goes off.
     fn next(timers: &SoftTimers<u8>) -> Option<Timestamp> {
         timers.next_due()
     }

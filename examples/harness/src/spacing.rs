@@ -102,7 +102,7 @@ impl Sorted {
         sorted.get((share * sorted.len().checked_sub(1)? as f64) as usize).copied()
     }
 
-    /// `p50 / p99` in units of so many nanoseconds; `–` without values.
+    /// Returns `p50 / p99` in units of `unit_ns` nanoseconds; `–` without values.
     pub fn p50_p99(&self, unit_ns: f64) -> String {
         if self.is_empty() {
             return "–".into();

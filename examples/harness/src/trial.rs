@@ -29,7 +29,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// One short round, unless the arguments say otherwise.
+    /// Returns one short round, unless the arguments say otherwise.
     ///
     /// # Errors
     /// An argument that is not known, or no number where one is wanted.
@@ -37,7 +37,7 @@ impl Trial {
         Trial::asked_with(&[], |_| Ok(()))
     }
 
-    /// The same of a program that has flags of its own, each of which is given with its value to `take`.
+    /// Returns the trial of a program that has flags of its own, each of which is given with its value to `take`.
     ///
     /// # Errors
     /// As [`asked`](Self::asked), and those of `take`.
@@ -99,7 +99,7 @@ impl Trial {
     }
 }
 
-/// What is integrated, and what it was that asked for it.
+/// The software that is integrated, and what it was that asked for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Software {
     name: &'static str,

@@ -43,7 +43,7 @@ impl Timer {
 /// Fetches the source, and builds a server with each timer.
 ///
 /// # Errors
-/// The reason, a line, where the source cannot be had, or a tool is missing.
+/// The reason, a line, where the source is not available, or a tool is missing.
 pub(crate) fn build() -> Done<Vec<(Timer, PathBuf)>> {
     let place = std::env::current_exe()?.with_extension("build");
     fs::create_dir_all(&place)?;

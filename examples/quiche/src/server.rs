@@ -62,7 +62,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves so many `bytes` at no more than `megabits` a second, with the certificate and the key of these
+    /// Serves `bytes` at no more than `megabits` a second, with the certificate and the key of these
     /// files.
     pub(crate) fn new(release: Release, megabits: u64, bytes: u64, pem: &Path) -> Result<Self, Failure> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;

@@ -63,7 +63,7 @@ impl Peer {
         Ok(Peer { rtc, socket: Arc::new(socket), local, timeout: now })
     }
 
-    /// When the `Rtc` wants to be called.
+    /// Returns when the `Rtc` wants to be called.
     pub(crate) fn timeout(&self) -> Timestamp {
         self.timeout
     }

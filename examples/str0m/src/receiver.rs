@@ -28,7 +28,7 @@ enum Wake {
     GiveUp,
 }
 
-/// Watches until so many frames have come, and says so in `done`; `interval` is the gap that packets should have.
+/// Watches until `frames` frames have come, and says so in `done`; `interval` is the gap that packets should have.
 pub(crate) fn watch(
     mut peer: Peer,
     frames: u32,

@@ -47,7 +47,7 @@ pub(crate) struct Served {
     pub(crate) dropped: u64,
 }
 
-/// Sends so many frames, then waits until the receiver is `done`.
+/// Sends `frames` frames, then waits until the receiver is `done`.
 pub(crate) fn send(
     peer: Peer,
     mid: Mid,
@@ -148,7 +148,7 @@ impl Sender {
         self.peer.call(now, |what| self.out.take(now, what))
     }
 
-    /// When to call str0m.
+    /// Returns when to call str0m.
     fn timeout(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.wished = Some(self.peer.timeout()).filter(|wished| *wished > now);
         Some(self.peer.timeout())

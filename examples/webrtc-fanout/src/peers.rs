@@ -109,7 +109,7 @@ impl<'a> Video<'a> {
         }
     }
 
-    /// When to ask for a frame.
+    /// Returns when to ask for a frame.
     pub(crate) fn next(&self) -> Timestamp {
         self.next
     }

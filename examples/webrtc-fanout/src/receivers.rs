@@ -49,7 +49,7 @@ enum Wake {
     GiveUp,
 }
 
-/// Watches until each has so many frames.
+/// Watches until each has `frames` frames.
 pub(crate) fn watch(mut receivers: Vec<Receiver>, frames: u32, over: &AtomicBool) -> Done<Seen> {
     let watched = watch_all(&mut receivers, frames);
     over.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-/* The helpers of the kernel for a build of softtimer.bpf.h that runs as an ordinary program: one processor, a
+/* The helpers of the kernel for a build of softtimer.bpf.h that runs as an ordinary program: one CPU, a
  * clock that moves when the test says so, a bpf_timer that is a number. */
 #ifndef SOFTTIMERS_MOCKS_H
 #define SOFTTIMERS_MOCKS_H

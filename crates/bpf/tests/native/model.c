@@ -114,7 +114,7 @@ static u32 some_contexts(void)
 	return any(3) ? ST_ANYWHERE : any(2) ? (u32)any(1 << ST_SOURCES) | 1 << any(10) : ST_IN(softirq_exit);
 }
 
-/* What was due at this look at the clock, and waits in the wheel: those held where they may not fire are in no order, nor those
+/* What was due at this clock check, and waits in the wheel: those held where they may not fire are in no order, nor those
  * that a round of the wheel has gone over, at this look or at a later one that came in between. */
 static void check_order(u32 id, u64 now)
 {

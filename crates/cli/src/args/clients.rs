@@ -38,7 +38,7 @@ pub(crate) struct ClientArgs {
 }
 
 impl ClientArgs {
-    /// The same as a relay of datagrams has it.
+    /// Returns the limits as a relay of datagrams has them.
     pub(crate) fn limits(&self) -> ClientLimits {
         ClientLimits {
             most: self.clients,

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! With `--spin` it never sleeps. A sleeping client would have to be woken by the server's replies, and
-//! those wake-ups would be charged to the server, as no remote client's are. Whether it has a processor
+//! those wake-ups would be charged to the server, as no remote client's are. Whether it has a CPU
 //! to itself, so that it may, only the server knows, which keeps the client off its own.
 
 pub(crate) mod args;

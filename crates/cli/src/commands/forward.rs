@@ -1,4 +1,4 @@
-//! `softtimers forward`: packets from one side to another, so that overload is survived.
+//! `softtimers forward`: packets from one side to another, stable under overload.
 //!
 //! The forwarder itself is [`softtimers_forward`]; here are the flags, the file of rules, the metrics and the summary.
 

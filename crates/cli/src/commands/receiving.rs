@@ -44,7 +44,7 @@ pub(crate) struct ReceivingArgs {
 }
 
 impl ReceivingArgs {
-    /// When it looks. What a mode has no use for is refused, or it would seem to have been tried.
+    /// Returns when it looks. What a mode has no use for is refused, or it would seem to have been tried.
     pub(super) fn looking(&self) -> Result<Looking, Failure> {
         let mode = self.mode;
         let others = |has: fn(Mode) -> bool| {

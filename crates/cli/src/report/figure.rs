@@ -35,7 +35,7 @@ pub(crate) struct Drawn {
 pub(crate) struct Figure {
     /// The heading of the figure.
     pub(crate) title: String,
-    /// The same for who cannot see it: what is on the axes, and what the series do.
+    /// A description for who cannot see it: what is on the axes, and what the series do.
     pub(crate) text: String,
     /// From left to right.
     pub(crate) x: Axis,
@@ -175,7 +175,7 @@ impl Series {
         Series { name: name.into(), mark, colour, unfit: None, points }
     }
 
-    /// The same of a run that cannot be compared for this reason, if there is one.
+    /// Marks it as of a run that cannot be compared for this reason, if there is one.
     pub(crate) fn unless(self, unfit: Option<&Reason>) -> Self {
         Series { unfit: unfit.cloned(), ..self }
     }
@@ -192,7 +192,7 @@ impl Figure {
         Figure { title: title.into(), text: text.into(), x, y, series: vec![] }
     }
 
-    /// The same with more series.
+    /// Adds series.
     pub(crate) fn with(mut self, series: impl IntoIterator<Item = Series>) -> Self {
         self.series.extend(series);
         self

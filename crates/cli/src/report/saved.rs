@@ -83,7 +83,7 @@ impl Runs {
         self.kept.insert(source.name, judged);
     }
 
-    /// The object that a process of the first step called `label` printed.
+    /// Returns the object that a process of the first step called `label` printed.
     ///
     /// # Errors
     /// Why there is none, a sentence.
@@ -93,7 +93,7 @@ impl Runs {
         step.map_or_else(|| Err(format!("{source}: no step '{label}'")), |step| output(source, step, process))
     }
 
-    /// The same of a source of one command, of which the file may also be what the command itself has printed.
+    /// Returns the object of a source with one command; the file may also be what the command itself has printed.
     ///
     /// # Errors
     /// As [`output`](Self::output).

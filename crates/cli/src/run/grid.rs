@@ -35,19 +35,19 @@ impl Grid {
         Grid { columns, keys: 1, rows: vec![] }
     }
 
-    /// The same with this column to the left: it is made of words.
+    /// Aligns this column to the left: it is made of words.
     pub(crate) fn words(mut self, at: usize) -> Self {
         self.columns[at].words = true;
         self
     }
 
-    /// The same with figures in the first column.
+    /// Puts figures in the first column.
     pub(crate) fn numbered(mut self) -> Self {
         self.columns[0].words = false;
         self
     }
 
-    /// The same with several columns that say which row it is.
+    /// Has the first `keys` columns say which row it is.
     pub(crate) fn keys(mut self, keys: usize) -> Self {
         self.keys = keys;
         self

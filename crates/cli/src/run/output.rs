@@ -1,6 +1,6 @@
 //! The end of a run: a report for people, or one JSON object; then the assertions.
 //!
-//! stdout is data and stderr is talk, so `softtimers recv --json ADDR > run.json` leaves a clean file
+//! Results go to stdout and diagnostics to stderr, so `softtimers recv --json ADDR > run.json` leaves a clean file
 //! and still shows where it listens. A reader that goes away (`| head`) is no error.
 //!
 //! ```text
@@ -132,7 +132,7 @@ impl Output {
 }
 
 impl<R: Report, C: Serialize> Object<'_, R, C> {
-    /// The whole object, as `--json` prints it.
+    /// Returns the whole object, as `--json` prints it.
     ///
     /// # Errors
     /// A check failure if the report cannot be written as JSON.
@@ -140,7 +140,7 @@ impl<R: Report, C: Serialize> Object<'_, R, C> {
         serde_json::to_value(self.keys()).map_err(no_json)
     }
 
-    /// The same as `--json` prints it, with its keys in their order.
+    /// Returns the text that `--json` prints, with its keys in their order.
     ///
     /// # Errors
     /// As [`to_json`](Self::to_json).
@@ -161,7 +161,7 @@ impl<R: Report, C: Serialize> Object<'_, R, C> {
         }
     }
 
-    /// The same for people.
+    /// Returns the text for people.
     pub(crate) fn to_text(&self, screen: &Screen) -> String {
         let begun = self.header.map(|header| head(header, self.machine, screen));
         let mut text = begun.unwrap_or_default() + &self.report.table().draw(screen);
@@ -249,8 +249,8 @@ fn tolerate_closed(written: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Whether writing to stdout failed because nobody reads it any more: of a pipe, or at a terminal, which gives EIO once it is
-/// closed. A disk gives that for what is broken.
+/// Says whether writing to stdout failed because nobody reads it any more: of a pipe, or at a terminal, which gives
+/// EIO once it is closed. A disk gives that for what is broken.
 pub(crate) fn is_unread(error: &io::Error) -> bool {
     let is_terminal = || {
         fstat(io::stdout())

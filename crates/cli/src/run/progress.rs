@@ -29,7 +29,7 @@ impl Progress {
         })
     }
 
-    /// Starts to show how many of so many steps are `done`, if somebody watches.
+    /// Starts to show how many of `steps` steps are `done`, if somebody watches.
     pub(crate) fn counted(what: &'static str, steps: usize, done: &Arc<AtomicUsize>) -> Self {
         let done = Arc::clone(done);
         let so_far = move || done.load(Ordering::Relaxed) as u64;

@@ -21,12 +21,12 @@ struct Disk {
 }
 
 impl Disk {
-    /// With room for so many KiB; `None`, and it is said, where there is none.
+    /// Mounts a disk with room for `kib` KiB; `None`, and it is said, where there is none.
     fn new(place: &Place, kib: u32) -> Option<Self> {
         Disk::with(place, &format!("size={kib}k"))
     }
 
-    /// With room for so many files, and as many bytes as they like.
+    /// Mounts a disk with room for `files` files, and any number of bytes.
     fn of_files(place: &Place, files: u32) -> Option<Self> {
         // The directory takes one, and so does the file with the filter.
         Disk::with(place, &format!("nr_inodes={}", files + 2))

@@ -84,7 +84,7 @@ pub fn pair(flags: &str) -> (Value, Value) {
     pair_of("send", flags)
 }
 
-/// The same with another sending subcommand, `replay FILE` for one.
+/// Runs another sending subcommand, such as `replay FILE`, with these flags; returns what both say.
 pub fn pair_of(subcommand: &str, flags: &str) -> (Value, Value) {
     let receiver = Receiver::start("--once");
     let words = format!("{subcommand} {} --json {flags}", receiver.address);

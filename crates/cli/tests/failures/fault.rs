@@ -18,9 +18,9 @@ pub(crate) const VARIABLE: &str = "SOFTTIMERS_FAULTS";
 /// The fault that is injected.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) enum Fault {
-    /// No more than so many open files.
+    /// No more than N open files.
     Nofile(u64),
-    /// No more than so many threads of its user.
+    /// No more than N threads of its user.
     Nproc(u64),
     /// No signal that is kept for a process.
     Sigpending,
@@ -55,12 +55,12 @@ impl Call {
         Call { number, when: None }
     }
 
-    /// With exactly these bits, of those in `mask`, in the argument of this index.
+    /// Matches exactly these bits, of those in `mask`, in the argument of this index.
     pub(crate) const fn with(number: i64, argument: u8, mask: u64, bits: u64) -> Self {
         Call { number, when: Some(When::Has { argument, mask, bits }) }
     }
 
-    /// With any value but this one.
+    /// Matches any value but this one.
     pub(crate) const fn without(number: i64, argument: u8, value: u64) -> Self {
         Call { number, when: Some(When::IsNot { argument, value }) }
     }

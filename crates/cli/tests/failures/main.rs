@@ -81,7 +81,7 @@ const FAULTS: &[(&str, Kind)] = &[
     ("disk", disk),
 ];
 
-/// No more than so many descriptors, from none but the three on, until it is enough.
+/// Allows no more than 3, 4, 5, … descriptors, until that is enough.
 fn descriptors(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
     let mut enough = 0;
     let all: Vec<u64> = (3..64).collect();
@@ -103,7 +103,7 @@ fn files(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
     }
 }
 
-/// No thread, no process, and no more than so many.
+/// Allows no thread, no process, and no more than 1 to 4 of them.
 fn threads(matrix: &Matrix, line: &Line, row: &mut Row<'_>) {
     for (name, call) in matrix.some_of(&[("threads", THREAD), ("processes", PROCESS)], 2, line) {
         let faults =
@@ -336,7 +336,7 @@ impl Matrix {
         }
     }
 
-    /// How this command ends with nothing wrong: tried once.
+    /// Returns how this command ends with nothing wrong: tried once.
     fn without_fault(&self, line: &Line) -> Result<End, String> {
         let Some(place) = LINES.iter().position(|other| other.name == line.name) else {
             return Ok(End::Code(0));
@@ -348,8 +348,8 @@ impl Matrix {
         self.without_fault[place].get_or_init(tried).clone()
     }
 
-    /// All of them in the full matrix, else about so many, or one of a slow command: others with each line, so that together
-    /// they have all.
+    /// Returns all of them in the full matrix, else about `most`, or one of a slow command: others with each line, so
+    /// that together they have all.
     fn some_of<'a, T>(&self, all: &'a [T], most: usize, line: &Line) -> impl Iterator<Item = &'a T> {
         let place = LINES.iter().position(|other| other.name == line.name).unwrap_or(0);
         let most = if line.slow { 1 } else { most };

@@ -58,7 +58,7 @@ fn take_redirected(hosts: &Hosts) {
     }
 }
 
-/// Whether a feature of a host's interface could be switched.
+/// Says whether a feature of a host's interface could be switched.
 fn set_feature(hosts: &Hosts, host: &str, feature: &str, state: &str) -> bool {
     let words = ["netns", "exec", &hosts.host(host), "ethtool", "-K", "eth", feature, state];
     let set = ip(&words);
@@ -380,7 +380,7 @@ fn a_router_counts_hops_down_and_tells_the_sender_at_the_last() {
     });
 }
 
-/// So that they ask again who has which address.
+/// Flushes the neighbour tables, so that the hosts ask again who has which address.
 fn flush_neighbours(hosts: &Hosts) {
     for host in ["near", "far"] {
         ip(&["-n", &hosts.host(host), "neigh", "flush", "all"]).unwrap();
@@ -567,7 +567,7 @@ fn all_come_in_order(sender: &FrameSender, receiver: &FrameReceiver, by: &str) {
         for number in burst * 100..(burst + 1) * 100 {
             sender.send(&numbered(1_000 + (number % 40) as u16, number)).unwrap();
         }
-        // Rings and buffers have room for so many.
+        // Rings and buffers have room for a burst of 100.
         for _ in 0..4_000 {
             if came.iter().map(Vec::len).sum::<usize>() >= (burst as usize + 1) * 100 {
                 break;
@@ -952,7 +952,7 @@ fn a_loop_is_found_and_said_and_nothing_goes_round() {
     });
 }
 
-/// As much as a host can send, into a forwarder that may have a tenth of a processor.
+/// As much as a host can send, into a forwarder that may have a tenth of a CPU.
 #[test]
 fn a_flood_adds_up() {
     with_cable("flood", |hosts| {

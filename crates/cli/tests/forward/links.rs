@@ -17,7 +17,7 @@ fn station(text: &str) -> [u8; 6] {
     bytes.try_into().unwrap()
 }
 
-/// A datagram from near to a port at far, not to be cut: the packet has so many bytes.
+/// Returns a datagram from near to a port at far, not to be cut: the packet has `bytes` bytes.
 fn whole(is_v4: bool, bytes: usize) -> Vec<u8> {
     let link = PacketBuilder::ethernet2(station(NEAR), station(WA));
     let mut frame = Vec::new();

@@ -6,7 +6,7 @@ use std::thread;
 
 use super::*;
 
-/// So many that the hash gives not all of them to one of two threads: 2⁻³¹ is less than 10⁻⁹.
+/// Enough that the hash does not give all of them to one of two threads: 2⁻³¹ is less than 10⁻⁹.
 const CLIENTS: usize = 32;
 const DATAGRAMS: u64 = 600;
 

@@ -81,7 +81,7 @@ fn keep(driver: &str, lives: &[Value], time: Duration) {
     write(path, results.to_text().unwrap()).unwrap();
 }
 
-/// So that XDP has frames to forward there.
+/// Makes frames complete, so that XDP has some to forward there.
 fn take_complete(hosts: &Hosts, driver: &str) {
     if driver == "--driver xdp-fast" {
         take_redirected(hosts);

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   ┌ 254,1,0 ───────┐  ┌ 254,1,1 ───────┐
-//!   │ :  plot        │  │ :  plot        │      of each series' colour so many pixels
+//!   │ :  plot        │  │ :  plot        │      pixels of each series' colour, counted
 //!   └────────────────┘  └────────────────┘
 //! ```
 
@@ -171,7 +171,7 @@ fn first_place(object: &Value) -> usize {
     object["overview"]["picture"][1].as_u64().unwrap() as usize
 }
 
-/// The page with frames around its pictures and nothing else, so many beside each other.
+/// Returns the page with frames around its pictures and nothing else, `columns` beside each other.
 fn framed(page: &str, columns: u32) -> String {
     let rules = format!(
         "nav,footer,h1,h2,h3,p,dl,.numbers,.lacks,.notes,.scrolls,details,figcaption,.legend,.skip{{display:none!important}}\
@@ -210,9 +210,9 @@ fn seen(screenshot: &Screenshot, pictures: &[Picture], dark: bool) -> Vec<(usize
 /// Fewer than a mark has.
 const FEWEST: usize = 8;
 
-/// On a screen of so many pixels, how wide the page is with everything unfolded, and what is wider than the screen outside
-/// the boxes that scroll. A copy of it, with a script and without the policy that would keep it from running, tells the page
-/// around it.
+/// Returns how wide the page is on a screen of `screen` pixels, with everything unfolded, and what is wider than the
+/// screen outside the boxes that scroll. A copy of it, with a script and without the policy that would keep it from
+/// running, tells the page around it.
 fn widths(browser: &str, page: &str, screen: u32, directory: &Directory) -> Option<String> {
     let script = "<script>addEventListener('load',()=>{const wide=[...document.querySelectorAll('body *')].filter(e=>\
                   !e.closest('.plot,.scrolls,.skip')&&e.getBoundingClientRect().right>innerWidth).map(e=>e.tagName);\

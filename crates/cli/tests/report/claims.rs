@@ -172,7 +172,7 @@ fn no_sentence_contradicts_its_table_whoever_was_disturbed_or_lost() {
     }
 }
 
-/// The same of what a receiver delivers: a share is only named where both benches are fit.
+/// A share of what a receiver delivers is only named where both benches are fit.
 #[test]
 fn no_share_is_named_beside_a_bench_that_was_disturbed_or_lost() {
     let sections = "--only goodput";
@@ -218,7 +218,7 @@ fn the_path_is_shown_as_its_ends_counted_it() {
     assert_eq!(row("delay 20 ms")[2], "14.6");
 }
 
-/// More processors than colours are told, and the paper's are another's than theirs.
+/// More CPUs than colours are told, and the paper's are another's than theirs.
 #[test]
 fn intervals_are_drawn_by_their_buckets_and_what_is_left_out_is_told() {
     let directory = Directory::of_saved("processors", |file, mut run| {

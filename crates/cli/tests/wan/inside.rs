@@ -188,7 +188,7 @@ fn names_are_asked_for_through_a_gateway() {
         return;
     }
     let place = Place::new();
-    // An answer is not needed, and may not be had here: that somebody answers is.
+    // An answer is not needed, and may not be available here: that somebody answers is.
     let words = ["--", "dig", "+time=3", "+tries=1", "softtimers.invalid"];
     let Some(output) = place.run("--rtt 20ms --summary summary.json", &words) else { return };
     let said = text(&output.stdout);
@@ -254,7 +254,7 @@ fn the_command_is_the_same_user_and_inherits_nothing() {
     assert!(outside.contains("CapEff:\t0000000000000000\n"), "{outside}");
 }
 
-/// Whether a process of this place, of this name, is there, and not only its remains.
+/// Says whether a process of this place, of this name, is there, and not only its remains.
 fn is_there(name: &OsStr) -> bool {
     fs::read_dir("/proc").unwrap().flatten().any(|process| {
         let line = fs::read(process.path().join("cmdline")).unwrap_or_default();

@@ -92,7 +92,7 @@ fn echo() -> SocketAddr {
     address
 }
 
-/// Sends so many bytes and the end; what comes back, in what time.
+/// Sends `length` bytes and the end; returns what comes back, and in what time.
 fn exchange(address: SocketAddr, length: usize) -> (std::io::Result<Vec<u8>>, Duration) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();

@@ -94,7 +94,8 @@ pub struct CalloutStats {
 }
 
 impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
-    /// No callouts. `owner` tells this set's handles from those of others: a number that no other set has.
+    /// Creates a set without callouts. `owner` tells this set's handles from those of others: a number that no other
+    /// set has.
     pub fn new(owner: u64) -> Self {
         Callouts {
             wheel: KeyedTimers::new(Duration::from_nanos(1 << TICK_SHIFT)),
@@ -109,7 +110,7 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         }
     }
 
-    /// Asks for `call` after so many ticks; zero is taken as one. It may be asked for again before it is called: then
+    /// Asks for `call` after `ticks` ticks; zero is taken as one. It may be asked for again before it is called: then
     /// there are two.
     ///
     /// # Cost
@@ -263,7 +264,7 @@ impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
         self.ticks
     }
 
-    /// By how many ticks softclock is behind.
+    /// Returns by how many ticks softclock is behind.
     pub fn lag(&self) -> u64 {
         self.ticks - self.softticks
     }
@@ -352,7 +353,7 @@ impl<C> Drop for Held<'_, C> {
     }
 }
 
-/// When a tick is, for the wheel. The last 128th of all ticks is one time, and never comes.
+/// Returns when a tick is, for the wheel. The last 128th of all ticks is one time, and never comes.
 fn at(tick: u64) -> Timestamp {
     Timestamp::from_nanos(tick.saturating_mul(1 << TICK_SHIFT))
 }

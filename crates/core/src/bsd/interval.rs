@@ -133,8 +133,9 @@ impl fmt::Display for IntervalError {
 impl core::error::Error for IntervalError {}
 
 impl<L: Copy> IntervalTimers<L> {
-    /// No timers, and at most `most` at a time (2²⁷ whatever is asked for): those that nobody reaps or cancels must not
-    /// fill the memory. `owner` tells this set's handles from those of others: a number that no other set has.
+    /// Creates a set without timers, for at most `most` at a time (2²⁷ whatever is asked for): those that nobody
+    /// reaps or cancels must not fill the memory. `owner` tells this set's handles from those of others: a number
+    /// that no other set has.
     pub fn new(owner: u64, most: usize) -> Self {
         IntervalTimers {
             running: KeyedTimers::new(Duration::from_micros(1)),

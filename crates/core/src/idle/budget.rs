@@ -20,7 +20,7 @@ use core::time::Duration;
 use crate::time::NANOS_PER_SEC;
 use crate::{Percent, Timestamp};
 
-/// The share of one processor that a loop may poll away while it has nothing to do.
+/// The share of one CPU that a loop may poll away while it has nothing to do.
 ///
 /// In any time `t`, at most `share · (t + period)` is polled away, plus one look at the sources. Of a
 /// look that was interrupted for so long that it would take more than a second to pay off, the rest is
@@ -46,7 +46,7 @@ pub struct PollBudget {
 }
 
 impl PollBudget {
-    /// Half of one processor, over 10 ms: the budget of every policy that is given no other.
+    /// Half of one CPU, over 10 ms: the budget of every policy that is given no other.
     pub const HALF: PollBudget = PollBudget::new(Percent::HALF);
 
     /// No limit on polling.
@@ -97,7 +97,7 @@ impl PollBudget {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Polling {
     /// Time polled away: from a decision to poll until the next decision, or until something was
-    /// found. It is wall time, so a processor that was lost while polling counts as polled away.
+    /// found. It is wall time, so a CPU that was lost while polling counts as polled away.
     pub time: Duration,
     /// Sleeps to the deadline itself that would have been shorter, or none at all, with more budget.
     pub forced_sleeps: u64,

@@ -15,7 +15,7 @@ pub(super) struct Policy {
     pub(super) lead: Duration,
     /// A wake-up later than the lead moves it up by this part of the difference, one over this.
     pub(super) up: u32,
-    /// The same of a wake-up earlier than the lead, down.
+    /// A wake-up earlier than the lead moves it down by this part of the difference, one over this.
     pub(super) down: u32,
 }
 

@@ -116,7 +116,7 @@ impl AckPacer {
         }
     }
 
-    /// An ACK, or an update of the receiver's window, has come and lets so many packets leave. Returns
+    /// Takes an ACK, or an update of the receiver's window, that lets `packets` packets leave. Returns
     /// when the next one may; `None` if none waits.
     ///
     /// Times must not go backwards.
@@ -128,7 +128,7 @@ impl AckPacer {
         self.release(now, packets, compressed || big)
     }
 
-    /// After an idle time, or at the start: the window lets so many packets leave without an ACK. They
+    /// After an idle time, or at the start, the window lets `packets` packets leave without an ACK. They
     /// leave at the stored mean rate, no two together (soft timers §6, A.2). Returns when the next one may.
     pub fn restart(&mut self, now: Timestamp, packets: u64) -> Option<Timestamp> {
         self.rate.idle();
@@ -158,7 +158,7 @@ impl AckPacer {
         core::mem::take(&mut self.waiting)
     }
 
-    /// When the next packet may leave; `None` if none waits.
+    /// Returns when the next packet may leave; `None` if none waits.
     pub fn poll_at(&self) -> Option<Timestamp> {
         (self.waiting > 0).then_some(self.due)
     }

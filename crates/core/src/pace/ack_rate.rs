@@ -72,7 +72,7 @@ impl AckRate {
         AckRate { mean: rate.span_nanos(ONE), seen: MEMORY, samples: ENOUGH, ..AckRate::default() }
     }
 
-    /// An ACK has come that acknowledges so many packets, or lets so many leave. None: it says nothing
+    /// Counts an ACK that acknowledges `packets` packets, or lets them leave. With none it says nothing
     /// and is not counted. Returns whether it was compressed: it came in less than half the mean time for what it
     /// acknowledges, because ACKs were held up and came together.
     ///

@@ -90,7 +90,7 @@ impl Ahead {
         (open && release <= now + self.lead).then_some(release)
     }
 
-    /// So many packets have been handed over, to leave at `release`, which [`release`](Self::release) gave. The
+    /// Counts `packets` that have been handed over, to leave at `release`, which [`release`](Self::release) gave. The
     /// bound in packets may be passed by this once.
     pub fn handed(&mut self, release: Timestamp, packets: u32) {
         self.packets = self.packets.saturating_add(packets);
@@ -110,7 +110,7 @@ impl Ahead {
         self.closed_until = half.max(now + RETRY);
     }
 
-    /// When to look again, if the next packet is due at `due`: as soon as half of what may be held has left,
+    /// Returns when to look again, if the next packet is due at `due`: as soon as half of what may be held has left,
     /// in time or in packets.
     pub fn wake_at(&self, due: Timestamp) -> Timestamp {
         let in_time = due.saturating_sub(self.lead / 2);
@@ -133,7 +133,7 @@ impl Ahead {
         }
     }
 
-    /// When half of what is held has left.
+    /// Returns when half of what is held has left.
     fn half_left(&self) -> Option<Timestamp> {
         let mut left = 0u32;
         let half = self.held.iter().find(|&&(_, packets)| {
@@ -150,7 +150,7 @@ impl Default for Ahead {
     }
 }
 
-/// A kernel without room that is asked sooner refuses again, and asking takes a processor.
+/// A kernel without room that is asked sooner refuses again, and asking takes a CPU.
 const RETRY: Duration = Duration::from_micros(100);
 
 /// More would be more than any queue holds; it grows if it must.

@@ -145,7 +145,7 @@ impl RateClock {
         self.departed_together(now, 1, 1)
     }
 
-    /// So many packets have left together at `now`, with so many bytes in all; returns the earliest time
+    /// Counts `packets` that have left together at `now`, with `bytes` in all; returns the earliest time
     /// for the next one. They take as many places as they would have one by one, so the gap after
     /// them is that of all of them, and so is the burst interval.
     ///
@@ -272,7 +272,7 @@ impl RateClock {
         }
     }
 
-    /// The burst interval of so many packets, whose own gap this is; all in nanoseconds.
+    /// Returns the burst interval of `packets` packets, whose own gap is `gap`; all in nanoseconds.
     #[inline]
     fn shortest_after(&self, packets: u32, gap: u64) -> u64 {
         match self.counts {
@@ -282,7 +282,7 @@ impl RateClock {
         }
     }
 
-    /// What has left is behind its schedule: gives up what lies too far back. Says whether the next packet may leave
+    /// Skips what lies too far back when the flow is behind its schedule. Says whether the next packet may leave
     /// at once, in a train, for the catch-up to end in time.
     #[inline(never)]
     fn is_hurried(&mut self, before: Timestamp, first: bool, gap: u64) -> bool {
@@ -348,7 +348,7 @@ impl RateClock {
         self.schedule.places_before(now)
     }
 
-    /// Returns the time that so many packets, of so many bytes in all, take at the rate; the mean of other patterns.
+    /// Returns the time that `packets` packets, of `bytes` in all, take at the rate; the mean of other patterns.
     pub fn time_of(&self, packets: u32, bytes: u64) -> Duration {
         let places = if self.counts == Counts::Bytes { bytes } else { u64::from(packets) };
         Duration::from_nanos(self.schedule.rate().span_nanos(places))

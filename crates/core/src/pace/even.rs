@@ -49,8 +49,8 @@ impl Even {
         self.remainder = remainder;
     }
 
-    /// Another rate from `now` on. Of the gap of so many places that leads to this one, the same share
-    /// is left as before; and as many places as were behind are. O(1).
+    /// Sets another rate from `now` on. The gap of `places` places that leads to this one keeps the share that was
+    /// left of it, and as many places are behind as before. O(1).
     pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate, places: u64) {
         let (old, new) = (self.rate.span_nanos(places), rate.span_nanos(places));
         if rate == self.rate {

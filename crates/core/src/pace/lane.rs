@@ -49,7 +49,7 @@ impl Lane {
         beginning: true,
     };
 
-    /// When the next packet may leave.
+    /// Returns when the next packet may leave.
     #[inline]
     pub(super) fn release(&self) -> Timestamp {
         Timestamp::from_nanos(if self.is_open() { self.place.max(self.floor) } else { self.floor })
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// A lane that leaves up to so many places behind, and its clock.
+    /// Returns a lane that makes up at most `most_behind` places, and its clock.
     fn lane(most_behind: u64) -> (RateClock, Lane) {
         let catch_up = CatchUp { time: Duration::MAX, packets: most_behind };
         let rate = Rate::every(Duration::from_nanos(INTERVAL)).unwrap();

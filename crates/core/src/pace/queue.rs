@@ -258,7 +258,7 @@ impl<T> DepartureQueue<T> {
         Ok(())
     }
 
-    /// Enqueues a packet of so many bytes that may leave from `now` on.
+    /// Enqueues a packet of `bytes` bytes that may leave from `now` on.
     ///
     /// # Cost
     /// O(1), or O(log flows) if the flow has nothing waiting and is overdue. Allocates only when more packets wait
@@ -389,7 +389,7 @@ impl<T> DepartureQueue<T> {
         Some(index)
     }
 
-    /// Files a flow under the time at which its first packet may leave, if it has one.
+    /// Inserts a flow under the time at which its first packet may leave, if it has one.
     fn file(&mut self, index: u32) {
         self.withdraw(index);
         let Some(hot) = self.hot.get_mut(index as usize) else { return };
@@ -398,7 +398,7 @@ impl<T> DepartureQueue<T> {
         }
     }
 
-    /// Takes a flow out of where it is filed.
+    /// Takes a flow out of where it is inserted.
     fn withdraw(&mut self, index: u32) {
         self.releases.withdraw(index);
         if let Some(shares) = &mut self.shares {
@@ -407,7 +407,7 @@ impl<T> DepartureQueue<T> {
     }
 }
 
-/// So many packets or bytes that what they take tells one rate from another.
+/// Enough packets or bytes that the time they take tells one rate from another.
 const MANY: u32 = 1 << 20;
 
 /// A packet has become its flow's first; says when it may leave. If it could leave only

@@ -43,8 +43,8 @@ impl Recorded {
         self.at = self.trace.time(self.index).map_or(Timestamp::MAX, |time| self.start + time);
     }
 
-    /// The length of the gap of so many places that leads to the current one; to the first, or past the last, there is
-    /// none.
+    /// Returns the length of the gap of `places` places that leads to the current one; to the first, or past the
+    /// last, there is none.
     pub(super) fn gap_behind(&self, places: u64) -> Duration {
         let earlier = self.index.saturating_sub(usize::try_from(places).unwrap_or(usize::MAX));
         let times = self.trace.time(earlier).zip(self.trace.time(self.index));

@@ -41,7 +41,7 @@ impl Recovery {
     /// No trains: every gap of a late flow is a burst interval at least.
     pub const NONE: Recovery = Recovery { train: 1 };
 
-    /// A catch-up is to end within so many times the delay that it makes up.
+    /// A catch-up is to end within 8 times the delay that it makes up.
     pub const WITHIN: u32 = 8;
 
     /// Trains of up to `most` packets; 0 is 1.

@@ -113,8 +113,8 @@ impl Schedule {
         }
     }
 
-    /// The length of the gap of so many places that leads to the current one, in nanoseconds; of a pattern, in the
-    /// mean.
+    /// Returns the length of the gap of `places` places that leads to the current one, in nanoseconds; of a pattern,
+    /// in the mean.
     pub(super) fn gap_behind(&self, places: u64) -> u64 {
         if let Kind::Recorded(recorded) = &self.0 {
             return saturating_nanos(recorded.gap_behind(places));
@@ -194,7 +194,7 @@ impl Schedule {
         lost
     }
 
-    /// Moves on by so many places; for Poisson step by step.
+    /// Moves on by `places` places; for Poisson step by step.
     #[inline]
     pub fn leap(&mut self, places: u64) {
         if let Kind::Even(even) = &mut self.0 { even.advance(places) } else { self.leap_unevenly(places) }

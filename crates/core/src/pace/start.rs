@@ -58,7 +58,7 @@ pub struct StartRate {
 }
 
 impl StartRate {
-    /// For a path of this capacity, of which the first train uses `initial_fraction`. The paper's
+    /// Creates a start for a path of this capacity, of which the first train uses `initial_fraction`. The paper's
     /// prototype uses all of it ([`Percent::ALL`]), which is right where the capacity is guaranteed, and
     /// says that a practical sender should begin with less (§5.7).
     ///
@@ -69,7 +69,7 @@ impl StartRate {
         Ok(StartRate { capacity, initial_fraction, first, memory: MEMORY, proved: None })
     }
 
-    /// For how long after the last ACK a proved rate is believed: 5 minutes if nothing is said. Zero
+    /// Sets for how long after the last ACK a proved rate is believed: 5 minutes if nothing is said. Zero
     /// makes every train begin like the first.
     pub fn memory(mut self, memory: Duration) -> Self {
         self.memory = memory;

@@ -80,7 +80,7 @@ impl Trace {
         times.zip(self.packets.lengths.iter().copied())
     }
 
-    /// From the first packet to the last.
+    /// Returns the time from the first packet to the last.
     pub fn span(&self) -> Duration {
         self.time(self.packets() - 1).unwrap_or_default()
     }
@@ -187,7 +187,7 @@ impl Speed {
         }
     }
 
-    /// As a number, for people.
+    /// Returns it as a number, for people.
     pub fn as_f64(self) -> f64 {
         f64::from(self.numerator.get()) / f64::from(self.denominator.get())
     }

@@ -2,7 +2,7 @@
 //!
 //! A record's generation changes each time it is given back, so a handle kept too long finds nothing instead of
 //! somebody else's event. A 32-bit generation would wrap after four thousand million uses of one
-//! record; the record is retired before that, at the price of its 32 bytes (Costello & Varghese keep a
+//! record; the record is retired before that, at the cost of its 32 bytes (Costello & Varghese keep a
 //! similar count in their handles, §"Interfaces").
 
 use core::num::NonZeroU32;

@@ -6,7 +6,7 @@ use crate::Random;
 
 /// Intervals between the trigger states of a saturated web server, the workload of soft timers §5.2 whose
 /// intervals were the longest (Apache on a Pentium II of 300 MHz): for tests, simulations, and experiments
-/// that are to look at the clock as seldom as that machine did. Independent of each other, without end.
+/// that are to check the clock as seldom as that machine did. Independent of each other, without end.
 ///
 /// The paper's table is lost. The text keeps a mean of 31.6 µs, a median of 18.5, a standard deviation of 31.6,
 /// 5.1% above 100 µs, at most 1 ms (§5.2), and one wait: 65.9 µs for the first trigger state that comes at least

@@ -24,8 +24,8 @@ impl<E> Wheel<E> {
         (due, opening)
     }
 
-    /// When the horizon has to be in the slot before the one that begins at `start`, so that it can be emptied in
-    /// time.
+    /// Returns when the horizon has to be in the slot before the one that begins at `start`, so that it can be
+    /// emptied in time.
     #[inline]
     pub(super) fn opening(&self, level: usize, start: u64) -> u64 {
         if level == 0 {
@@ -100,14 +100,14 @@ impl<E> Wheel<E> {
         })
     }
 
-    /// Whether a slot lies in the horizon's block of its level: no higher level has anything before that ends.
+    /// Says whether a slot lies in the horizon's block of its level: no higher level has anything before that ends.
     #[inline]
     fn is_present(&self, level: usize, start: u64) -> bool {
         (start ^ self.horizon) >> (BLOCK_BITS as usize * level) >> BLOCK_BITS == 0
     }
 
     /// Time has gone on by a block or more while nothing was to be done: brings the horizon up, so that what
-    /// is set now is filed as near as it is.
+    /// is set now is inserted as near as it is.
     #[inline(never)]
     pub(super) fn catch_up(&mut self, now: u64) {
         if self.migrations.is_overdue() || !self.front.chain.is_empty() {

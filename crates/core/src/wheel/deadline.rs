@@ -101,7 +101,7 @@ impl<E> Wheel<E> {
         self.least_of_later(best, most, |record| record.deadline(&self.margins))
     }
 
-    /// The same of those of few that come later, all of which come after `until`.
+    /// Returns the least of `best` and what `of` makes of those that come later, all of which come after `until`.
     fn least_of_later(&self, mut best: u64, most: usize, of: impl Fn(&Record<E>) -> u64) -> u64 {
         if self.later.until.due >= best {
             return best;
@@ -146,7 +146,7 @@ impl<E> Wheel<E> {
         best.min(front.least_due())
     }
 
-    /// When the first is due, while there are few. What is at the front may have been put off since.
+    /// Returns when the first is due, while there are few. What is at the front may have been postponed since.
     #[inline]
     pub(super) fn next_due_of_few(&self) -> u64 {
         match self.front.least() {

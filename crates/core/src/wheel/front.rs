@@ -1,4 +1,4 @@
-//! The front of the wheel: every timer that is filed below the horizon, in exact order.
+//! The front of the wheel: every timer that is inserted below the horizon, in exact order.
 //!
 //! Slots say nothing about the order within them, and that order is to the nanosecond and, among equal
 //! times, first come first served: also where a timer went straight to level 0 and an older one got
@@ -104,7 +104,7 @@ impl Front {
         if self.chain.is_empty() || is_seen { self.least() } else { None }
     }
 
-    /// Whether all that is here came in order, while there are few.
+    /// Says whether all that is here came in order, while there are few.
     #[inline]
     pub(super) fn only_queue(&self) -> bool {
         self.heap.is_empty() && self.near.first().is_none()
@@ -183,7 +183,7 @@ impl Front {
         }
     }
 
-    /// When the least is due, provided that the chain has been seen to, as it has when a turn is over;
+    /// Returns when the least is due, provided that the chain has been seen to, as it has when a turn is over;
     /// [`u64::MAX`] is never.
     #[inline]
     pub(super) fn least_due(&self) -> u64 {
@@ -294,7 +294,7 @@ impl<E> Wheel<E> {
             if entry.due >> self.shift < self.horizon {
                 keep(&mut self.front, entry, &mut self.records);
             } else {
-                // Put off after it was filed.
+                // Postponed after it was inserted.
                 self.refile(timer);
             }
         }

@@ -1,9 +1,9 @@
-//! The inbox: timers that have been set, or moved, and not been filed yet.
+//! The inbox: timers that have been set, or moved, and not been inserted yet.
 //!
 //! A request sets its time-out, the answer comes, the time-out is cancelled: most timers end so, and many before
-//! anybody looks at the wheel again. Such a timer need not be filed at all. It waits here, where only its due time
-//! and its deadline count, and whoever looks at the wheel files what is left. Filed together, timers do not wait for
-//! each other's cache misses.
+//! anybody looks at the wheel again. Such a timer need not be inserted at all. It waits here, where only its due time
+//! and its deadline count, and whoever looks at the wheel inserts what is left. Inserted together, timers do not wait
+//! for each other's cache misses.
 //!
 //! ```text
 //!   set ─▶ [ 7 12 9 · … ]  16 at most ──a look, or no room──▶ front, or a slot's chunk
@@ -70,7 +70,7 @@ impl Inbox {
 }
 
 impl<E> Wheel<E> {
-    /// Files what is in the inbox: a quantum of work.
+    /// Inserts what is in the inbox: a quantum of work.
     ///
     /// Where the horizon was when they were set: behind older ones with the same due time, not on a level below
     /// them.
@@ -84,5 +84,5 @@ impl<E> Wheel<E> {
     }
 }
 
-/// As many time-outs as are cancelled young; filing so many is still a microsecond.
+/// As many time-outs as are cancelled young; inserting 16 still takes only a microsecond.
 const ROOM: usize = 16;

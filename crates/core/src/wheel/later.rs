@@ -1,17 +1,17 @@
 //! Later: the timers of few that do not come next, in no order.
 //!
-//! Most timers are cancelled or put off, and then what it took to keep them in order was for nothing. So of few timers only those
-//! that come next are in order. To set, move or cancel one of the others is to write one entry. When none is left that
-//! comes next, about the square root of all are found, or a sixteenth from 256 on, and sorted:
+//! Most timers are cancelled or postponed, and then what it took to keep them in order was for nothing. So of few
+//! timers only those that come next are in order. To set, move or cancel one of the others is to write one entry.
+//! When none is left that comes next, about the square root of all are found, or a sixteenth from 256 on, and sorted:
 //!
 //! ```text
 //!   set ─▶ [ 9 4 12 7 15 6 11 … ]        all come after `until`
-//!            ▲      ▲       ▲            the least of every so many: 7
+//!            ▲      ▲       ▲            the least of every n-th: 7
 //!            those up to it, sorted ─▶ near [ 4 6 7 ]        until = 7
 //! ```
 //!
 //! As many are before the least of every n-th as n, on average, however their times are spread. So the look through all of them
-//! is shared by so many that come out. More than [`MOST`] are never sorted at once.
+//! is shared by the n that come out. More than [`MOST`] are never sorted at once.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -46,7 +46,7 @@ impl Later {
         &self.entries
     }
 
-    /// Whether all of them come after this.
+    /// Says whether all of them come after this.
     #[inline]
     pub(super) fn is_after(&self, key: Key) -> bool {
         self.is_empty() || !self.until.is_before(key)
@@ -140,7 +140,7 @@ impl Later {
 }
 
 impl<E> Wheel<E> {
-    /// Whether the least entry of the front may not be the least of all, because of those that come later.
+    /// Says whether the least entry of the front may not be the least of all, because of those that come later.
     #[inline]
     pub(super) fn wants_refill(&self) -> bool {
         !self.later.is_empty() && self.front.least().is_none_or(|least| !self.later.is_after(least.key()))
@@ -218,7 +218,7 @@ impl<E> Wheel<E> {
         place
     }
 
-    /// Files one of few.
+    /// Inserts one of few.
     #[inline]
     pub(super) fn file_of_few(&mut self, entry: Entry) {
         let place = if self.front.queue.has_room_for(&entry) {

@@ -256,7 +256,7 @@ impl Iterator for Bits {
     }
 }
 
-/// A block is 2¹² slots: any timer up to a block ahead is filed once; each factor of 4,096 beyond is one move.
+/// A block is 2¹² slots: any timer up to a block ahead is inserted once; each factor of 4,096 beyond is one move.
 pub(super) const BLOCK_BITS: u32 = 12;
 pub(super) const BLOCK: usize = 1 << BLOCK_BITS;
 /// Two blocks: the one of the horizon, and the next.
@@ -270,7 +270,7 @@ const ROWS_AT_ONCE: usize = 4;
 
 const _: () = assert!(size_of::<Slot>() == 32 && (LEVELS + 1) * SLOTS <= 1 << u16::BITS);
 
-/// The laws of any granule that is filed while the horizon is not after it: tests try them, and Kani proves them.
+/// The laws of any granule that is inserted while the horizon is not after it: tests try them, and Kani proves them.
 #[cfg(any(test, kani))]
 mod laws {
     use super::*;
@@ -289,7 +289,7 @@ mod laws {
         assert_eq!(SlotId::of_home(id.home(granule)), id);
     }
 
-    /// A slot is found again where its block says: it begins no later than what was filed in it, and ends after it.
+    /// A slot is found again where its block says: it begins no later than what was inserted in it, and ends after it.
     pub(super) fn a_slot_begins_where_it_is_looked_for(horizon: u64, granule: u64) {
         let id = SlotId::filing(granule, &Reach::from(horizon));
         let bits = BLOCK_BITS * id.level as u32;
@@ -313,14 +313,14 @@ mod proofs {
         (horizon, granule)
     }
 
-    /// No granule overflows, and each is filed on the lowest level that reaches it, whose name leads back to it.
+    /// No granule overflows, and each is inserted on the lowest level that reaches it, whose name leads back to it.
     #[kani::proof]
     fn a_granule_has_one_slot_whatever_the_horizon() {
         let (horizon, granule) = any();
         a_granule_has_one_slot(horizon, granule);
     }
 
-    /// A search for a slot in the block of the horizon and the one after finds the time that was filed there.
+    /// A search for a slot in the block of the horizon and the one after finds the time that was inserted there.
     #[kani::proof]
     fn a_slot_begins_where_it_is_looked_for_whatever_the_horizon() {
         let (horizon, granule) = any();

@@ -85,7 +85,7 @@ impl Margins {
         }
     }
 
-    /// When the backup must look; [`u64::MAX`] is never.
+    /// Returns when the backup must look; [`u64::MAX`] is never.
     #[inline]
     pub(super) fn deadline(&self, margin: Margin, due: u64) -> u64 {
         let count = u64::from(margin.0) & MOST_COUNT;

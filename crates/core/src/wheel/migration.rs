@@ -12,7 +12,7 @@
 //! ```
 //!
 //! All levels do so, each at its own pace: at the usual granule, a slot of level 2 is emptied into level 1
-//! over 8.6 s. Timers that were put off meanwhile go to where they belong now. If nobody
+//! over 8.6 s. Timers that were postponed meanwhile go to where they belong now. If nobody
 //! looked in time, what is left is moved when it is needed, still one chunk a step.
 
 use super::Wheel;
@@ -42,7 +42,7 @@ impl Migrations {
 }
 
 impl<E> Wheel<E> {
-    /// Moves the horizon on. Nothing may be filed between the old place and the new one.
+    /// Moves the horizon on. Nothing may be inserted between the old place and the new one.
     #[inline]
     pub(super) fn move_horizon(&mut self, to: u64) {
         let from = self.horizon;

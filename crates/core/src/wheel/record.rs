@@ -8,7 +8,7 @@
 //!    ├─────────┼──────────┼────────┼─────────┼───────┼───────┤
 //!    │ due     │ sequence │ margin │ event   │ place │ gen.  │
 //!    └─────────┴──────────┴────────┴─────────┴───────┴───────┘
-//!      order it comes out in  │                └─ where it is filed
+//!      order it comes out in  │                └─ where it is inserted
 //!                             └─ the time asked for, and the deadline
 //! ```
 
@@ -38,7 +38,7 @@ pub(super) struct Held<E> {
     pub(super) event: E,
 }
 
-/// The place where a record is filed; of one that is not, the next that is free.
+/// The place where a record is inserted; of one that is not, the next that is free.
 ///
 /// In the low four bits the index in a chunk, whose own index is above them, or one of the marks below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,7 +120,7 @@ impl Place {
 }
 
 impl<E> Record<E> {
-    /// A record that is filed nowhere.
+    /// A record that is inserted nowhere.
     pub(crate) const fn new(generation: u32) -> Self {
         Record { due: 0, held: None, place: Place(0), generation }
     }
@@ -130,7 +130,7 @@ impl<E> Record<E> {
         self.held.is_some()
     }
 
-    /// Links a record that is not filed before the free record `next`.
+    /// Links a record that is not inserted before the free record `next`.
     #[inline]
     pub(crate) fn link_free(&mut self, next: u32) {
         self.place = Place(next);

@@ -1,7 +1,7 @@
 //! Entries in order: a queue that takes in only what comes after all it has.
 //!
-//! Periodic timers do, those put off to the same time from now, and what lies in a slot as it was set; none of them costs
-//! a search. What is cancelled within leaves a gap, but not at the ends.
+//! Periodic timers do, those postponed to the same time from now, and what lies in a slot as it was set; none of them
+//! costs a search. What is cancelled within leaves a gap, but not at the ends.
 //!
 //! ```text
 //!   counted on and on   from                to
@@ -70,7 +70,7 @@ impl Run {
         self.ring.get(self.at(counted))
     }
 
-    /// Whether it comes after all others, and there is room, if need be where the gaps are.
+    /// Says whether it comes after all others, and there is room, if need be where the gaps are.
     #[inline]
     pub(super) fn has_room_for(&self, entry: &Entry) -> bool {
         self.last().is_none_or(|last| last.is_before(entry) && self.live < self.most)

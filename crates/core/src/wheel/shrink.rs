@@ -1,8 +1,8 @@
 //! Taking memory ahead, and giving it back, when asked.
 //!
 //! A wheel keeps what it once needed, so that a steady load never allocates. After a peak its owner may
-//! ask for the rest back. Chunks, rows and records are freed by being made anew: what is filed in chunks is
-//! filed again, into as few chunks as it takes. The order of timers does not depend on it, since the
+//! ask for the rest back. Chunks, rows and records are freed by being made anew: what is inserted in chunks is
+//! inserted again, into as few chunks as it takes. The order of timers does not depend on it, since the
 //! [front](super::front) makes the order.
 
 use super::Wheel;
@@ -24,7 +24,7 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// Gives back all memory but that of what is filed. O(n).
+    /// Gives back all memory but that of what is inserted. O(n).
     ///
     /// Records stay: only the owner knows which of them are in use.
     pub(crate) fn shrink(&mut self) {
@@ -41,7 +41,7 @@ impl<E> Wheel<E> {
         self.later.shrink();
         self.shrink_margins();
         self.slots.spare = Spare::new();
-        // What was to be moved down has been: a timer is never filed in a level's next slot.
+        // What was to be moved down has been: a timer is never inserted in a level's next slot.
         self.migrations = Migrations::new();
     }
 

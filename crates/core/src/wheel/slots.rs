@@ -33,7 +33,7 @@ impl Slots {
         self.spare.reserve(timers.min(3 * ROWS));
     }
 
-    /// Whether the slot of a timer would not have to promise more for these terms.
+    /// Says whether the slot of a timer would not have to promise more for these terms.
     #[inline(never)]
     pub(super) fn is_promised(&self, place: Place, terms: &Terms, chain: &Chain) -> bool {
         let Filed::Chunk { chunk, .. } = place.filed() else { return false };

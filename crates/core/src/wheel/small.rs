@@ -2,7 +2,7 @@
 //!
 //! For a thousand timers no wheel is as quick as an array that is looked through now and then, and nobody wants a wheel's
 //! memory for three timers. Few are all in the front and in [`later`](super::later); the front's horizon is at the end of time,
-//! so that nothing is filed in slots.
+//! so that nothing is inserted in slots.
 //!
 //! ```text
 //!   timers   1 ………… 256 ………… 1,024 | 1,025 …      horizon = the present granule: what is set from here on is in slots
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Nothing is moved from one to the other. Few timers stay where they are, of whatever time, until they come next, are
-//! cancelled or put off, and so do those in slots. So growing beyond a limit costs what any other timer
+//! cancelled or postponed, and so do those in slots. So growing beyond a limit costs what any other timer
 //! costs, and a load about the limit does not move to and fro.
 
 use super::level::Reach;
@@ -38,7 +38,8 @@ impl<E> Wheel<E> {
         (self.horizon, self.slots.reach) = (horizon, Reach::from(horizon));
     }
 
-    /// Whether what is set is one of few although there is a wheel: few are left, and the slots are to become empty.
+    /// Says whether what is set is one of few although there is a wheel: few are left, and the slots are to become
+    /// empty.
     #[inline]
     pub(super) fn is_closing(&self) -> bool {
         self.len <= self.small / 4
@@ -72,5 +73,5 @@ impl<E> Wheel<E> {
     }
 }
 
-/// Above this many timers, a wheel: to look through so many takes a microsecond.
+/// Above this many timers, a wheel: to look through 1,024 takes a microsecond.
 pub(crate) const MOST: usize = 1_024;

@@ -210,7 +210,7 @@ fn a_full_slot_is_handed_out_in_order_while_it_changes() {
 }
 
 /// A timer that went straight to level 0 does not overtake an older one with the same due time that came by
-/// way of higher levels, or was put off to it.
+/// way of higher levels, or was postponed to it.
 #[test]
 fn equal_times_come_out_in_the_order_they_were_set_whatever_way_they_came() {
     for level in 1..=3 {
@@ -232,7 +232,7 @@ fn equal_times_come_out_in_the_order_they_were_set_whatever_way_they_came() {
     }
 }
 
-/// Putting off writes the record; the timer moves when its slot comes up, and does not come out before.
+/// Postponing writes the record; the timer moves when its slot comes up, and does not come out before.
 #[test]
 fn putting_off_touches_no_chunk() {
     let mut driver = Driver::new(0);
@@ -250,7 +250,7 @@ fn putting_off_touches_no_chunk() {
     assert_eq!(driver.turn(5_900 * TICK), (0..200).collect::<Vec<_>>());
 }
 
-/// A timer that is cancelled before anybody looks is never filed, whatever else waits.
+/// A timer that is cancelled before anybody looks is never inserted, whatever else waits.
 #[test]
 fn what_is_cancelled_young_touches_no_slot() {
     let mut driver = Driver::new(0);
@@ -317,7 +317,7 @@ fn empty_slots_are_passed_without_a_look() {
 fn removal_leaves_every_other_timer_where_it_is() {
     let mut driver = Driver::new(0);
     (0..1_000).for_each(|timer| driver.set(timer, (1 + u64::from(timer) % 7) * 100 * TICK));
-    // What is still in the inbox is filed.
+    // What is still in the inbox is inserted.
     assert!(matches!(driver.wheel.pull(0), Pull::Idle));
     let places: Vec<_> = (0..1_000).map(|timer| driver.wheel.records[timer].place).collect();
     (0..1_000).filter(|timer| timer % 3 == 0).for_each(|timer| assert!(driver.remove(timer)));
@@ -342,7 +342,7 @@ fn it_grows_a_million_beyond_where_it_began() {
     assert_eq!(driver.turn(1 << 50), []);
 }
 
-/// Nothing is filed twice and nothing lost when a wheel shrinks at any moment of a turn.
+/// Nothing is inserted twice and nothing lost when a wheel shrinks at any moment of a turn.
 #[test]
 fn shrinking_loses_nothing() {
     for moment in 0..if cfg!(miri) { 3 } else { 60 } {

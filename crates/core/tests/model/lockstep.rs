@@ -60,10 +60,10 @@ pub(crate) struct Pair {
     ids: HashMap<u32, TimerId>,
     next_event: u32,
     outcomes: HashMap<u32, &'static str>,
-    /// Up to so many timers all times are exact; beyond, they are lower bounds.
+    /// Up to this number of timers all times are exact; beyond, they are lower bounds.
     few: usize,
     exact: bool,
-    /// So many operations go by before anybody asks for the earliest deadline.
+    /// The number of operations before anybody asks for the earliest deadline.
     unasked: usize,
 }
 
@@ -88,12 +88,12 @@ impl Pair {
         }
     }
 
-    /// The same, but asks for the earliest deadline only after so many operations: from then on it is looked for anew.
+    /// Asks for the earliest deadline only after `unasked` operations: from then on it is looked for anew.
     pub(crate) fn asking_after(self, unasked: usize) -> Self {
         Pair { unasked, ..self }
     }
 
-    /// The same, from another time on.
+    /// Begins at the time `now`, in nanoseconds.
     pub(crate) fn beginning_at(self, now: u64) -> Self {
         Pair { now: Timestamp::from_nanos(now), ..self }
     }

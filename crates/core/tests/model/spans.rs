@@ -55,7 +55,7 @@ impl Spans {
         }
     }
 
-    /// So many operations on up to so many timers, due within so many ticks; then lets all of them expire.
+    /// Performs `operations` on up to `most` timers, due within `span` ticks; then lets all of them expire.
     pub(crate) fn run(&mut self, operations: u64, most: u64, span: u64) {
         for _ in 0..operations {
             match self.random.below(10) {

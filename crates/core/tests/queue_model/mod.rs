@@ -233,7 +233,7 @@ impl Model {
         Some(ModelPopped::Departure { flow: index, token: packet.token, place, more })
     }
 
-    /// The least of the times at which flows were filed, and the flow.
+    /// The least of the times at which flows were inserted, and the flow.
     pub(crate) fn first(&self) -> Option<((u64, u64), usize)> {
         let flows = self.flows.iter().enumerate();
         flows

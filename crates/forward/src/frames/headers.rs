@@ -97,7 +97,7 @@ impl Headers {
         Some(Headers { tags, kind, packet, ip })
     }
 
-    /// The view that rules have of a frame of so many bytes.
+    /// Returns the view that rules have of a frame of `bytes` bytes.
     pub(crate) fn seen(&self, bytes: usize, entrance: Entrance, at: Timestamp) -> Seen {
         let Headers { kind, packet, ip, .. } = *self;
         let payload = ip.and_then(|ip| ip.datagram(packet));

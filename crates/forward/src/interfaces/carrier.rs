@@ -73,7 +73,7 @@ impl<D: Wire> Carrier<D> {
         }
     }
 
-    /// The same, for the poller that counts what all see.
+    /// Makes it that of the poller that counts what all see.
     pub(crate) fn first(self) -> Self {
         Carrier { outages: Some([0; 2]), ..self }
     }

@@ -62,7 +62,7 @@ impl FastRoute {
         Ok(FastRoute { path, interfaces: between.interfaces.clone(), legs, hook, quota })
     }
 
-    /// What tells it of the pollers' turns; once.
+    /// Returns what tells it of the pollers' turns; once.
     pub(crate) fn turns(&mut self) -> Result<FastTurns, softtimers_bpf::Error> {
         self.path.turns()
     }
@@ -185,7 +185,7 @@ impl FastWorker {
         Ok(())
     }
 
-    /// Whether frames of programs are taken by other interfaces than before, which it says.
+    /// Says whether frames of programs are taken by other interfaces than before, which it says.
     fn look_at_outputs(&mut self) -> bool {
         let FastRoute { interfaces, hook: FastHook::Xdp, .. } = &self.route else { return false };
         let mut has_changed = false;
@@ -288,7 +288,7 @@ fn volume(count: &FastCount) -> Volume {
     Volume { packets: count.packets, bytes: count.bytes }
 }
 
-/// While frames wait for a poller that gets no turn, the kernel forwards so many times a turn's quota on each CPU.
+/// While frames wait for a poller that gets no turn, the kernel forwards 256 times a turn's quota on each CPU.
 const QUOTAS: u32 = 256;
-/// So often the counts are read.
+/// The time between two readings of the counts.
 const LOOK: Duration = Duration::from_millis(200);

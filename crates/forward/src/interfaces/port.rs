@@ -282,7 +282,7 @@ impl Ledger {
         }
     }
 
-    /// So many of the first have left, and so many behind them were lost. Which is which between two turns nobody
+    /// Counts the first `sent` as sent, and `lost` behind them as lost. Which is which between two turns nobody
     /// says, and the sums do not need it.
     fn have_left(&mut self, sent: usize, lost: u64) {
         let now = Monotonic.now();
@@ -299,7 +299,7 @@ impl Ledger {
         self.lose(lost);
     }
 
-    /// So many of the first were lost.
+    /// Counts the first `number` as lost.
     fn lose(&mut self, number: usize) {
         for departure in self.waiting.drain(..number) {
             match departure {

@@ -28,7 +28,7 @@ struct Rule {
 }
 
 impl Filter {
-    /// Returns a filter of so many rules.
+    /// Returns a filter of `rules` rules.
     pub fn new(rules: usize) -> Self {
         let rule = |number: usize| {
             let number = number as u32;

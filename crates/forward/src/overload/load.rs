@@ -54,14 +54,14 @@ impl Offer {
         offered_pps >= self.rate * REACHED
     }
 
-    /// The same with longer bursts, if there are any.
+    /// Returns the offer with longer bursts, if there are any.
     pub fn in_longer_bursts(self) -> Option<Self> {
         let burst = self.burst.saturating_mul(2).min(LONGEST_BURST);
         (burst > self.burst).then_some(Offer { burst, ..self })
     }
 }
 
-/// Has `program`, which is `softtimers` and says so many `goodbyes`, send to `address` from this processor, and waits for
+/// Has `program`, which is `softtimers` and says `goodbyes` goodbyes, send to `address` from this CPU, and waits for
 /// the end.
 pub(crate) fn send(
     (program, goodbyes): (&Path, u32),

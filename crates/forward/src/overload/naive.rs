@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Receiving goes before all else, as an interrupt does, only by the order of the program: no priority is needed. So
-//! from the rate on at which receiving alone takes the whole processor nothing is delivered, and no timer fires. With a
+//! from the rate on at which receiving alone takes the whole CPU nothing is delivered, and no timer fires. With a
 //! second stage that has a thread, the scheduler gives that thread its share, and the collapse is partial; with `--nice
 //! 19` it is not.
 

@@ -40,7 +40,7 @@ pub struct Point {
     pub latency_ns: Distribution,
     /// The share of its times that a timer of 20 ms fired; `null` if the trial is shorter.
     pub timer_share: Option<f64>,
-    /// The share of a processor that the receiver used, all of its stages.
+    /// The share of a CPU that the receiver used, all of its stages.
     pub cpu_share: f64,
     /// The share that the computation beside it had; `null` if there was none.
     pub beside_share: Option<f64>,

@@ -31,13 +31,13 @@ impl Quiet {
         }
     }
 
-    /// When to look again.
+    /// Returns when to look again.
     pub(crate) fn until(&self) -> Option<Timestamp> {
         self.since.map(|(since, _)| since + SETTLED)
     }
 }
 
-/// Longer than any poll is put off.
+/// Longer than any poll is postponed.
 const SETTLED: Duration = Duration::from_millis(30);
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub(super) struct Stats {
     pub(super) latency: Recorder,
     /// CPU time of the receiver's stages within the window.
     pub(super) cpu: Duration,
-    /// The same of the computation beside.
+    /// CPU time of the computation beside.
     pub(super) beside: Duration,
     pub(super) wakeups: u64,
     pub(super) polls: u64,

@@ -1,13 +1,13 @@
 //! One trial: a receiver, a sender in another process, and what came of it. [`Bench::trial`].
 //!
 //! ```text
-//!   processor 1                          processor 2
+//!   CPU 1                                CPU 2
 //!   softtimers send ── loopback ──▶ first stage ─▶ [queue ─▶ second stage] ── loopback ──▶ nobody reads it
-//!                                        watcher: anything coming, anything finished?  (on processor 1)
+//!                                        watcher: anything coming, anything finished?  (on CPU 1)
 //! ```
 //!
 //! On loopback the kernel's own receive work is done where the sender runs, so what competes for the receiver's
-//! processor is the receiver's stages only.
+//! CPU is the receiver's stages only.
 
 use std::io;
 use std::net::SocketAddr;
@@ -54,8 +54,8 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Measures nothing yet. `program` is `softtimers`, whose `send` is the sender of each trial; it says so many `goodbyes`,
-    /// which it does not count.
+    /// Measures nothing yet. `program` is `softtimers`, whose `send` is the sender of each trial; it says `goodbyes`
+    /// goodbyes, which it does not count.
     pub fn new(plan: Receiver, program: PathBuf, goodbyes: u32) -> Self {
         let filter = Filter::new(plan.rules as usize);
         Bench { plan, filter, program, goodbyes, processors: Processor::two(), recv_buffer: plan.recv_buffer }
@@ -154,7 +154,7 @@ fn join<T>(handle: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
 }
 
 impl Bench {
-    /// Keeps the calling thread on the sender's processor, or the receiver's.
+    /// Keeps the calling thread on the sender's CPU, or the receiver's.
     fn keep(&self, which: usize) -> io::Result<Option<Kept>> {
         let Some(processors) = self.processors else { return Ok(None) };
         Processor::new(processors[which]).map_err(io::Error::other)?.keep().map(Some)
@@ -211,7 +211,7 @@ fn stages(stage: &Stage<'_>, socket: UdpSocket, sink: SocketAddr) -> io::Result<
     })
 }
 
-/// Computes with a nice value of 19 until the window is over, and says how much processor time it had within it.
+/// Computes with a nice value of 19 until the window is over, and says how much CPU time it had within it.
 ///
 /// # Errors
 /// If the system refuses the nice value.
@@ -254,14 +254,14 @@ fn closed_within(stop: &UnixStream, time: Duration) -> io::Result<bool> {
     }
 }
 
-/// Says whether a trial of so many datagrams left no queue behind that grows: a receiver that does `c` and is sent `r`
+/// Says whether a trial of `sent` datagrams left no queue behind that grows: a receiver that does `c` and is sent `r`
 /// leaves the share `(r - c) / r` when the trial is over, however long that is and however large its buffers are.
 /// `waits` is the share of the trial that a datagram may wait at any rate.
 fn keeps_up(sent: u64, late: u64, waits: f64) -> bool {
     late as f64 <= sent as f64 * LATE.max(waits)
 }
 
-/// Twice what the search is exact to. In a trial of half a second it is 10 ms, which a processor is taken away for at times.
+/// Twice what the search is exact to. In a trial of half a second it is 10 ms, which a CPU is taken away for at times.
 const LATE: f64 = 0.02;
 const LOOK: Duration = Duration::from_millis(2);
 const DETECTED: Duration = Duration::from_millis(10);

@@ -96,7 +96,7 @@ impl Output {
         self.hops.is_empty()
     }
 
-    /// So many of the first have left the batch.
+    /// Counts the first `sent` as sent: they have left the batch.
     pub(super) fn have_left(&mut self, sent: usize) {
         self.arranged = self.arranged.saturating_sub(sent);
         for (hop, length) in self.hops.drain(..sent.min(self.hops.len())) {

@@ -165,7 +165,7 @@ impl Counted for Side {
 }
 
 impl Side {
-    /// Sends at most so many, each run by its socket.
+    /// Sends at most `quota`, each run by its socket.
     fn transmit(&mut self, quota: usize) -> Sent {
         let mut done = 0;
         while let Some((peer, run)) = self.output.run(quota - done) {

@@ -111,7 +111,7 @@ impl Rule {
     }
 }
 
-/// The network of so many bits that this one lies in, or is; `None` if it has fewer.
+/// Returns the network of `bits` bits that this one lies in, or is; `None` if it has fewer.
 fn shortened(network: IpNet, bits: u8) -> Option<IpNet> {
     let shorter = IpNet::new(network.addr(), bits).ok().filter(|_| bits <= network.prefix_len());
     shorter.map(|network| network.trunc())

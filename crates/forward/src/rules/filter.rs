@@ -2,7 +2,7 @@
 //!
 //! The first rule that holds decides, and they are tried one after the other: what a file does is what it says, at a cost
 //! that anybody can count. All pollers share the rules. What each packet changes, counts and the memory of rates, is each
-//! filter's own, so that no two processors write to the same line of a cache.
+//! filter's own, so that no two CPUs write to the same line of a cache.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// A datagram of the relay's, with so many bytes of payload.
+    /// Returns a datagram of the relay's, with `length` bytes of payload.
     pub(crate) fn datagram(from: SocketAddr, to: SocketAddr, length: usize, at: Timestamp) -> Self {
         let from_ip = from.ip().to_canonical();
         Seen {

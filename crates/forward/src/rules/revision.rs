@@ -138,7 +138,7 @@ impl Tally {
         std::mem::replace(self, blank)
     }
 
-    /// Counts a packet of so many bytes that the rule at `index` has decided about.
+    /// Counts a packet of `bytes` bytes that the rule at `index` has decided about.
     #[inline]
     pub(crate) fn count(&mut self, index: usize, bytes: usize) {
         self.matched[index].count(bytes);

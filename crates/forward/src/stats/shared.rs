@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::rules::{Filter, Revision, Seen, parse};
 
-    /// Counts what a poller does that has sent so many packets.
+    /// Counts what a poller does that has sent `packets` packets.
     fn carried(stats: &mut Stats, packets: u64, rules: &Arc<Revision>) {
         for _ in 0..packets {
             stats.ends[0].received.count(100);

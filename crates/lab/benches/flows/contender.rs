@@ -74,7 +74,7 @@ pub(crate) const DEVIATION: &str = "gap deviation, median flow µs";
 pub(crate) const COST: &str = "CPU µs/packet";
 
 impl How {
-    /// Whether it can send the load here.
+    /// Says whether it can send the load here.
     pub(crate) fn can(self, load: &Load) -> bool {
         match self {
             How::Here(_) => true,
@@ -83,7 +83,7 @@ impl How {
         }
     }
 
-    /// Sends the load on the first of the processors to a receiver on the second, and notes what came of it.
+    /// Sends the load on the first of the CPUs to a receiver on the second, and notes what came of it.
     pub(crate) fn run(
         self,
         load: &Load,
@@ -121,7 +121,7 @@ impl How {
     }
 }
 
-/// `recv` on the second of the processors, and its address.
+/// `recv` on the second of the CPUs, and its address.
 fn receiver(load: &Load, processors: Option<[usize; 2]>) -> Result<(Killed, String)> {
     // If the sender never says goodbye, somebody must notice.
     let line = format!(

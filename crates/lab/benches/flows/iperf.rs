@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::Load;
 
-/// Whether it is installed, and has as many streams.
+/// Says whether it is installed, and has as many streams.
 pub(crate) fn can(load: &Load) -> bool {
     let version =
         Command::new("iperf3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

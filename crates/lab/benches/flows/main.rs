@@ -2,7 +2,7 @@
 //! --bench flows [-- flows-mixed --seconds 2 --rounds 4 --json FILE]`.
 //!
 //! All send the same datagrams to the same receiver, `softtimers recv`, in another process on another
-//! processor, and are judged by what came there. They differ in who knows when the next of all flows is due:
+//! CPU, and are judged by what came there. They differ in who knows when the next of all flows is due:
 //!
 //! ```text
 //!   soft      the command: DepartureQueue, EventLoop: one deadline, due plus slack  ┐
@@ -71,7 +71,7 @@ impl Load {
         Duration::from_secs(1) / self.rate(flow)
     }
 
-    /// When a flow begins, if the first one does at `start`: spread over the flow's own interval.
+    /// Returns when a flow begins, if the first one does at `start`: spread over the flow's own interval.
     fn start(&self, flow: u32, start: Timestamp) -> Timestamp {
         start + self.offset(flow)
     }

@@ -5,7 +5,7 @@ use std::io;
 use softtimers_net::UdpSocket;
 use softtimers_net::udp::SendBatch;
 
-/// Hands over so many datagrams at once, and does not return before all of them have been sent.
+/// Hands over N datagrams at once, and does not return before all of them have been sent.
 pub(crate) type Way = Box<dyn FnMut(usize) -> io::Result<()>>;
 
 pub(crate) fn single(socket: UdpSocket, size: usize) -> Way {

@@ -23,7 +23,7 @@ use softtimers_measure::processor::Processor;
 pub(crate) struct Running(Child);
 
 impl Running {
-    /// Starts it on this processor, silently.
+    /// Starts it on this CPU, silently.
     ///
     /// # Errors
     /// If it cannot be.

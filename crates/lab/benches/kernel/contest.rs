@@ -59,7 +59,7 @@ pub(crate) const COLUMNS: [(&str, usize); 10] = [
 ];
 pub(crate) const ALONE: &str = "nothing";
 
-/// All of them, in so many rounds, and the server alone.
+/// Measures all of them, in `rounds` rounds, and the server alone.
 pub(crate) fn contest(
     bench: &Bench,
     server: &Server,

@@ -5,7 +5,7 @@ use softtimers_measure::distribution::Moments;
 use softtimers_measure::estimate::quantile;
 use softtimers_measure::result::{Cell, Table};
 
-/// Intervals between trigger states of a processor, in order.
+/// Intervals between trigger states of a CPU, in order.
 #[derive(Debug)]
 pub(crate) struct Intervals {
     samples: Vec<Sample>,
@@ -85,7 +85,7 @@ impl Intervals {
         [without.mean().unwrap_or(f64::NAN) / 1e3, median / 1e3, without.share_above(100_000) * 100.0]
     }
 
-    /// Figure 3: the medians of windows of so many milliseconds, in microseconds.
+    /// Returns figure 3: the medians of windows of `millis` milliseconds, in microseconds.
     pub(crate) fn medians(&self, millis: u64) -> Vec<f64> {
         let windows = Windows::of(&self.samples, millis * 1_000_000);
         windows.medians_ns.iter().map(|&median| f64::from(median) / 1e3).collect()

@@ -8,7 +8,7 @@
 //! | `costs` | what do events cost a web server, at its trigger states and by `bpf_timer`; what does the meter? |
 //! | `deadlines` | what do deadlines cost, and how many events miss them? |
 //!
-//! One processor has the server and what is measured, another the load and this process.
+//! One CPU has the server and what is measured, another the load and this process.
 #![forbid(unsafe_code)]
 
 mod analogues;

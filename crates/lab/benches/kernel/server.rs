@@ -1,4 +1,4 @@
-//! A web server and its load: nginx on one processor, wrk on another.
+//! A web server and its load: nginx on one CPU, wrk on another.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -22,7 +22,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it with so many workers; `None` where nginx or wrk is missing.
+    /// Starts it with `workers` workers; `None` where nginx or wrk is missing.
     pub(crate) fn start(bench: &Bench, workers: u32) -> Done<Option<Self>> {
         if ["nginx", "wrk", "setpriv"].into_iter().any(|program| !there(program)) {
             return Ok(None);
@@ -55,7 +55,7 @@ impl Server {
         Ok(Some(Server { nginx: Some(nginx), directory, url }))
     }
 
-    /// Requests a second that it answers under full load for so many seconds.
+    /// Returns the requests a second that it answers under full load for `seconds` seconds.
     pub(crate) fn rate(&self, seconds: u32) -> Done<f64> {
         let output = self.wrk(true, seconds).output()?;
         let text = String::from_utf8(output.stdout)?;

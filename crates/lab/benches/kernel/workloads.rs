@@ -201,7 +201,7 @@ fn build(bench: &Bench) -> Done<Measured> {
     if ended { Ok(Err("make refused".to_owned())) } else { sampled }
 }
 
-/// The intervals of the server's processor, until there are as many as in the paper or the time is over.
+/// The intervals of the server's CPU, until there are as many as in the paper or the time is over.
 fn sampled(bench: &Bench) -> Done<Measured> {
     pause(Duration::from_millis(500));
     let cpu = bench.server.number() as u32;

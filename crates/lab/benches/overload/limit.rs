@@ -1,4 +1,4 @@
-//! The processor limit, beside a computation and under a flood.
+//! The CPU limit, beside a computation and under a flood.
 
 use softtimers::Percent;
 use softtimers_forward::Mode;

@@ -6,13 +6,13 @@
 //! | `curve` | what is delivered at five times the capacity, and does a timer of 20 ms fire meanwhile? |
 //! | `sweep` | what is delivered of each rate, as docs/overload.md draws it? |
 //! | `cost` | how does the capacity fall as a packet costs more? |
-//! | `limit` | has a receiver no more than its share of the processor, and a computation beside it the rest? |
+//! | `limit` | has a receiver no more than its share of the CPU, and a computation beside it the rest? |
 //! | `low` | what does a receiver that survives cost at 2,000 packets/s, and when nothing comes? |
 //! | `modes` | wake-ups and latency at a low, a medium and a high rate, HIP's beside them |
 //! | `quota` | what a larger quota does to the longest waits |
 //! | `relay` | how many packets/s does `forward --udp` relay, and how many `socat`? |
 //!
-//! The receivers are those of `softtimers bench`, the sender is `softtimers send` on the other processor. Contenders of a
+//! The receivers are those of `softtimers bench`, the sender is `softtimers send` on the other CPU. Contenders of a
 //! round follow each other at once, another one first each time. A bar that is missed is reported and does not fail the bench.
 #![forbid(unsafe_code)]
 
@@ -71,7 +71,7 @@ fn receiver(mode: Mode, rules: u32) -> Receiver {
     }
 }
 
-/// With this quota, and as many packets wanted in a poll as `softtimers bench` wants.
+/// Returns the mode with this quota, and as many packets wanted in a poll as `softtimers bench` wants.
 fn looking(mode: Mode, quota: u32) -> Looking {
     Looking::new(mode, quota, mode.aggregates().then_some(5), None).expect("modes with defaults")
 }

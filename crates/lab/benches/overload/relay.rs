@@ -1,4 +1,4 @@
-//! Packets/s through a relay: `softtimers forward --udp` beside `socat`, each on the same processor.
+//! Packets/s through a relay: `softtimers forward --udp` beside `socat`, each on the same CPU.
 
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};

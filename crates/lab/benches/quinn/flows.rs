@@ -42,7 +42,7 @@ pub(crate) struct Met {
     pub(crate) drops: f64,
 }
 
-/// So many bytes of each sender, which begin one after the other; until all have come, or the time is over.
+/// Sends `bytes` of each sender, which begin one after the other; until all have come, or the time is over.
 pub(crate) fn meet(
     between: &'static Bridged,
     line: Line,
@@ -153,7 +153,7 @@ impl Ready {
     }
 }
 
-/// Sends so many bytes on each flow.
+/// Sends `bytes` on each flow.
 async fn load(
     senders: &[Sender],
     client: ClientConfig,

@@ -1,5 +1,5 @@
 //! quinn as it is beside quinn that sends evenly: `cargo bench -p softtimers-lab --bench quinn [-- SECTION --megabytes 10
-//! --rounds 5]`, each run for so many megabytes.
+//! --rounds 5]`, each run for this number of megabytes.
 //!
 //! One way, the same path for all in turn, emulated in real time: a slow link, a delay, and a queue that is short:
 //!

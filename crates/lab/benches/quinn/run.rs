@@ -83,7 +83,7 @@ impl Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Load {
     pub(crate) line: Line,
-    /// Something else wants the client's processor.
+    /// Something else wants the client's CPU.
     pub(crate) hog: bool,
     pub(crate) connections: u32,
 }
@@ -118,7 +118,7 @@ pub(crate) const COLUMNS: [(&str, usize); 7] = [
     (COST, 0),
 ];
 
-/// One run of so many bytes on each connection, whose figures are told by name.
+/// Runs once with `bytes` on each connection, and tells the figures by name.
 pub(crate) fn run(
     kind: Kind,
     load: Load,
@@ -139,7 +139,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// So many bytes on each connection: what the sender says of it, and what the path does.
+/// Transfers `bytes` on each connection. Returns what the sender says of it, and what the path does.
 pub(crate) fn transfer(
     kind: Kind,
     Load { line, hog, connections }: Load,
@@ -256,7 +256,7 @@ fn socket(at: Ipv4Addr) -> std::io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sends so many bytes on each of so many connections, until all was received.
+/// Sends `bytes` on each of `connections`, until all was received.
 async fn load_up(
     kind: Kind,
     config: ClientConfig,
@@ -287,7 +287,7 @@ async fn load_up(
     Ok(Sent { began, time, used, cuts, windows })
 }
 
-/// So many connections of this kind, from a socket of their own.
+/// Makes connections of this kind, from a socket of their own.
 pub(crate) async fn connect(
     kind: Kind,
     at: Ipv4Addr,

@@ -1,5 +1,5 @@
 //! Tables X and XI of the soft timers paper with quinn: `cargo bench -p softtimers-lab --bench quinn_start
-//! [-- --packets 100000]`, up to so many packets. See [`softtimers_lab::start`].
+//! [-- --packets 100000]`, up to this number of packets. See [`softtimers_lab::start`].
 #![forbid(unsafe_code)]
 
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! A server in another process on its processor, under load: [`Contender`].
+//! A server in another process on its CPU, under load: [`Contender`].
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
@@ -46,8 +46,8 @@ impl Contender {
         }
     }
 
-    /// One trial, whose figures are noted in this row: the server at so many ports of as many addresses, and what `clients`
-    /// make of it meanwhile. Processes do not say what they did.
+    /// Runs a trial, whose figures are noted in this row: the server at `ports` ports of as many addresses, and what
+    /// `clients` make of it meanwhile. Processes do not say what they did.
     pub(crate) fn trial(
         self,
         effort: &Effort,

@@ -9,12 +9,12 @@
 //! | `ports` | four ports polled by one event: has each its share, also beside a crowd? |
 //! | `napi` | the interface polled by the server instead of interrupts, quotas of 1 to 15, saturated, at 30 and 70%; as root |
 //!
-//! The server has one processor and the load the other one. So many connections are made that the plain
+//! The server has one CPU and the load the other one. Enough connections are made that the plain
 //! server is busy for 95% of the time; where the load is the slower side whatever their number, each answer is made to cost
 //! some microseconds more, and the table without that work stands beside: `busy` says whether that server was saturated. What was
 //! reached is told. All have the same load, follow each other at once, another one first each round, and a figure is the
 //! median over the rounds. The quota that is held against epoll is chosen in some rounds and measured in others. A round in
-//! which the host or other programs took more than 5% of the processors is set aside; if there is no other, the figures are
+//! which the host or other programs took more than 5% of the CPUs is set aside; if there is no other, the figures are
 //! printed as inconclusive. A bar that is missed is reported and does not fail the bench.
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,7 @@ use softtimers_measure::processor::Processor;
 struct Effort {
     rounds: Paired,
     trial: Duration,
-    /// The server's processor, and the load's.
+    /// The server's CPU, and the load's.
     processors: [Processor; 2],
 }
 

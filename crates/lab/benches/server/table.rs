@@ -166,6 +166,6 @@ const COLUMNS: [(&str, usize); 9] = [
 /// The share of the CPU at which the paper's load counts: clients saturate the server.
 const BUSY_ENOUGH: f64 = 0.95;
 /// Connections, and microseconds of work. From a few times the largest quota on: with fewer, there is never so much to
-/// be found. With one processor for all clients these may be the slower side, whatever their number; then the answers are
+/// be found. With one CPU for all clients these may be the slower side, whatever their number; then the answers are
 /// made to cost more.
 const LOADS: [Load; 5] = [(64, 0), (128, 0), (256, 0), (64, 10), (64, 30)];

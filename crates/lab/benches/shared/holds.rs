@@ -50,7 +50,7 @@ fn row(timers: usize, name: &str) -> String {
 
 /// The [`FIGURES`] of a round.
 type Measured = [f64; FIGURES.len()];
-/// Its name, and what it does with so many timers.
+/// Its name, and what it does with N timers.
 type Contender = (&'static str, fn(usize) -> Measured);
 
 const SHARED: Contender = ("Shared", measure::<Steps>);
@@ -140,7 +140,7 @@ fn measure<S: Shares>(count: usize) -> Measured {
     [holds.longest(), holds.quantile(0.999)].map(f64::from)
 }
 
-/// Sets so many timers for [`DUE`] and lets them expire; in every other window the one that is soon to come
+/// Sets `count` timers for [`DUE`] and lets them expire; in every other window the one that is soon to come
 /// is cancelled. `held` is told how long each hold took.
 fn expire<S: Shares>(count: usize, mut held: impl FnMut(u64)) {
     let mut timers = S::new();

@@ -201,7 +201,7 @@ fn sets<S: Sets>(mut new: impl FnMut() -> S) -> Found {
     Found { one: Some(slower([new()])), two: Some(slower([new(), new()])), ..Found::default() }
 }
 
-/// The same, and what a check costs.
+/// Measures that, and what a check costs.
 fn found<S: Sets + Clone>(mut new: impl FnMut() -> S, mut check: impl FnMut(&S)) -> Found {
     let one = new();
     let [alone, beside] = [None, Some(new())].map(|beside| checked(beside, || check(&one)));

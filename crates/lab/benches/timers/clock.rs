@@ -1,7 +1,7 @@
 //! The simulated clock of contenders that read one themselves, and the real one of the stopwatch.
 //!
 //! tokio asks `clock_gettime`. This program has one of its own, which the linker prefers to
-//! the C library's; the price of a read is then a load, for nobody's disadvantage. The stopwatch asks the
+//! the C library's; the cost of a read is then a load, for nobody's disadvantage. The stopwatch asks the
 //! kernel, past the C library (rustix).
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +35,7 @@ pub(crate) unsafe extern "C" fn clock_gettime(
     0
 }
 
-/// Processor time of this thread, in nanoseconds.
+/// CPU time of this thread, in nanoseconds.
 pub(crate) fn spent() -> u64 {
     nanos(kernels(ClockId::ThreadCPUTime))
 }

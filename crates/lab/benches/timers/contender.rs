@@ -39,7 +39,7 @@ pub(crate) trait Contender {
         None
     }
 
-    /// When the hardware has to look: the earliest deadline, if there is such a thing beside due times.
+    /// Returns when the hardware has to look: the earliest deadline, if there is such a thing beside due times.
     fn poll_at(&mut self) -> Option<u64> {
         self.next()
     }

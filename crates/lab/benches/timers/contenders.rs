@@ -19,7 +19,7 @@ use foreign::{Foreign, Libuv, Timeout};
 use crate::contender::Contender;
 use crate::{Figures, MILLION, stalls, workloads};
 
-/// Runs a workload of so many timers, made so many times smaller, with one type of contender.
+/// Runs a workload of N timers, made M times smaller, with one type of contender.
 type Runner = fn(&str, usize, usize) -> Done<Figures>;
 
 pub(crate) const ALL: [(&str, Runner); 12] = [
@@ -41,7 +41,7 @@ const LIBUV: &str = "libuv's heap";
 const TIMEOUT: &str = "timeout.c";
 const TIMERFD: &str = "timerfd";
 
-/// Those that can do a workload with so many timers; of the others, says why not.
+/// Returns those that can do a workload with `timers` timers; of the others, says why not.
 pub(crate) fn who_can(workload: &str, timers: usize) -> Vec<&'static str> {
     let can = |name: &str| match name {
         LIBUV => foreign::directory::<Libuv>().map(drop),

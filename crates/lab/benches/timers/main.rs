@@ -3,7 +3,7 @@
 //!
 //! Each pair of a contender and a workload is a process of its own, so that nobody inherits another's
 //! heap; the contenders take turns, and the median of the rounds is shown. What is counted is the
-//! thread's processor time, which a neighbour does not add to. Time is simulated: a tick is 1 µs, and 1 ms
+//! thread's CPU time, which a neighbour does not add to. Time is simulated: a tick is 1 µs, and 1 ms
 //! for contenders that know nothing finer, which see the same number of ticks.
 //!
 //! | workload | what happens |

@@ -1,4 +1,4 @@
-//! The workloads, the same for every contender. The figures are nanoseconds of processor time.
+//! The workloads, the same for every contender. The figures are nanoseconds of CPU time.
 
 use std::hint::black_box;
 
@@ -202,7 +202,7 @@ pub(crate) fn w3<C: Contender>(timers: usize, operations: usize) -> Named {
     vec![("step_ns", step)]
 }
 
-/// Requests with a time-out each, all of which are answered: so many are under way, and the oldest is the next.
+/// Requests with a time-out each, all of which are answered: `timers` are under way, and the oldest is the next.
 pub(crate) fn w6<C: Contender>(timers: usize, operations: usize) -> Named {
     let (mut contender, mut random) = (C::new(timers + 8), Random::new());
     let due = |now: u64, random: &mut Random| now + SECOND + random.below(SECOND);

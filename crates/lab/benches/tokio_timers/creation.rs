@@ -71,7 +71,7 @@ pub(crate) fn creation(rounds: &usize) -> Done<Vec<Table>> {
 const TOKIO: &str = "tokio";
 const NANOS: &str = "ns";
 
-/// A time-out that is moved with each packet, of so many at random. In a runtime that has been entered.
+/// Moves a time-out with each packet, one of `pending` at random. In a runtime that has been entered.
 fn resets(rounds: usize, pending: u64) -> Done<Table> {
     let mut cx = Context::from_waker(Waker::noop());
     let mut soft: Vec<_> = (0..pending).map(|_| softtimers_tokio::sleep(DELAY)).collect();

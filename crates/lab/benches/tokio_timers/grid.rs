@@ -375,7 +375,8 @@ fn without_tasks(cell: &Cell, mut sleep: impl FnMut(Timestamp, Timestamp) -> boo
     ticked
 }
 
-/// How often the threads of this process have gone to sleep: in the kernel's wait for events, or for a lock (a futex).
+/// Returns how often the threads of this process have gone to sleep: in the kernel's wait for events, or for a lock
+/// (a futex).
 fn sleeps() -> u64 {
     let status = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let of = |task: std::fs::DirEntry| {

@@ -17,7 +17,7 @@ use crate::{BOTH, SOFT, Timers, run, table, take};
 const DELAY: Duration = Duration::from_micros(100);
 const PERIOD: Duration = Duration::from_micros(40);
 
-/// The median lateness of so many sleeps, in µs.
+/// Returns the median lateness of `sleeps` sleeps, in µs.
 async fn median_lateness(timers: Timers, sleeps: usize) -> f64 {
     let mut late = Vec::with_capacity(sleeps);
     for _ in 0..sleeps {

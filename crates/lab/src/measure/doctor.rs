@@ -73,7 +73,7 @@ fn note(round: &mut Round, doctor: &Value) {
     if let Some(reason) = doctor["inconclusive"].as_str() {
         round.set_aside(reason);
     }
-    // A host that takes a virtual processor away need not say so, but a loop that never sleeps can tell.
+    // A host that takes a virtual CPU away need not say so, but a loop that never sleeps can tell.
     let taken = 1.0 - had.iter().sum::<f64>() / had.len() as f64;
     if taken > MOST_TAKEN {
         round.set_aside(format!(

@@ -2,8 +2,8 @@
 //! timer, which makes up nothing.
 //!
 //! Two loops are paced. The echo server of today passes a trigger state every few microseconds, so
-//! that every target is held. To see what the paper saw, the other one computes, and looks at the clock
-//! as seldom as the paper's web server did: the processor really is busy in between.
+//! that every target is held. To see what the paper saw, the other one computes, and checks the clock
+//! as seldom as the paper's web server did: the CPU really is busy in between.
 //!
 //! ```text
 //!   trigger states   │  │     │ │      │       │   │

@@ -7,7 +7,7 @@
 //!   woken    compute ▸ clock ▸ comp│ switch ▸ receive ▸ switch │ute ▸ clock …
 //! ```
 //!
-//! Its rate is that by the processor time of the process, so that what other programs take does not count; the woken
+//! Its rate is that by the CPU time of the process, so that what other programs take does not count; the woken
 //! thread's time and its switches do.
 //!
 //! The ways take turns on the same device, another one first each round, for a virtual machine's speed drifts. Turns are
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Value> {
 /// By itself, polling at its trigger states by two policies, and beside a thread that is woken up.
 const WAYS: [&str; 4] = ["alone", "poll", "hybrid", "wake-up"];
 
-/// So many rounds of them.
+/// The number of rounds of them.
 struct Turns(usize);
 
 impl With for Turns {

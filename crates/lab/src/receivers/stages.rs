@@ -1,4 +1,4 @@
-//! `stages`: a forwarder whose packets cost something, in one stage or in two on the same processor.
+//! `stages`: a forwarder whose packets cost something, in one stage or in two on the same CPU.
 //!
 //! ```text
 //!   completion   A ─▶ ring ─▶ rules ─▶ B
@@ -50,7 +50,7 @@ pub struct Arguments {
     burst: u64,
     #[arg(long, value_parser = units::percent)]
     cpu_limit: Option<Percent>,
-    /// A computation wants the same processor
+    /// A computation wants the same CPU
     #[arg(long)]
     beside: bool,
 }

@@ -1,4 +1,4 @@
-//! `capture`: what a monitor loses beside a computation on its processor, tcpdump beside it, and what a packet costs by its
+//! `capture`: what a monitor loses beside a computation on its CPU, tcpdump beside it, and what a packet costs by its
 //! length (livelock §9: headers of 68 bytes, a filter on a UDP port).
 
 use std::path::{Path, PathBuf};

@@ -39,8 +39,8 @@ pub(super) struct OneCore<'a> {
 pub(super) enum Traffic {
     /// Frames that no interface joins.
     Packets,
-    /// The same, one after the other; the kernel receives them for the far host where the router has sent them, so that
-    /// nothing that CPU 0 does meanwhile delays their time of arrival.
+    /// Frames that no interface joins, one after the other; the kernel receives them for the far host where the
+    /// router has sent them, so that nothing that CPU 0 does meanwhile delays their time of arrival.
     Sparse,
     /// With what interfaces do by default.
     Streams,
@@ -205,7 +205,7 @@ pub(super) struct Computation {
 
 impl Computation {
     /// # Errors
-    /// If there is no thread to be had.
+    /// If no thread is available.
     pub(super) fn start() -> Result<Self> {
         let (pieces, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (theirs, ended) = (Arc::clone(&pieces), Arc::clone(&over));

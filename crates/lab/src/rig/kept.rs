@@ -67,8 +67,8 @@ impl Relay<'_> {
 
 struct Relay<'a> {
     rig: &'a Rig,
-    /// Of datagrams, a socket that nobody reads: what it has no room for costs the kernel little. Of frames, nothing: they go between
-    /// interfaces.
+    /// The socket that datagrams go to and that nobody reads: what it has no room for costs the kernel little. `None`
+    /// for frames, which go between interfaces.
     to: Option<String>,
     rules: String,
 }
@@ -192,7 +192,7 @@ fn row(limit: u32, load: f64) -> String {
     }
 }
 
-/// So many cost a datagram some ten microseconds.
+/// 1,500 rules cost a datagram some ten microseconds.
 const RULES: u32 = 1_500;
 const OFFERED: &str = "offered kpps";
 const MULTIPLE: &str = "x capacity";

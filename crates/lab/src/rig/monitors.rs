@@ -53,7 +53,7 @@ fn cost(rig: &Rig, file: &File, mut all: Vec<Monitor>) -> Result<Table> {
     Ok(table)
 }
 
-/// The same, and the monitor stands still for 0.3 s of it.
+/// Measures what is lost when the monitor stands still for 0.3 s.
 fn stall(rig: &Rig, file: &File, mut all: Vec<Monitor>) -> Result<Table> {
     let measured =
         Paired::new(rig.rounds(5)).repeating(3).contest(&[()], &mut all, |(), monitor, round| {

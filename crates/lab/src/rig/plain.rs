@@ -1,10 +1,10 @@
 //! `forward`: plain forwarding, by `softtimers forward` in each mode, the library's example `bridge`, the kernel's own
-//! `ip_forward` on the same processor, and with `--peer DRIVER=COMMAND` a forwarder of the reader's.
+//! `ip_forward` on the same CPU, and with `--peer DRIVER=COMMAND` a forwarder of the reader's.
 //!
 //! A peak says little without that of another program on the same driver, and from another half minute it says nothing on a
 //! machine whose speed drifts: the highest of seven figures, each measured once, was 1.11 of the bridge's in one run and 0.90 in the
 //! next. So all take the same loads in turns; and whoever has a forwarder (a sketch in C, the one in use today) names it. The
-//! command forwards from `r0` to `out` in the router, on processor 1, until SIGTERM.
+//! command forwards from `r0` to `out` in the router, on CPU 1, until SIGTERM.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -133,7 +133,7 @@ impl By {
     }
 }
 
-/// The kernel routes meanwhile, on the forwarder's processor, to a station that it believes to be there (livelock §6.1).
+/// The kernel routes meanwhile, on the forwarder's CPU, to a station that it believes to be there (livelock §6.1).
 fn with_ip_forward<T>(rig: &Rig, body: impl FnOnce() -> Result<T>) -> Result<T> {
     let middle = rig.hosts.host("middle");
     let on = |words: &str| {
@@ -150,7 +150,7 @@ fn with_ip_forward<T>(rig: &Rig, body: impl FnOnce() -> Result<T>) -> Result<T> 
         );
         rig.hosts.at("middle", &["sh", "-c", &script])
     };
-    // What is left of a packet's way when it has been received is done by processor 1.
+    // What is left of a packet's way when it has been received is done by CPU 1.
     set(["1", "2"])?;
     let done = body();
     set(["0", "0"])?;

@@ -127,7 +127,7 @@ fn drivers(rig: &Rig) -> Result<Table> {
     Ok(table)
 }
 
-/// Hands over so many datagrams at once.
+/// Hands over N datagrams at once.
 type Way = Box<dyn FnMut(usize) -> io::Result<()>>;
 
 /// The calls alone, in turns of some milliseconds.
@@ -194,7 +194,7 @@ fn ways() -> Result<(Vec<Named>, Option<String>)> {
     Ok((ways, None))
 }
 
-/// So many copies in one batch.
+/// Sends N copies in one batch.
 fn batched(bytes: Vec<u8>, mut send: impl FnMut(&mut SendBatch) -> usize + 'static) -> Way {
     let mut batch = SendBatch::new(64, bytes.len());
     Box::new(move |count| {
@@ -205,7 +205,7 @@ fn batched(bytes: Vec<u8>, mut send: impl FnMut(&mut SendBatch) -> usize + 'stat
     })
 }
 
-/// So many frames into the ring, and one call.
+/// Puts `count` frames into the ring, and makes one call.
 fn kicked(device: &mut XdpDevice, frame: &[u8], count: usize) -> io::Result<()> {
     for _ in 0..count {
         if !device.transmitter().queue(frame, None) {

@@ -27,7 +27,7 @@ use crate::command::{Killed, announced, output, pause, start, works};
 /// A program that relays from one address to another.
 #[derive(Clone, Debug)]
 enum By {
-    /// The command, with so many pollers.
+    /// The command, with N pollers.
     Softtimers(u32),
     /// The ten lines, compiled.
     Loop(PathBuf),
@@ -138,7 +138,7 @@ impl Counted<'_> {
     }
 }
 
-/// Sends to this port from CPU 0 until it is over, by so many clients, a few datagrams each in turn.
+/// Sends to this port from CPU 0 until it is over, by `clients` clients, a few datagrams each in turn.
 fn send(port: u16, clients: usize, over: &AtomicBool, sent: &AtomicU64) -> Result<()> {
     let _kept = Processor::new(0)?.keep()?;
     let client = |_| {
@@ -172,7 +172,7 @@ impl By {
         }
     }
 
-    /// Its row with so many clients.
+    /// Returns the name of its row with `clients` clients.
     fn under(&self, clients: usize) -> String {
         under(&self.name(), clients)
     }

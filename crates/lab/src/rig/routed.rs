@@ -119,7 +119,7 @@ pub(super) fn streams(rig: &Rig) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// How long packets are under way at 2,000/s, and the first ones of bursts.
+/// Measures how long packets are under way at 2,000/s, and the first ones of bursts.
 pub(super) fn delays(rig: &Rig) -> Done<Vec<Table>> {
     let stage = Stage::new(rig)?;
     let sizes: &[u32] = rig.of(&[1, 16, 64], &[16]);
@@ -147,7 +147,7 @@ pub(super) fn delays(rig: &Rig) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// The layout, and the routers that can be had in it.
+/// The layout, and the routers that are available in it.
 struct Stage<'a> {
     rig: &'a Rig,
     layout: OneCore<'a>,
@@ -173,7 +173,7 @@ impl<'a> Stage<'a> {
         self.routers().into_iter().map(|(name, _)| name).collect()
     }
 
-    /// Each of the routers in turn, for so many rounds.
+    /// Runs each of the routers in turn, for `rounds` rounds.
     fn contest(
         &self,
         rounds: u32,

@@ -66,7 +66,7 @@ pub(super) fn sources(rig: &Rig) -> Done<Vec<Table>> {
         };
         let offers: Vec<_> =
             (0..4).map(|place| (place, offer(if place == 0 { flood } else { 2_000.0 }))).collect();
-        // The generators share a processor, and are late.
+        // The generators share a CPU, and are late.
         let length = 2 * millis + 2_000;
         let words = format!("sources r0 r1 r2 r3 --driver {driver} --rules {RULES} --duration {length}ms");
         let (mut found, offered) = rig.received(&words, &offers)?;
@@ -89,7 +89,7 @@ pub(super) fn sources(rig: &Rig) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// The processor limit: what a computation beside gets, against what is offered (livelock, figure 7-1).
+/// The CPU limit: what a computation beside gets, against what is offered (livelock, figure 7-1).
 pub(super) fn limit(rig: &Rig) -> Done<Vec<Table>> {
     let figures = [
         ("offered kpps", 1, "offered_pps", 1e-3),

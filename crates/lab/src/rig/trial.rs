@@ -76,7 +76,7 @@ pub(super) struct Counters {
 }
 
 impl Offer {
-    /// So many packets a second for so long.
+    /// Offers `rate` packets a second for `millis` milliseconds.
     pub(super) fn steady(rate: f64, millis: u64) -> Self {
         Offer { rate, burst: 1, payload: LEAST_PAYLOAD, amount: Amount::Time(Duration::from_millis(millis)) }
     }
@@ -103,7 +103,7 @@ impl Rig {
         if self.arguments.asked.quick { quick } else { usual }
     }
 
-    /// The number of rounds, where so many are usual.
+    /// Returns the number of rounds, where `usual` is the default.
     pub(super) fn rounds(&self, usual: u32) -> usize {
         self.of(self.arguments.rounds.unwrap_or(usual), 1) as usize
     }
@@ -151,7 +151,7 @@ impl Rig {
         start(&mut self.hosts.command("near", &words))
     }
 
-    /// A program on the router's second processor, once it has said these words on stderr; until [`Killed::ended`].
+    /// A program on the router's second CPU, once it has said these words on stderr; until [`Killed::ended`].
     pub(super) fn started(&self, command: &str, ready: &str) -> Result<Killed> {
         let words: Vec<&str> = "taskset -c 1".split(' ').chain(command.split_whitespace()).collect();
         let (child, _) = announced(&mut self.hosts.command("middle", &words), ready)?;
@@ -177,7 +177,7 @@ impl Rig {
         command::works(Command::new(program).arg("--version"))
     }
 
-    /// Something that wants the whole of the receiver's processor.
+    /// Something that wants the whole of the receiver's CPU.
     pub(super) fn computation(&self) -> Result<Killed> {
         let words = ["taskset", "-c", "1", "sh", "-c", "while :; do :; done"];
         start(&mut self.hosts.command("middle", &words))
@@ -240,11 +240,11 @@ impl Shares {
         Some(Shares { all: Ticks::now(Some(1))?, own: ticks(&stat(&process.to_string())?)? + kernel })
     }
 
-    /// The shares of the processor since: of others, at most; of interrupts, whomever they found; of the host.
+    /// The shares of the CPU since: of others, at most; of interrupts, whomever they found; of the host.
     fn since(&self, before: &Self) -> Option<[f64; 3]> {
         let passed = self.all.since(before.all);
         // Whom an interrupt has found there is charged for it, too: to leave interrupts out would hide as much of others. One
-        // that has found the processor idle is charged to nobody, and the kernel does not say how many there were: they are
+        // that has found the CPU idle is charged to nobody, and the kernel does not say how many there were: they are
         // taken for others, so that a trial may be called disturbed that was not, and never the other way round.
         let others = (passed.programs + passed.interrupts).saturating_sub(self.own - before.own);
         let [others, interrupts, steal] =
@@ -270,14 +270,14 @@ pub(super) fn now() -> f64 {
     BEGAN.get_or_init(Instant::now).elapsed().as_secs_f64()
 }
 
-/// Seconds of the processor that a process has had.
+/// Seconds of the CPU that a process has had.
 pub(super) fn used(process: &Killed) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{}/stat", process.id()))?;
     ticks(&text).map(|ticks| ticks as f64 / TICKS).context("/proc/PID/stat")
 }
 
-/// Seconds of the processor that all threads of a process have had, to the nanosecond; in ticks where the kernel does not keep
-/// that account.
+/// Seconds of the CPU that all threads of a process have had, to the nanosecond; in ticks where the kernel does not
+/// keep that account.
 pub(super) fn busy(process: u32) -> Result<f64> {
     let (mut nanos, mut exact) = (0u64, false);
     for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {

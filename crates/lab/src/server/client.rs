@@ -58,7 +58,7 @@ impl Load {
         self.run_polling(None)
     }
 
-    /// The same, without ever sleeping: each turn receives from a connection that polls the interface, such as
+    /// Makes it without ever sleeping: each turn receives from a connection that polls the interface, such as
     /// [`polled`](super::cable::polled).
     ///
     /// # Errors

@@ -35,7 +35,7 @@ pub struct Connection<S> {
     stream: S,
     /// The bytes read beyond the last request; never longer than a head may be.
     rest: Vec<u8>,
-    /// An answer of which so many bytes are sent.
+    /// An answer, and how many of its bytes are sent.
     unsent: Option<(Answer, usize)>,
     /// The last read filled the room: what it left behind no edge will tell.
     unread: bool,
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream that gives these pieces, and takes so many bytes at a time; then both would block.
+    /// A stream that gives these pieces, and takes a given number of bytes at a time; then both would block.
     struct Pieces {
         pieces: VecDeque<Vec<u8>>,
         ended: bool,

@@ -17,8 +17,8 @@
 //!
 //! The look is a soft timer's event, and its interval is steered by [`Aggregation`] so that a look finds `quota`
 //! connections on average while others wait to be answered. Where none do, polling by the interval is turned off, as in
-//! the paper when the processor goes idle: a request is never delayed for nothing. It is only that the paper's
-//! processor then takes interrupts, and this one goes on looking: while there is load nobody sleeps, so no wake-up is paid
+//! the paper when the CPU goes idle: a request is never delayed for nothing. It is only that the paper's
+//! CPU then takes interrupts, and this one goes on looking: while there is load nobody sleeps, so no wake-up is paid
 //! for, neither here nor by the client's kernel.
 
 use std::io;
@@ -44,9 +44,9 @@ pub enum Looking {
     Epoll,
     /// By asking again and again, without ever sleeping.
     Spin,
-    /// From trigger states, so that a look finds so many connections on average.
+    /// From trigger states, so that a poll finds N connections on average.
     Polled(u32),
-    /// As [`Epoll`](Self::Epoll), but each wait polls the interface itself for up to so many packets: the packets come to the
+    /// As [`Epoll`](Self::Epoll), but each wait polls the interface itself for up to N packets: the packets come to the
     /// server when it has answered those before, and interrupt nothing.
     Napi(u16),
 }
@@ -64,7 +64,7 @@ pub struct ServerStats {
     pub found: u64,
     /// Waits that slept.
     pub sleeps: u64,
-    /// Processor time, in nanoseconds.
+    /// CPU time, in nanoseconds.
     pub cpu_ns: u64,
 }
 

@@ -14,7 +14,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Divides so many ports, at least one.
+    /// Divides turns among `ports` ports, at least one.
     pub fn new(ports: usize) -> Self {
         Turns { queues: vec![VecDeque::new(); ports.max(1)], next: 0, waiting: 0 }
     }

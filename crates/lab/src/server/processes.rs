@@ -20,7 +20,7 @@ use super::connection::{Connection, Step, scratch};
 use super::request::Site;
 use crate::command::{Killed, announced};
 
-/// Starts so many of this program with these words, each of which is to call [`serve`], and waits until all are
+/// Starts `number` of this program with these words, each of which is to call [`serve`], and waits until all are
 /// ready: a load that came sooner would be measured beside their start.
 ///
 /// # Errors

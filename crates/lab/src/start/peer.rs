@@ -111,7 +111,7 @@ impl Peer {
         }
     }
 
-    /// When something is to be done next, without a packet.
+    /// Returns when something is to be done next, without a packet.
     pub(super) fn poll_timeout(&mut self, epoch: Instant) -> Option<Timestamp> {
         let timeout = self.connection().and_then(Connection::poll_timeout);
         let timeout = timeout.map(|at| Timestamp::ZERO + at.saturating_duration_since(epoch));

@@ -43,7 +43,7 @@ pub enum Way {
 /// Bytes of an answer that a packet carries: the paper's 141 KB for a hundred packets.
 pub const PACKET: u64 = 1_410;
 
-/// Measures how long a client waits for an answer of so many packets: from its request on a connection that has been
+/// Measures how long a client waits for an answer of `packets` packets: from its request on a connection that has been
 /// there for a while; or, with `set_up`, from its decision to connect.
 ///
 /// # Errors
@@ -124,7 +124,7 @@ impl Network {
         self.until(Some(self.now + pause), |_| Ok(false))
     }
 
-    /// Asks for so many bytes; when the last of them has come.
+    /// Asks for `bytes`; returns when the last of them has come.
     fn ask(&mut self, bytes: u64) -> Done<Timestamp> {
         self.connect()?;
         let client = self.client.connection().ok_or("no connection")?;

@@ -119,7 +119,7 @@ fn ticks_that_find_a_signal_pending_are_lost_and_counted() {
     });
     let (lost, clock) = (pacer.counts().overruns, pacer.stop());
     assert!(lost >= 18, "{lost} of the 20 ticks of 10 ms");
-    // A pause between the kernel's count and the handler's look at the clock may come in between.
+    // A pause between the kernel's count and the handler's clock check may come in between.
     assert!(clock.departures() == 60 && clock.forfeited().abs_diff(lost) <= 2, "{lost} {clock:?}");
     let departures: Vec<_> = std::iter::from_fn(|| pacer.take()).collect();
     assert!(departures.windows(2).all(|pair| pair[0].place < pair[1].place), "{departures:?}");

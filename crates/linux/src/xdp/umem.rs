@@ -244,7 +244,7 @@ impl Drop for Shown<'_> {
 const OURS: u16 = 0;
 /// There is one, and a handler looks at it.
 const SHOWN: u16 = 1;
-/// As before, and an output will have it.
+/// There is one, a handler looks at it, and an output will have it.
 const CLAIMED: u16 = 2;
 /// There is none: the output's to make.
 const PASSED: u16 = 3;

@@ -118,7 +118,7 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
         self.now = self.clock.now();
     }
 
-    /// A program that only computes needs no wait, and looks at the clock between two pieces.
+    /// A program that only computes needs no wait, and checks the clock between two pieces.
     fn compute(&mut self) -> io::Result<()> {
         while !self.session.over(self.now) {
             self.session.work.compute_piece();

@@ -135,7 +135,7 @@ impl<'a> SoftLoop<'a> {
         }
     }
 
-    /// A program that only computes, and looks at the clock between two pieces.
+    /// A program that only computes, and checks the clock between two pieces.
     fn compute(&mut self) -> io::Result<()> {
         self.begin();
         loop {

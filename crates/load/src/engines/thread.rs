@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The thread may run wherever this process may. `--cpu` keeps only the loop: a pacing thread that
-//! shares the loop's processor waits for it, and what such a thread is good for is another processor.
+//! shares the loop's CPU waits for it, and what such a thread is good for is another CPU.
 
 use std::io;
 use std::os::unix::net::UnixStream;

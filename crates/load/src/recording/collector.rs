@@ -52,7 +52,7 @@ impl RecordingError {
         RecordingError { line: Some(line), ..RecordingError::at(byte, problem) }
     }
 
-    /// The same, without the numbers of a capture's headers where nothing may be quoted.
+    /// Leaves out the numbers of a capture's headers where nothing may be quoted.
     pub(super) fn quoting(self, fit: &Fit) -> Self {
         let problem = "not as in a capture, or cut off, or not to be read";
         if fit.quotes { self } else { RecordingError { problem: problem.to_owned(), ..self } }

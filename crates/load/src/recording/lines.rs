@@ -41,7 +41,8 @@ pub(super) fn each(
     }
 }
 
-/// The whole nanoseconds in a decimal number of units of so many nanoseconds, a power of ten; what is finer is dropped.
+/// Returns the whole nanoseconds in a decimal number of units of `unit` nanoseconds, a power of ten; what is finer is
+/// dropped.
 pub(super) fn nanos(time: &str, unit: u64) -> Option<u64> {
     let digits = unit.ilog10() as usize;
     let end = time.find('.').map_or(time.len(), |point| time.len().min(point + 1 + digits));

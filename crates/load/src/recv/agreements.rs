@@ -44,7 +44,7 @@ struct Bound {
     begun: Timestamp,
     /// When anything of it came last.
     heard: Timestamp,
-    /// The same of traffic.
+    /// When traffic of it came last.
     traffic: Timestamp,
     renewed: Timestamp,
     /// The number of its flows that have ended.
@@ -65,7 +65,7 @@ pub(super) struct Believed {
 }
 
 impl Agreements {
-    /// With nobody yet, and with so many at a time at the most; if it is one, those that follow it are of its host.
+    /// Creates it with nobody yet, for at most `most` at a time; if that is one, those that follow it are of its host.
     pub(super) fn new(most: usize) -> Self {
         Agreements { consent: Consent::new(), bound: Vec::new(), most, host: None, latest: 0 }
     }

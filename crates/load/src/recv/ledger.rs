@@ -392,7 +392,7 @@ fn most_sent(time: Duration, interval: Duration) -> u64 {
 const ANY_INTERVAL: Duration = Duration::from_nanos(200);
 const AT_ONCE: u64 = 1 << 16;
 
-/// With `--any`, so many senders may have an agreement at a time.
+/// With `--any`, 256 senders may have an agreement at a time.
 const MOST_SENDERS: usize = 256;
 
 /// Forged addresses could make any number of flows; this many, and so all of one `send`, fit in 17 megabytes.

@@ -58,7 +58,7 @@ pub struct Counts {
 pub struct RecvFigures {
     /// Datagrams in this time, over this time.
     pub received_pps: f64,
-    /// The same of payload bits.
+    /// Payload bits in this time, over this time.
     pub received_bps: f64,
     /// Datagrams.
     #[serde(flatten)]
@@ -83,8 +83,8 @@ impl RecvStats {
         }
     }
 
-    /// A datagram of so many bytes came at `time`, in this order, so that `lost` more of its flow are missing now;
-    /// `variation` if it had not come before.
+    /// Counts a datagram of `bytes` that came at `time`, in this order, so that `lost` more of its flow are missing
+    /// now; `variation` if it had not come before.
     #[inline]
     pub(super) fn arrived(
         &mut self,

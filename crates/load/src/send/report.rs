@@ -55,7 +55,7 @@ pub struct SendReport {
     /// Datagrams that left as segments of a longer send, which the kernel cut (`UDP_SEGMENT`).
     pub segmented: u64,
     /// CPU time of the loop's thread, and of the pacing thread if there is one, as a share of one
-    /// processor.
+    /// CPU.
     pub cpu_share: f64,
     /// The part of that which went into polling with nothing to do.
     pub polled: PolledReport,
@@ -118,7 +118,7 @@ pub struct FramesReport {
 /// The `polled` object.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct PolledReport {
-    /// Time polled away with nothing due, as a share of one processor; `null` for timers without an idle
+    /// Time polled away with nothing due, as a share of one CPU; `null` for timers without an idle
     /// policy.
     pub share: Option<f64>,
     /// The share that was allowed; `null` for those timers. A loop that has not polled may poll without a pause at

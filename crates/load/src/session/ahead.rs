@@ -32,7 +32,7 @@ impl HandOver {
         HandOver { ahead: Ahead::default(), end, last: start, wake: start }
     }
 
-    /// When to look again.
+    /// Returns when to look again.
     pub(super) fn wake(&self) -> Timestamp {
         self.wake
     }

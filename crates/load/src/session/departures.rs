@@ -76,7 +76,7 @@ impl Departures {
         }
     }
 
-    /// The same of a turn in which something left.
+    /// Counts them for a turn in which something left.
     #[inline]
     pub(super) fn turn(
         &mut self,
@@ -87,8 +87,8 @@ impl Departures {
         self.leave((calls, forfeited), source, !self.foretold, leave);
     }
 
-    /// The same of a datagram that a signal's handler has sent, some time ago. Of a late one no pause is told: by now this
-    /// thread's accounts say what it did since, not what held the signal up.
+    /// Counts them for a datagram that a signal's handler has sent, some time ago. Of a late one no pause is told: by
+    /// now this thread's accounts say what it did since, not what held the signal up.
     pub(super) fn reported(&mut self, told: (Calls, u64), leave: impl FnOnce(&mut Turn<'_>)) {
         self.leave(told, TriggerState::Backup, false, leave);
     }

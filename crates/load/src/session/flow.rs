@@ -53,7 +53,7 @@ enum Schedule {
     One(One),
     /// Several flows, or one of which several datagrams leave by one call; and when the next may leave.
     Several(Several, Timestamp),
-    /// The same, handed over ahead of their times.
+    /// Several flows, handed over ahead of their times.
     Ahead(Several, HandOver),
 }
 
@@ -111,7 +111,7 @@ impl Flow {
         if let Schedule::One(one) = &self.schedule { one.spacing() } else { Moments::default() }
     }
 
-    /// When the next datagram may leave, or is to be handed over.
+    /// Returns when the next datagram may leave, or is to be handed over.
     pub(crate) fn due(&self) -> Timestamp {
         match &self.schedule {
             Schedule::One(one) => one.due(),
@@ -240,7 +240,7 @@ impl Flow {
         self.sender.refusals.count()
     }
 
-    /// How often the way of frames has changed; `None` if there are none.
+    /// Returns how often the way of frames has changed; `None` if there are none.
     pub(crate) fn way_changes(&self) -> Option<u64> {
         self.sender.way_changes()
     }

@@ -149,7 +149,7 @@ impl Frames {
         self.heading.complete(frame);
     }
 
-    /// How often the way has changed, the first one not counted.
+    /// Returns how often the way has changed, the first one not counted.
     pub(super) fn changes(&self) -> u64 {
         u64::from(self.found.changes.load(Ordering::Relaxed).saturating_sub(1))
     }
@@ -165,7 +165,7 @@ impl Frames {
         Some(self.sender.send(frame))
     }
 
-    /// The same of a batch.
+    /// Sends a batch of such datagrams; `None` if it is to leave by the other socket.
     pub(super) fn send_batch(&mut self, batch: &mut SendBatch, now: Timestamp) -> Option<SendOutcome> {
         if self.take_change() {
             batch.edit(|frame| self.heading.redirect(frame));
@@ -201,7 +201,7 @@ impl Frames {
         });
     }
 
-    /// Whether a frame may leave now: there is a way, and the kernel has seen to it within a second.
+    /// Says whether a frame may leave now: there is a way, and the kernel has seen to it within a second.
     #[inline]
     fn is_open(&mut self, now: Timestamp) -> bool {
         if self.open && now >= self.confirm {

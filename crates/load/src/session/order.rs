@@ -35,7 +35,7 @@ pub(super) enum Order {
 }
 
 impl Order {
-    /// The departure queue, with no flows yet; all datagrams have so many bytes, and so many of a flow
+    /// Creates the departure queue, with no flows yet; all datagrams have `bytes` bytes, and `quantum` of a flow
     /// leave together.
     pub(super) fn queue(bytes: u32, quantum: u32) -> Self {
         let config = QueueConfig { packets: u32::MAX, ..QueueConfig::default() };
@@ -76,7 +76,7 @@ impl Order {
         Ok(())
     }
 
-    /// When the next datagram may leave; `None` without flows.
+    /// Returns when the next datagram may leave; `None` without flows.
     #[inline]
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         match self {

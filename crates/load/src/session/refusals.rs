@@ -30,7 +30,7 @@ impl Refusals {
         self.add(count, error, "; sending on");
     }
 
-    /// The same of those that were only counted while the run went on.
+    /// Counts refusals that were only counted while the run went on.
     pub(super) fn heard_afterwards(&self, count: u64) {
         self.add(count, None, "");
     }

@@ -58,7 +58,7 @@ impl Sender {
         self.frames.as_ref().map_or(0, |frames| frames.headroom())
     }
 
-    /// How often the way of frames has changed; `None` if there are none.
+    /// Returns how often the way of frames has changed; `None` if there are none.
     pub(super) fn way_changes(&self) -> Option<u64> {
         self.frames.as_ref().map(|frames| frames.changes())
     }
@@ -246,9 +246,9 @@ impl Sender {
         (outcome.sent, stopped)
     }
 
-    /// So many met an error that was gone when they were tried again, and of which the kernel does not always say
-    /// what it was. An ICMP error is also in the queue of the socket; without one there a queue was full for a
-    /// moment.
+    /// Counts `retried` that met an error that was gone when they were tried again, and of which the kernel does not
+    /// always say what it was. An ICMP error is also in the queue of the socket; without one there a queue was full
+    /// for a moment.
     fn count_retried(&mut self, retried: usize) {
         if retried > 0 {
             let refused = self.socket.drain_errors().map_or(retried, |queued| queued.min(retried));
@@ -262,8 +262,8 @@ impl Sender {
         self.refusals.heard(count, error);
     }
 
-    /// Says the goodbyes of so many flows a few times, since they may be lost: a little apart, and each
-    /// again while there is no room for it, for a bounded time in all. Whether one has left.
+    /// Says the goodbyes of `flows` flows a few times, since they may be lost: a little apart, and each
+    /// again while there is no room for it, for a bounded time in all. Returns whether one has left.
     pub(super) fn say_goodbye(&self, flows: u32, bye: impl Fn(u32) -> Datagram) -> bool {
         let pauses = GOODBYES * flows.div_ceil(GOODBYES_AT_ONCE);
         let deadline = Monotonic.now() + GOODBYE_TIME + 2 * pauses * GOODBYE_GAP;

@@ -289,7 +289,7 @@ impl Several {
         outcome.map(|()| self.staged.is_empty())
     }
 
-    /// When the next datagram may leave that is not in the batch; the end of time if there is none.
+    /// Returns when the next datagram may leave that is not in the batch; the end of time if there is none.
     fn next_due(&self) -> Timestamp {
         self.order.next_due().unwrap_or(Timestamp::MAX)
     }

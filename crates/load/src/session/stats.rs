@@ -71,7 +71,8 @@ impl Calls {
 sums!(Calls: calls, segments, would_block, no_buffers, refused, frames);
 
 impl SendStats {
-    /// Nothing has left. Gaps are judged by this `interval` of a flow, and by that of so many `flows` together.
+    /// Begins before anything has left. Gaps are judged by this `interval` of a flow, and by that of all `flows`
+    /// together.
     pub fn new(interval: Duration, flows: u32) -> Self {
         SendStats {
             sent: 0,

@@ -40,7 +40,7 @@ struct Left {
 }
 
 impl Left {
-    /// How long it was due without a clock check.
+    /// Returns how long it was due without a clock check.
     fn waited(&self) -> Duration {
         self.unchecked.min(self.departure.sent.saturating_duration_since(self.departure.due))
     }

@@ -45,7 +45,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Begins with an agreement just made on this socket, which does not block. The thread is what this one is now: if
-    /// that is to be kept on a processor, or to have another slice, then afterwards.
+    /// that is to be kept on a CPU, or to have another slice, then afterwards.
     pub(super) fn start(
         agreement: Agreement,
         socket: &impl AsFd,

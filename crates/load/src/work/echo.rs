@@ -41,8 +41,8 @@ impl EchoServer {
         command.arg("echo-client").arg(socket.local_addr()?.to_string());
         command.args(["--window", CLIENT_WINDOW, "--size", REQUEST_SIZE, "--duration", CLIENT_DURATION]);
         // Clients that sleep have to be woken by the server, which costs it time; clients that spin
-        // need a processor beside its own, and must not be of a real-time class, which they inherit. Only
-        // here is it known which processors there are for them.
+        // need a CPU beside its own, and must not be of a real-time class, which they inherit. Only
+        // here is it known which CPUs there are for them.
         if Processor::two().is_some() && Class::current().may_spin() {
             command.arg("--spin");
         }

@@ -35,7 +35,7 @@ impl Ticks {
         fired
     }
 
-    /// When somebody must look.
+    /// Returns when somebody must look.
     pub(crate) fn poll_at(&self) -> Option<Timestamp> {
         self.0.poll_at()
     }

@@ -101,7 +101,7 @@ fn netem_options(delay: Duration) -> Vec<u8> {
     [latency, 1_000, 0, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// Far more than loopback takes, even when the probe has to wait for a processor.
+/// Far more than loopback takes, even when the probe has to wait for a CPU.
 const AHEAD: Duration = Duration::from_millis(5);
 const AHEAD_SHOWN: &str = "5 ms";
 const TIMES: u32 = 3;

@@ -40,7 +40,7 @@ pub(super) fn socket_filter() -> Outcome {
     }
 }
 
-/// A program that counts how often a tracepoint is passed, on all processors.
+/// A program that counts how often a tracepoint is passed, on all CPUs.
 pub(super) struct Passes {
     counter: Counter,
     _link: OwnedFd,

@@ -40,7 +40,7 @@ use crate::udp::{SendBatch, UdpSocket};
 /// # Cost
 ///
 /// 5 ms where release times are ignored, 25 ms where they are kept; no wait in it is longer than 0.1 s. A trial in
-/// which this thread had to wait for a processor itself is made again, up to 8 times.
+/// which this thread had to wait for a CPU itself is made again, up to 8 times.
 ///
 /// ```
 /// use softtimers_net::kernel;
@@ -117,7 +117,7 @@ fn send(socket: &UdpSocket, payload: &[u8], release: Timestamp) -> Result<(), St
     }
 }
 
-/// When the packet that was sent last was handed to the device; `None` if nothing says so by `deadline`.
+/// Returns when the packet that was sent last was handed to the device; `None` if nothing says so by `deadline`.
 fn departed(socket: &UdpSocket, deadline: Timestamp) -> Result<Option<Timestamp>, String> {
     let mut buffers = RecvBuffers::new(1, 1);
     loop {
@@ -198,7 +198,7 @@ fn silent() -> String {
         .to_owned()
 }
 
-/// Longer than a send takes to reach the device. A probe that loses its processor may need more: then the trial
+/// Longer than a send takes to reach the device. A probe that loses its CPU may need more: then the trial
 /// is not counted.
 const AHEAD: Duration = Duration::from_millis(5);
 const TIMES: usize = 5;
@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// Departures so many microseconds after their release times, or before.
+    /// Returns the verdict on departures `offsets` microseconds after their release times; negative: before.
     fn verdict(offsets: &[i64]) -> Outcome {
         let departures = offsets.iter().map(|&offset| Departure {
             release: Timestamp::from_micros(1_000_000),
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(undisturbed(|| Err("no".to_owned())).unwrap_err(), "no");
     }
 
-    /// A verdict, whichever: beside somebody who takes the processors a queue that keeps release times may be
+    /// A verdict, whichever: beside somebody who takes the CPUs a queue that keeps release times may be
     /// late, and the probe may never be on time.
     fn is_verdict(finding: &Finding) -> bool {
         finding.works || [" too early: ", " too late", HELD_UP].iter().any(|part| finding.how.contains(part))

@@ -58,7 +58,7 @@ pub(super) fn interrupts() -> Outcome {
     }
 }
 
-/// Sleeps, and sees a program run as a processor goes idle and comes back.
+/// Sleeps, and sees a program run as a CPU goes idle and comes back.
 pub(super) fn idle() -> Outcome {
     let idle = Passes::of(c"cpu_idle")?;
     let pair = Pair::new()?;

@@ -14,7 +14,7 @@
 //!          └─ write the frame's head anew, number it, send ───┘ ─▶ cable ─▶ the other end
 //! ```
 //!
-//! It takes one processor whole while it runs, also at a low rate. To load a forwarder beyond its capacity that is
+//! It takes one CPU whole while it runs, also at a low rate. To load a forwarder beyond its capacity that is
 //! what is wanted; to send evenly beside other work, use [`SoftTimers`](crate::SoftTimers) and a socket.
 //!
 //! Only on virtual cables (veth): a network's switches and hosts have not asked for it. At the other end somebody
@@ -40,7 +40,7 @@ use program::Word;
 
 pub use config::GeneratorConfig;
 
-/// Sends frames as fast as a processor can, evenly.
+/// Sends frames as fast as a CPU can, evenly.
 #[derive(Debug)]
 pub struct Generator {
     interface: Interface,

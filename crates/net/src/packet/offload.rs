@@ -23,9 +23,9 @@ pub struct Offload {
 /// The way in which a frame is to be cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Segments {
-    /// Into segments of TCP with so many bytes of payload.
+    /// Into TCP segments with N bytes of payload.
     Tcp(u16),
-    /// Into datagrams of UDP with so many.
+    /// Into UDP datagrams with N bytes of payload.
     Udp(u16),
     /// In a way not known here.
     Unknown,
@@ -89,7 +89,7 @@ impl Offload {
         self.frames(frame, None, each)
     }
 
-    /// The same of a frame whose tag was taken out.
+    /// Hands out the frames of a frame whose tag was taken out.
     ///
     /// # Errors
     /// As [`cut`](Self::cut).
@@ -116,7 +116,7 @@ impl Offload {
         }
     }
 
-    /// The same of a frame into which `bytes` more came before what is summed.
+    /// Returns what is left to do when `bytes` more came into the frame before what is summed.
     #[must_use]
     pub fn shifted(self, bytes: u16) -> Self {
         let checksum = self.checksum.map(|[start, offset]| [start.saturating_add(bytes), offset]);

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use crate::packet::{Offload, Segments};
 
-    /// A frame of TCP or UDP over either family with so many bytes of payload, and no checksum.
+    /// Returns a frame of TCP or UDP over either family with `payload` bytes of payload, and no checksum.
     fn frame(is_v4: bool, kind: Transport, payload: usize) -> Vec<u8> {
         let mut frame = vec![2; 12];
         let (protocol, transport) = match kind {

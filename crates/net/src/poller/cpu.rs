@@ -1,4 +1,4 @@
-//! The share of a processor that packets may have, and whether anybody wants the rest: [`Cpu`].
+//! The share of a CPU that packets may have, and whether anybody wants the rest: [`Cpu`].
 //!
 //! A round is charged with all that the thread was charged with since the last one: its turns, what it slept by and
 //! was woken up by, and system calls beside. Where a loop of somebody else's sleeps, with its own.
@@ -84,7 +84,7 @@ impl Cpu {
         rounds.set(self.gate, self.limit.input(now));
     }
 
-    /// Nothing else wants the processor.
+    /// Nothing else wants the CPU.
     pub(super) fn idle<P: Policy>(&mut self, rounds: &mut Rounds<P>) {
         rounds.set(self.gate, self.limit.idle());
     }

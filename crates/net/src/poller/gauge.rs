@@ -58,8 +58,8 @@ impl Gauge {
         Ok(Gauge { shared: Arc::new(shared) })
     }
 
-    /// So many packets are put in. Say so before the consumer can take them: what it takes out of an empty queue is not
-    /// counted.
+    /// Counts `packets` that are put in. Call it before the consumer can take them: what it takes out of an empty
+    /// queue is not counted.
     pub fn put(&self, packets: u32) {
         self.shared.level.put(packets);
         // Who sees that something was offered sees it in the depth.
@@ -71,7 +71,7 @@ impl Gauge {
         self.shared.offered.fetch_add(1, Ordering::Release);
     }
 
-    /// So many packets were taken out. Taking out more than were put in leaves it empty.
+    /// Counts `packets` that were taken out. Taking out more than were put in leaves it empty.
     pub fn took(&self, packets: u32) {
         let Shared { level, taken, wake, .. } = &*self.shared;
         taken.fetch_add(packets.into(), Ordering::Release);

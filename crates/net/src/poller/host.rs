@@ -25,7 +25,7 @@ pub trait Host<D: Device> {
     /// Returns the present time.
     fn now(&self) -> Timestamp;
 
-    /// A count of processor time that grows while this thread works.
+    /// A count of CPU time that grows while this thread works.
     fn cpu_time(&self) -> Duration;
 
     /// The time that the interrupt takes by which a sleep ends, of which [`cpu_time`](Host::cpu_time) does not know.
@@ -237,7 +237,7 @@ impl<D: Device + AsFd> Host<D> for Linux {
         let _ = self.epoll.delete(gauge.as_fd());
     }
 
-    /// Nothing runs but this thread, on any processor. Others that run may have processors of their own, or be bound to
+    /// Nothing runs but this thread, on any CPU. Others that run may have CPUs of their own, or be bound to
     /// this one; that is not told apart.
     ///
     /// # Cost
@@ -260,7 +260,7 @@ impl<D: Device + AsFd> Host<D> for Linux {
     }
 }
 
-/// The fourth figure of `/proc/loadavg`: how many threads run or could run, this one among them, on all processors.
+/// The fourth figure of `/proc/loadavg`: how many threads run or could run, this one among them, on all CPUs.
 fn is_alone(loadavg: &File) -> bool {
     let mut text = [0; 96];
     let read = loadavg.read_at(&mut text, 0).unwrap_or(0);

@@ -24,7 +24,7 @@
 //! turn, or the next look at the [drops](Device::drops), fails with `ENODEV`, once, and from then on nothing comes; a
 //! poller that sleeps looks once a second.
 //!
-//! # Several processors
+//! # Several CPUs
 //! One poller for each, which has some of the interface's frames: [`PacketDevice::sharded`]. Frames of one flow stay
 //! in order, because they stay together.
 //!
@@ -308,7 +308,7 @@ impl Device for PacketDevice {
     }
 
     /// The kernel looks at the newest frame when the wake-up is enabled, and that one may be on its way into the ring
-    /// still, on another processor, when an older one is there. So the oldest is looked at once more.
+    /// still, on another CPU, when an older one is there. So the oldest is looked at once more.
     fn arm(&mut self) -> io::Result<bool> {
         // A wake-up without a frame is one that has something to say.
         if !std::mem::take(&mut self.busy) {

@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(queue.stats().resumed, 1);
     }
 
-    /// As before, but somebody else has put so many in that the low mark is not seen: it is waited for again.
+    /// A low mark is waited for again if somebody else has put in so much that it is not seen.
     #[test]
     fn a_low_mark_that_was_missed_is_waited_for_again() {
         let mut rounds: Rounds<Interrupts> = Rounds::new();

@@ -26,7 +26,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         Ok(self.poll_at(self.host.now()))
     }
 
-    /// When to look if no wake-up comes.
+    /// Returns when to look if no wake-up comes.
     pub(super) fn poll_at(&self, now: Timestamp) -> Option<Timestamp> {
         self.watchdog.bound(self.rounds.poll_at(now))
     }

@@ -122,13 +122,13 @@ impl SimulatedDevice {
         }
     }
 
-    /// With room for so many packets in the ring.
+    /// Sets the room in the ring, in packets.
     #[must_use]
     pub fn with_ring(self, room: usize) -> Self {
         SimulatedDevice { room, ..self }
     }
 
-    /// With an output queue for so many packets, so many descriptors, and so long on the wire for each packet.
+    /// Sets the output queue's `room` in packets, its `descriptors`, and each packet's time on the `wire`.
     #[must_use]
     pub fn with_output(mut self, room: usize, descriptors: usize, wire: Duration) -> Self {
         (self.output.room, self.output.descriptors, self.output.wire) = (room, descriptors, wire);
@@ -175,7 +175,7 @@ impl SimulatedDevice {
         self.most_taken
     }
 
-    /// When the next packet arrives.
+    /// Returns when the next packet arrives.
     pub fn next_arrival(&self) -> Option<Timestamp> {
         self.next
     }
@@ -288,7 +288,7 @@ impl fmt::Debug for SimulatedDevice {
     }
 }
 
-/// A machine with one processor, whose time is a [`ManualClock`].
+/// A machine with one CPU, whose time is a [`ManualClock`].
 ///
 /// ```
 /// use std::rc::Rc;
@@ -324,7 +324,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// With the usual costs.
+    /// Creates one with the usual costs.
     pub fn new(clock: &Rc<ManualClock>) -> Self {
         Machine::with_costs(clock, Costs::default())
     }
@@ -337,7 +337,7 @@ impl Machine {
 }
 
 impl Machine {
-    /// With no other program: while the poller sleeps, the processor is idle. Else there is one that always computes,
+    /// Removes the other program: while the poller sleeps, the CPU is idle. Else there is one that always computes,
     /// whenever the poller sleeps.
     #[must_use]
     pub fn alone(self) -> Self {

@@ -26,7 +26,7 @@ impl Watchdog {
         self.next = Some((period, now + period));
     }
 
-    /// When devices are to be looked after next.
+    /// Returns when devices are to be looked after next.
     pub(super) fn at(&self) -> Option<Timestamp> {
         self.next.map(|(_, at)| at)
     }

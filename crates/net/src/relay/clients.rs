@@ -85,13 +85,13 @@ impl ClientId {
 }
 
 impl<O> Clients<O> {
-    /// An empty table under these limits.
+    /// Creates an empty table under these limits.
     pub(crate) fn new(limits: ClientLimits) -> Self {
         let (rates, places) = (PrefixRates::new(limits.answers_per_prefix), Places::alone(limits.most));
         Clients::sharing(limits, rates, places)
     }
 
-    /// The same, with answers to prefixes counted where others count theirs, and with these places.
+    /// Creates an empty table with answers to prefixes counted where others count theirs, and with these places.
     pub(crate) fn sharing(limits: ClientLimits, rates: PrefixRates, places: Places) -> Self {
         Clients {
             places,
@@ -132,7 +132,7 @@ impl<O> Clients<O> {
         self.remove(slot)
     }
 
-    /// Takes up a client, whose first packet has so many bytes. There must be room.
+    /// Takes up a client, whose first packet has `bytes` bytes. There must be room.
     pub(crate) fn insert(&mut self, now: Timestamp, source: SocketAddr, bytes: usize, outlet: O) -> ClientId {
         self.serial += 1;
         self.stats.opened += 1;

@@ -59,15 +59,15 @@ pub struct ClientLimits {
     /// A client is forgotten when it has sent nothing for so long. What it is sent does not count (RFC 4787,
     /// REQ-6), or an upstream that streams would keep a vanished client for ever.
     pub idle: Duration,
-    /// A client that is not trusted is sent at most so many times the bytes, and the datagrams, that it has sent, for life. Nothing that a
-    /// client sends over UDP shows that it receives, so no packet of its lifts this.
+    /// A client that is not trusted is sent at most this multiple of the bytes, and of the datagrams, that it has
+    /// sent, for life. Nothing that a client sends over UDP shows that it receives, so no packet of its lifts this.
     pub answer_ratio: u32,
     /// Clients that are not trusted and have neighbouring addresses are sent no more answers than this together: those
     /// in an IPv4 /24 or an IPv6 /56, which may be 100 ms ahead of the rate.
     pub answers_per_prefix: Rate,
     /// Networks whose addresses nobody elsewhere can send with. Their clients are sent all that comes for them.
     pub trust: Vec<IpNet>,
-    /// The same of the loopback interface: the kernel drops what comes from outside with such an address, unless
+    /// Trusts the loopback interface as well: the kernel drops what comes from outside with such an address, unless
     /// `route_localnet` is set.
     pub trust_loopback: bool,
 }

@@ -33,7 +33,7 @@ impl Places {
         (0..tables).map(|_| Places { own: own as usize, lent: 0, free: Arc::clone(&free) }).collect()
     }
 
-    /// Says whether there is a place for one more in a table that has so many clients. A shared one is taken for it.
+    /// Says whether there is a place for one more in a table that has `clients` clients. A shared one is taken for it.
     pub(crate) fn has_room(&mut self, clients: usize) -> bool {
         if clients < self.own + self.lent {
             return true;
@@ -44,7 +44,7 @@ impl Places {
         taken.is_ok()
     }
 
-    /// Gives back the shared places that a table with so many clients does not need.
+    /// Gives back the shared places that a table with `clients` clients does not need.
     pub(crate) fn give_back(&mut self, clients: usize) {
         let spare = (self.own + self.lent).saturating_sub(clients).min(self.lent);
         self.lent -= spare;

@@ -143,7 +143,7 @@ impl Sessions {
         }
     }
 
-    /// When [`expire`](Self::expire) is to be called next.
+    /// Returns when [`expire`](Self::expire) is to be called next.
     pub fn poll_at(&self) -> Option<Timestamp> {
         self.timers.poll_at()
     }

@@ -42,7 +42,7 @@ impl Notices {
         Notices::of(INTERFACES)
     }
 
-    /// The same, and for those of routes and neighbours.
+    /// Listens for those, and for changes of routes and neighbours.
     pub(crate) fn of_routes() -> Result<Self, Errno> {
         Notices::of(INTERFACES | ROUTES)
     }

@@ -62,7 +62,7 @@ mod tests {
         let address = group[0].local_addr().unwrap();
         let taken = UdpSocket::bind_group(address, 2).unwrap_err();
         assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
-        // So many that each socket has some: 4 (3/4)⁹⁶ is less than 10⁻¹¹.
+        // 96 clients, so that each socket has some: 4 (3/4)⁹⁶ is less than 10⁻¹¹.
         let clients: Vec<_> = (0..96).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
         for number in 0..4u8 {
             clients.iter().for_each(|client| _ = client.send_to(&[number], address).unwrap());

@@ -86,7 +86,7 @@ impl SendBatch {
     /// it on also forgets an earlier refusal.
     ///
     /// It is off unless asked for. On loopback a datagram of 1,200 bytes costs a third of a send of its own
-    /// when eight leave so. The price: they leave as one train, at the speed of the device; and a queue on the
+    /// when eight leave so. The cost: they leave as one train, at the speed of the device; and a queue on the
     /// way that has room for some of them drops the others unseen, whatever
     /// [`report_queue_drops`](super::UdpSocket::report_queue_drops) asks for.
     ///
@@ -130,7 +130,8 @@ impl SendBatch {
         self.put(payload, to, None)
     }
 
-    /// The same, to be kept by the kernel until `release` on [`Monotonic`](softtimers::Monotonic)'s clock.
+    /// Puts a copy of `payload` at the end, for the kernel to keep until `release` on
+    /// [`Monotonic`](softtimers::Monotonic)'s clock.
     ///
     /// On a socket without [`enable_release_times`](super::UdpSocket::enable_release_times) it cannot be
     /// sent (`EINVAL`). **Where no queue on the way keeps release times it leaves at once**, and no call

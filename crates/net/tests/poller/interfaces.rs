@@ -51,12 +51,12 @@ fn forward(ports: [SourceId; 2]) -> impl FnMut(Frame<'_>, &mut Outputs<'_, Packe
     }
 }
 
-/// Rounds until nothing has come for a while.
+/// Runs rounds until nothing has come for a while.
 fn settle(poller: &mut Packets, handler: impl FnMut(Frame<'_>, &mut Outputs<'_, PacketDevice>)) {
     take(poller, 0, handler);
 }
 
-/// Rounds until so many frames have come, however long that takes the kernel, and nothing more for a while.
+/// Runs rounds until `count` frames have come, however long the kernel takes, and nothing more comes for a while.
 fn take(
     poller: &mut Packets,
     count: usize,
@@ -101,7 +101,7 @@ fn numbered(number: u32, length: usize) -> Vec<u8> {
     frame
 }
 
-/// The same with tags.
+/// Returns such a frame with tags.
 fn tagged(number: u32, tags: &[[u16; 2]]) -> Vec<u8> {
     let mut frame = numbered(number, 100);
     let tags: Vec<u8> = tags.iter().flatten().flat_map(|half| half.to_be_bytes()).collect();

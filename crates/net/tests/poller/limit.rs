@@ -12,7 +12,8 @@ use softtimers_poll::{
 
 use super::{at, flood, micros};
 
-/// As of a virtual machine: a wake-up costs 20 µs, and a timer's interrupt 16 µs more that nobody is charged with.
+/// The costs on a virtual machine: a wake-up costs 20 µs, and a timer's interrupt 16 µs more that nobody is charged
+/// with.
 const COSTS: Costs = Costs {
     receive_turn: Duration::from_nanos(300),
     packet: Duration::from_nanos(600),

@@ -1,4 +1,4 @@
-//! Two stages on one processor, the first above the second as an interrupt handler is above the rest of a kernel; and the
+//! Two stages on one CPU, the first above the second as an interrupt handler is above the rest of a kernel; and the
 //! same work done in one. What the papers say of both, exactly.
 //!
 //! ```text
@@ -40,11 +40,11 @@ struct Pipeline {
     ground: Ground,
     /// One stage instead of two.
     polled: bool,
-    /// So many packets come at once.
+    /// The number of packets that come at once.
     burst: u64,
 }
 
-/// As of livelock §4.1: each packet that comes while an interrupt is handled is handled in it.
+/// Batches as in livelock §4.1: each packet that comes while an interrupt is handled is handled in it.
 const BATCHED: Pipeline = Pipeline {
     costs: Costs {
         receive_turn: Duration::from_nanos(1),
@@ -217,7 +217,7 @@ fn strict_priority_livelocks_beyond_one_over_the_cost_of_an_input() {
         // 11 µs each, and a nanosecond for the turn.
         let (above, below) = (pipeline.flooded(10_900), pipeline.flooded(14_000));
         assert_eq!(above.finished, 0, "{work:?}: {above:?}");
-        // A fifth of the processor is left, of 50 ms.
+        // A fifth of the CPU is left, of 50 ms.
         let possible = 10_000 / work.as_micros() as u64;
         assert!(below.finished * 10 > possible * 9, "{work:?}: {} of {possible}", below.finished);
     }
@@ -384,7 +384,7 @@ fn a_higher_quota_raises_the_worst_latency() {
     }
 }
 
-/// Livelock §7: beside a program that computes, without a limit it has nothing of the processor; with one, about what the
+/// Livelock §7: beside a program that computes, without a limit it has nothing of the CPU; with one, about what the
 /// limit leaves, less what is not counted as input: wake-ups and arming.
 #[test]
 fn a_limit_leaves_other_programs_somewhat_less_than_the_rest() {

@@ -350,8 +350,8 @@ fn charged() -> Duration {
     Duration::from_millis(10 * ticks)
 }
 
-/// Livelock §5.1: the counter read at the begin and at the end of each turn, added up, is the processor time that the
-/// kernel charges for it; within 5% of a second, whoever else wants the processor. What the thread does beside is not in it.
+/// Livelock §5.1: the counter read at the begin and at the end of each turn, added up, is the CPU time that the
+/// kernel charges for it; within 5% of a second, whoever else wants the CPU. What the thread does beside is not in it.
 #[test]
 fn turns_are_charged_what_the_kernel_charges() {
     let (server, client) = pair();
@@ -359,7 +359,7 @@ fn turns_are_charged_what_the_kernel_charges() {
     let config = SourceConfig::new(Interrupts).with_quota(Quota::new(8, 8));
     poller.add(UdpDevice::new(server).unwrap(), config).unwrap();
     assert_eq!(poller.cpu_used(), Duration::ZERO);
-    // It counts, and never shuts, for longer than the processor is ever withheld.
+    // It counts, and never shuts, for longer than the CPU is ever withheld.
     let share = Percent::new(100).unwrap();
     poller.limit_cpu(Some(CpuLimitConfig { share, period: 180 * PATIENCE, carry: false, stretch: None }));
     let compute = |time: Duration| {
@@ -370,7 +370,7 @@ fn turns_are_charged_what_the_kernel_charges() {
     // What it does beside is little, unless the machine stands still just then.
     let (mut handled, mut beside) = (0, Duration::ZERO);
     // A turn is long against what is done between two of them, on a machine that is busy otherwise, too. How long it all
-    // takes by the clock is up to who else wants the processor; a round ends by itself.
+    // takes by the clock is up to who else wants the CPU; a round ends by itself.
     for _ in 0..2_400 {
         if handled >= 240 {
             break;

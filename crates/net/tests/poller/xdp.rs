@@ -56,7 +56,7 @@ pub(crate) fn with_cables(test: &str, body: impl FnOnce(&Cables) + Send) {
     with_queues(test, 1, body);
 }
 
-/// The same with so many queues at each end.
+/// Runs `body` between cables with `queues` queues at each end.
 fn with_queues(test: &str, queues: u32, body: impl FnOnce(&Cables) + Send) {
     let cables = match Cables::lay(test, queues) {
         Ok(cables) => cables,
@@ -636,7 +636,7 @@ fn the_generator_sends_what_it_says() {
                 // The same memory is used again, and what was written there is not.
                 packet.bytes[..14].fill(0xee);
             };
-            // The kernel may have put off some of its work.
+            // The kernel may have postponed some of its work.
             let mut taken = 0;
             while taken < count && Monotonic.now() < until {
                 taken += device.poll_rx(10_000, |packet, _| check(packet)).unwrap().done as u64;
@@ -724,7 +724,7 @@ fn settled(sent: u64) {
     while counted() < sent && Monotonic.now() < until {
         thread::yield_now();
     }
-    // They are counted a little before they are in the ring, by a softirq. Nobody else runs on its processor before it
+    // They are counted a little before they are in the ring, by a softirq. Nobody else runs on its CPU before it
     // is done; it is one of those that the sender may run on.
     let all = sched_getaffinity(None).unwrap();
     for processor in (0..CpuSet::MAX_CPU).filter(|&processor| all.is_set(processor)) {

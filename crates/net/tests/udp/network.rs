@@ -93,7 +93,7 @@ pub(crate) fn departed() -> u64 {
     counters.split_whitespace().nth(9).unwrap().parse().unwrap()
 }
 
-/// Waits until so many packets have left the slow device since it is there, and no more.
+/// Waits until `count` packets have left the slow device since it was created, and no more.
 pub(crate) fn wait_for_departures(count: u64) {
     let deadline = Monotonic.now() + PATIENCE;
     while departed() < count {

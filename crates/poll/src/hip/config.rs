@@ -116,7 +116,7 @@ impl HipConfig {
         HipConfig { reading: Reading::Event, rounding: Rounding::Nearest, ..HipConfig::preset(Preset::Paper) }
     }
 
-    /// The same without a change to interrupts: the baseline of Table 3.
+    /// Never changes to interrupts: the baseline of Table 3.
     #[must_use]
     pub const fn polling_only(self) -> Self {
         HipConfig { polling_only: true, ..self }

@@ -93,7 +93,7 @@ impl Interarrival {
         self.mean >> self.digits
     }
 
-    /// σ, in nanoseconds, rounded down.
+    /// Returns σ, in nanoseconds, rounded down.
     ///
     /// # Cost
     /// A square root of up to 128 bits, or none if the mean error stands for it.
@@ -101,7 +101,7 @@ impl Interarrival {
         self.deviation() >> self.digits
     }
 
-    /// The same, with the digits after the point.
+    /// Returns σ with the digits after the point.
     fn deviation(&self) -> u64 {
         match self.spread {
             // A variance is at most the square of the longest gap.

@@ -169,7 +169,7 @@ fn no_packet_waits_longer_than_the_longest_period_and_a_tick() {
     }
 }
 
-/// When it polls, if that is before the next arrival.
+/// Returns when it polls, if that is before the next arrival.
 fn poll_before(hip: &Hip, arrival: u64) -> Option<u64> {
     match hip.next() {
         Next::At(poll) => Some(poll.as_nanos()).filter(|&poll| poll < arrival),

@@ -170,7 +170,7 @@ impl<P: Policy> Source<P> {
         }
     }
 
-    /// When there is something to do for it without a wake-up.
+    /// Returns when there is something to do for it without a wake-up.
     pub(super) fn poll_at(&self, gates: &Slots<Input>, now: Timestamp) -> Option<Timestamp> {
         self.transmits.into_iter().chain(self.input_at(gates, now)).min()
     }

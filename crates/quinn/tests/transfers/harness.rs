@@ -75,7 +75,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// With the gate and the even controller on both sides.
+    /// Returns a pair with the gate and the even controller on both sides.
     pub(crate) fn smooth() -> Pair {
         Pair::new(true, transport(true, EvenCubic::default()))
     }

@@ -59,7 +59,7 @@ fn idle_connections_wake_nobody_up() {
             let (before, busy_before): (_, Duration) = (driver.stats(), busy());
             tokio::time::sleep(Duration::from_secs(1)).await;
             let (after, busy_after): (_, Duration) = (driver.stats(), busy());
-            // A time-out that was put off is still met once at its old time.
+            // A time-out that was postponed is still met once at its old time.
             if after.fired == before.fired && after.wake_ups - before.wake_ups <= 3 {
                 println!("{} idle connections: {:?} busy in a second", open.len(), busy_after - busy_before);
                 break after;

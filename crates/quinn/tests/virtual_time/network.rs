@@ -165,7 +165,7 @@ impl Network {
         });
     }
 
-    /// The same, and all of it has come.
+    /// Runs until all of it has come, for at most `most`.
     pub(crate) fn run_to_end(&mut self, most: Duration) {
         let until = self.now + most;
         while self.now < until && self.flows.iter().any(|flow| flow.finished.is_none()) {

@@ -125,7 +125,7 @@ impl Peer {
         }
     }
 
-    /// When something is to be done next, without a packet. quinn's timers count in milliseconds; those of a
+    /// Returns when something is to be done next, without a packet. quinn's timers count in milliseconds; those of a
     /// connection with a gate are late by a wake-up.
     pub(crate) fn poll_timeout(&mut self, epoch: Instant) -> Option<Timestamp> {
         let timeout = self.connection().and_then(Connection::poll_timeout);

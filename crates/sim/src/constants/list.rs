@@ -169,7 +169,7 @@ constants! {
         read: Duration = Duration::from_micros(40), "µs a packet", Guess("in its application"), flag "pacing-acks" "read", moves &[BigAcks];
     }
 
-    /// The machine of the callouts, and the prices of their operations.
+    /// The machine of the callouts, and the costs of their operations.
     callout: Callout {
         instruction: Duration = Duration::from_nanos(60), "µs",
             Fitted(&[OldList], "1.324 µs for each timer that the old list passes by, of 22 instructions"), flag "callout" "instruction", moves CALLOUTS_1;

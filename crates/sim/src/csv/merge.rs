@@ -109,7 +109,7 @@ impl Merge {
     }
 }
 
-/// How many fields a line has; commas between quotes are part of one.
+/// Returns how many fields a line has; commas between quotes are part of one.
 pub(super) fn fields(line: &str) -> usize {
     line.split('"').step_by(2).map(|outside| outside.matches(',').count()).sum::<usize>() + 1
 }

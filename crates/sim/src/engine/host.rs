@@ -149,7 +149,7 @@ impl<E> Host<E> {
         self.states.next().map(|gap| now + gap.max(Duration::from_nanos(1)))
     }
 
-    /// When the hardware goes off next.
+    /// Returns when the hardware goes off next.
     fn arm(&mut self) -> Option<Timestamp> {
         let (now, wanted) = (self.clock.now(), self.timers.poll_at());
         match &mut self.hardware {

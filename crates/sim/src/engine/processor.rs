@@ -1,8 +1,8 @@
-//! One processor that interrupts, software interrupts and threads compete for: [`Processor`].
+//! One CPU that interrupts, software interrupts and threads compete for: [`Processor`].
 //!
 //! Levels alone decide who runs, as in the kernels that the papers measured: a task of a higher level preempts,
 //! one of the same level waits until the running one has nothing to do. What a switch costs is paid by the task that
-//! gets the processor, before it goes on:
+//! gets the CPU, before it goes on:
 //!
 //! ```text
 //!   level  clock       ▓            ▓            ▓            ▓
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A task does what its owner gives it, a piece at a time; when a piece is done the owner is told and gives the next.
-//! The processor schedules nothing itself: [`dispatch`](Processor::dispatch) says when the piece under way will be
+//! The CPU schedules nothing itself: [`dispatch`](Processor::dispatch) says when the piece under way will be
 //! done, unless it is preempted, and the completion that comes for a preempted one is recognised by its number.
 
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) struct TaskConfig {
     pub(crate) switch: Duration,
     /// The cost of going on after an interrupt: the caches are no longer its own.
     pub(crate) pollution: Duration,
-    /// How its caches cool while others have the processor.
+    /// How its caches cool while others have the CPU.
     pub(crate) cooling: Cooling,
     /// It is a thread, that has others to switch from; an interrupt leaves the thread it interrupts current.
     pub(crate) thread: bool,
@@ -91,7 +91,7 @@ pub(crate) enum Dispatched {
     Idle,
 }
 
-/// A processor with its tasks.
+/// A CPU with its tasks.
 ///
 /// # Cost
 /// O(tasks) for each dispatch; nothing is allocated after set-up.
@@ -99,7 +99,7 @@ pub(crate) enum Dispatched {
 pub(crate) struct Processor {
     tasks: Vec<Task>,
     running: Option<usize>,
-    /// When the running task got the processor; nanoseconds, as all times below.
+    /// When the running task got the CPU; nanoseconds, as all times below.
     since: u64,
     attempt: u64,
     /// The task whose piece was done last: it goes on before its equals, if it has more.
@@ -121,7 +121,7 @@ struct Task {
     cold: u64,
     /// The time that cold caches will still cost, `cold` included.
     debt: u64,
-    /// When it last had the processor.
+    /// When it last had the CPU.
     ran_until: u64,
     spent: u64,
     overhead: u64,
@@ -234,13 +234,13 @@ impl Processor {
         Some(TaskId(index as u32))
     }
 
-    /// Processor time of a task until the last time it stopped running, what was paid for switches included.
+    /// CPU time of a task until the last time it stopped running, what was paid for switches included.
     #[cfg(test)]
     pub(crate) fn spent(&self, task: TaskId) -> Duration {
         Duration::from_nanos(self.tasks[task.0 as usize].spent)
     }
 
-    /// Processor time spent on its own work, up to now.
+    /// CPU time spent on its own work, up to now.
     pub(crate) fn worked(&self, task: TaskId, now: Timestamp) -> Duration {
         let running = self.running == Some(task.0 as usize);
         let underway = if running { now.as_nanos().saturating_sub(self.since) } else { 0 };
@@ -248,7 +248,7 @@ impl Processor {
         Duration::from_nanos((spent + underway).saturating_sub(*overhead))
     }
 
-    /// The task with work of the highest level; of equals the one that has the processor, or else that was added first.
+    /// The task with work of the highest level; of equals the one that has the CPU, or else that was added first.
     #[inline]
     fn best(&self) -> Option<usize> {
         let holder = self.running.or(self.holder);
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(cpu.worked(user, at(300)), micros(300 - 27 - 11));
     }
 
-    /// A process of 100 µs on a processor with an interrupt that has preempted it; the interrupt is done now.
+    /// A process of 100 µs on a CPU with an interrupt that has preempted it; the interrupt is done now.
     fn preempted(cooling: Cooling, interrupt: u64) -> (Processor, TaskId, Timestamp) {
         let mut cpu = Processor::new();
         let process = cpu.add(TaskConfig { cooling, ..TaskConfig::thread(Level(0), micros(7), micros(2)) });

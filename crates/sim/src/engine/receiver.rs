@@ -1,4 +1,4 @@
-//! One device that receives, and the processor that takes packets from it: the simulator of HIP §6.
+//! One device that receives, and the CPU that takes packets from it: the simulator of HIP §6.
 //!
 //! Four events, in the paper's letters, and a policy of [`softtimers_poll`] that says when the next look is:
 //!
@@ -136,7 +136,7 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
         matches!(self.policy.next(), Next::At(_)) && !self.timing.is_look(time)
     }
 
-    /// When the policy wants to look, as far as is known before another packet arrives.
+    /// Returns when the policy wants to look, as far as is known before another packet arrives.
     fn planned(&mut self, arrival: Option<Timestamp>) -> Option<(Timestamp, By)> {
         match self.policy.next() {
             Next::Armed => self.ring.first().map(|_| (self.now, By::Interrupt)),

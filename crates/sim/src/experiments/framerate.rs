@@ -125,7 +125,7 @@ impl Player {
         Player { rate, work, next: 0, frames, lateness: Histogram::new() }
     }
 
-    /// When a frame is due.
+    /// Returns when a frame is due.
     fn due(&self, frame: u64) -> Timestamp {
         let nanos = frame as f64 * 1e9 / self.rate.packets_per_second();
         Timestamp::from_nanos(nanos.round() as u64)
@@ -160,7 +160,8 @@ struct Sleep {
 }
 
 impl Sleep {
-    /// When it is over, short of the extra tick. Who counts time in ticks begins at the last one and waits for whole ones.
+    /// Returns when it is over, short of the extra tick. Who counts time in ticks begins at the last one and waits
+    /// for whole ones.
     fn on(self, tick: Option<Duration>) -> Timestamp {
         let asked = self.until.saturating_duration_since(self.from);
         let Some(tick) = tick.map(|tick| tick.as_nanos() as u64) else { return self.from + asked };

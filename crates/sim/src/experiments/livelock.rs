@@ -1,7 +1,7 @@
 //! Mogul and Ramakrishnan, *Eliminating Receive Livelock in an Interrupt-Driven Kernel*, TOCS 15(3), 1997.
 //!
 //! A router that takes packets as they come livelocks; one that polls with a quota, shuts input by feedback from a queue
-//! or by a limit on its processor time does not. The kernels are models; the quota, the round robin, the feedback and the
+//! or by a limit on its CPU time does not. The kernels are models; the quota, the round robin, the feedback and the
 //! limit are `softtimers_poll`'s.
 //!
 //! ```text

@@ -11,9 +11,9 @@
 //! and that a quota of one shows what interrupts cost, larger ones what aggregation adds. The costs are the
 //! paper's where it has them (§5.1, §5.8); how long a request computes was chosen so that the gains lie in that range.
 //!
-//! The server is a closed system: as many requests are answered as the processor has time for, and packets come at the rate of
-//! the answers. The overhead of a packet depends on that rate, so the rate is found by a few runs, each at the rate that the one before
-//! left time for.
+//! The server is a closed system: as many requests are answered as the CPU has time for, and packets come at the rate
+//! of the answers. The overhead of a packet depends on that rate, so the rate is found by a few runs, each at the
+//! rate that the one before left time for.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -99,7 +99,7 @@ const TIME: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_
 /// A server, as far as packets concern it.
 #[derive(Clone, Copy, Debug)]
 struct Server {
-    /// Processor time of a request without interrupts or polls.
+    /// CPU time of a request without interrupts or polls.
     request: Duration,
     /// Packets that are received and transmissions that are completed for each.
     packets: u64,
@@ -121,7 +121,7 @@ impl Server {
         }
     }
 
-    /// The requests that the processor has time for if each packet takes this much of it.
+    /// The requests that the CPU has time for if each packet takes this much of it.
     fn requests_per_second(&self, overhead_us: f64) -> f64 {
         1e6 / (self.request.as_nanos() as f64 / 1e3 + self.packets as f64 * overhead_us)
     }
@@ -167,7 +167,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     Ok(if quota == 1 { vec![interrupts, polls] } else { vec![polls] })
 }
 
-/// The rate at which packets come as fast as the answers that the processor has time for; a quota of zero is interrupts.
+/// The rate at which packets come as fast as the answers that the CPU has time for; a quota of zero is interrupts.
 fn settle(
     server: &Server,
     quota: u32,

@@ -38,7 +38,7 @@ pub(super) fn fingerprint(experiment: &str, base: &Parameters, axes: &[Axis], ru
     digest.iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// With its length before it, so that no two lists of texts are one.
+/// Hashes a text with its length before it, so that no two lists of texts are one.
 fn text(hash: &mut Sha256, text: &str) {
     hash.update((text.len() as u64).to_le_bytes());
     hash.update(text);

@@ -76,7 +76,7 @@ impl FromStr for Precision {
     }
 }
 
-/// Whether a point with so many seeds may end for its precision.
+/// Says whether a point with `seeds` seeds may end for its precision.
 pub(super) const fn is_look(seeds: usize) -> bool {
     seeds >= 10 && seeds % 5 == 0
 }

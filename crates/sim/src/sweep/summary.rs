@@ -22,7 +22,7 @@ pub(super) fn summed(columns: &[Column], seeds: &[Vec<Row>]) -> Result<Vec<Row>,
     Ok((0..rows).map(|row| columns.iter().enumerate().map(|column| cell(row, column)).collect()).collect())
 }
 
-/// Whether every row of all that varies is as certain as is wanted.
+/// Says whether every row of all that varies is as certain as is wanted.
 pub(super) fn is_certain(columns: &[Column], rows: &[Row], wanted: &super::Precision) -> bool {
     let Some(at) = columns.iter().position(|column| column.name == wanted.column) else { return true };
     rows.iter().all(|row| match &row[at] {
@@ -83,7 +83,7 @@ impl Mean {
     }
 }
 
-/// The 97.5th percentile of Student's t with so many degrees of freedom, to a thousandth.
+/// Returns the 97.5th percentile of Student's t with `freedom` degrees of freedom, to a thousandth.
 fn student(freedom: usize) -> f64 {
     match freedom.checked_sub(1).and_then(|at| STUDENT.get(at)) {
         Some(quantile) => *quantile,

@@ -18,7 +18,7 @@ fn ours(rows: &[&Row], name: &str, digits: usize) -> String {
     rows.iter().map(|row| shown(row, name, digits)).collect::<Vec<_>>().join(", ")
 }
 
-/// How much of a fall is reached at 2, over the six traces.
+/// Says how much of a fall is reached at 2, over the six traces.
 fn reached(name: &'static str, first: f64) -> String {
     let [begin, two, end] = [first, 2.0, 4.0].map(|at| means(&[word("scheme", "hip"), real(name, at)]));
     let overhead = |rows: &[Row], at: usize| number(&rows[at], "overhead_us");
@@ -29,7 +29,7 @@ fn reached(name: &'static str, first: f64) -> String {
     format!("{least:.0} to {most:.0}%")
 }
 
-/// How long packets wait by a soft event, as a part of the clock's counter, over the six traces.
+/// Says how long packets wait by a soft event, as a part of the clock's counter, over the six traces.
 fn soft(reading: &'static str, clock: &'static str) -> String {
     let soft = means(&[word("scheme", "hip-soft"), word("soft-reading", reading)]);
     let clock = means(&[word("scheme", "hip"), word("reading", clock)]);

@@ -98,7 +98,7 @@ pub(super) fn callout_table() -> String {
     table
 }
 
-/// How long a pass through a bucket of the paper's wheel is, by their number, with the timers of a protocol.
+/// Says how long a pass through a bucket of the paper's wheel is, by their number, with the timers of a protocol.
 pub(super) fn wheel() -> String {
     let sizes = [16, 64, 256, 1_024, 4_096];
     let found = sizes.map(|buckets| {

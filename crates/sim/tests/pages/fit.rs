@@ -79,7 +79,7 @@ pub(super) fn fit() -> String {
     table
 }
 
-/// How many series the joint fit meets, and how many a fit without their figure.
+/// Says how many series the joint fit meets, and how many a fit without their figure.
 pub(super) fn in_words() -> String {
     let all = Fitted::kept();
     let series: Vec<&Fitted> = all.iter().filter(|row| row.of("of") == "series").collect();

@@ -199,12 +199,12 @@ fn known(value: &Value) -> Option<f64> {
     }
 }
 
-/// A mean, with so many digits, and half its interval if that has a digit other than zero.
+/// Returns a mean, with `digits` digits, and half its interval if that has a digit other than zero.
 fn shown(row: &Row, name: &str, digits: usize) -> String {
     mean(cell(row, name), 1.0, digits)
 }
 
-/// The same of any cell, in another unit.
+/// Returns the mean of any cell, in another unit.
 fn mean(value: &Value, unit: f64, digits: usize) -> String {
     let Value::Mean(Mean { mean, interval, .. }) = *value else { panic!("no mean: {value:?}") };
     let half = thousands(interval.unwrap_or(0.0) / unit, digits);

@@ -6,7 +6,7 @@ use softtimers_sim::{Mean, Row};
 
 use super::{Flag, SEEDS, means, micros, number, range, real, rows, word};
 
-/// How much of the fall of overhead is reached at 1, 2 and 3, over the six traces.
+/// Says how much of the fall of overhead is reached at 1, 2 and 3, over the six traces.
 pub(super) fn fall() -> String {
     let mut table = "| of the fall of overhead | at 1 | at 2 | at 3 |\n|---|---|---|---|".to_owned();
     for (name, shown, first) in [("gamma", "γ, from 0.25 to 4", 0.25), ("phi", "φ, from 0 to 4", 0.0)] {

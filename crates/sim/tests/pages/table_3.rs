@@ -32,7 +32,7 @@ pub(super) fn table() -> String {
     table
 }
 
-/// How many of the paper's figures are inside the intervals of ours.
+/// Says how many of the paper's figures are inside the intervals of ours.
 pub(super) fn inside() -> String {
     let (mut all, mut inside) = (0, 0);
     for row in means(&[]) {

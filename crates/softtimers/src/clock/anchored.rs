@@ -24,9 +24,9 @@ pub(super) struct Anchored<K, C> {
     stats: Cell<AnchorStats>,
 }
 
-/// A free-running counter, such as a processor has.
+/// A free-running counter, such as a CPU has.
 pub(super) trait Counter {
-    /// As cheap as can be; the processor may read it somewhat earlier or later than the program says.
+    /// As cheap as can be; the CPU may read it somewhat earlier or later than the program says.
     fn read(&self) -> u64;
 
     /// Read after whatever was read before: else nothing would be between two slices of a sandwich.

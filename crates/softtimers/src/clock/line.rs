@@ -155,7 +155,7 @@ const EARNED: u64 = 1;
 /// begins.
 const FORGIVEN: u64 = 1_000_000;
 
-/// The rate is known to one part in so many: 50 ppm, a twentieth of what is taken for drift.
+/// The rate is known to one part in 20,000: 50 ppm, a twentieth of what is taken for drift.
 const CALIBRATED_TO: u128 = 20_000;
 
 /// 10 MHz. A coarser counter is no gain over the kernel's clock.

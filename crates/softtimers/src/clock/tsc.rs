@@ -1,4 +1,4 @@
-//! [`Tsc`]: the processor's own counter as a clock, for programs that count nanoseconds.
+//! [`Tsc`]: the CPU's own counter as a clock, for programs that count nanoseconds.
 //!
 //! The kernel's clock reads this counter too, with a fence and a lock around it; reading it bare takes
 //! 10 ns instead of 23. What the kernel does in the other 13 ns has to be done here, only more seldom: see whether the counter can be trusted at all, learn its rate, and keep comparing.
@@ -152,11 +152,11 @@ impl LoopClock for Tsc {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TscError {
-    /// The processor is no x86-64. What other processors count is not used.
+    /// The CPU is no x86-64. What other CPUs count is not used.
     Architecture,
     /// `PR_SET_TSC` has it that reading the counter raises SIGSEGV in this thread.
     Forbidden,
-    /// The counter's rate depends on the processor's power states.
+    /// The counter's rate depends on the CPU's power states.
     NotInvariant,
     /// The kernel keeps time by something else, named here. It may have given the counter up, as the
     /// kernel's log then says.
@@ -211,7 +211,7 @@ impl From<TscError> for io::Error {
     }
 }
 
-/// The counter, if processor, kernel and thread all vouch for it; asks the thread first, because where
+/// The counter, if CPU, kernel and thread all vouch for it; asks the thread first, because where
 /// the counter is forbidden the kernel's clock, which reads it too, is a SIGSEGV as well.
 #[cfg(target_arch = "x86_64")]
 fn trusted_counter() -> Result<TimeStampCounter, TscError> {

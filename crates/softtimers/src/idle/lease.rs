@@ -1,7 +1,7 @@
 //! Which one of this process's threads may spin: [`Lease`].
 //!
-//! A processor that spins serves nobody else, and one that looks after its events on time is worth it
-//! at most once: an idle processor also halts while another one polls (soft timers §5.1). So there is
+//! A CPU that spins serves nobody else, and one that looks after its events on time is worth it
+//! at most once: an idle CPU also halts while another one polls (soft timers §5.1). So there is
 //! one word for the whole process, the time until which it is taken:
 //!
 //! ```text

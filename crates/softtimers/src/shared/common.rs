@@ -32,7 +32,7 @@ pub(super) struct Common<E> {
 }
 
 /// The words that a trigger state reads, in a cache line apart from the lock, which is written by everybody. Two lines:
-/// processors fetch a neighbour as well.
+/// CPUs fetch a neighbour as well.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Seen {
@@ -75,7 +75,7 @@ pub(super) struct Watch {
 }
 
 impl<E> State<E> {
-    /// When a sleeping owner is woken for `deadline`.
+    /// Returns when a sleeping owner is woken for `deadline`.
     fn wake_for(&self, deadline: Timestamp) -> Timestamp {
         deadline.saturating_sub(self.lead).max(self.not_before)
     }

@@ -3,13 +3,13 @@
 //! A connection's time-out is moved with each packet and hardly ever fires. Moving it among the shared timers costs
 //! their lock, the clock, and the cold lines of its record. But the timers need not know of a move to a later time
 //! before they look at the timer again: so such a move only writes down the new time, and whoever finds the timer due
-//! too early files it anew.
+//! too early inserts it anew.
 //!
 //! ```text
-//!   set to d0        │ filed for d0
+//!   set to d0        │ inserted for d0
 //!   reset to d1 ≥ d0 │ written down: one atomic operation; no lock, no clock, no timers
 //!   reset to d2 ≥ d1 │ the same
-//!   at d0            │ found, d2 > now: filed for d2, nobody hears of it
+//!   at d0            │ found, d2 > now: inserted for d2, nobody hears of it
 //!   at d2            │ found: the event is handed out
 //! ```
 //!
@@ -18,7 +18,8 @@
 //!
 //! A slot's time is changed without the lock in one way only: from the time that it is to a later one, by the owner. All else
 //! happens under the timers' lock, where zero says that the event is gone. So of an owner that moves the timer and somebody who
-//! finds it due one is first, and the other sees it; and what is filed is never filed for later than what is written.
+//! finds it due one is first, and the other sees it; and what is inserted is never inserted for later than what is
+//! written.
 
 use softtimers_core::{Fired, NotPending, Slack, SoftTimers, Step, TimerId, Timestamp, TriggerState, Turn};
 
@@ -40,14 +41,14 @@ use super::sync::{Arc, AtomicU64, MutexGuard, Ordering};
 ///
 /// let mut timer = Timer::new();
 /// timer.set(&remote, at(0), at(100), Slack::EXACT, "time-out");
-/// timer.reset(&remote, Slack::EXACT, || at(10), at(300))?; // filed anew, and from now on …
+/// timer.reset(&remote, Slack::EXACT, || at(10), at(300))?; // inserted anew, and from now on …
 /// timer.reset(&remote, Slack::EXACT, || at(20), at(310))?; // … only written down
 ///
 /// let look = |now| {
 ///     let turn = remote.trigger(TriggerState::HandlerExit, now)?;
 ///     remote.claim(&turn, now)
 /// };
-/// assert!(matches!(look(at(301)), Some(Found::PutOff))); // found too early, filed anew
+/// assert!(matches!(look(at(301)), Some(Found::PutOff))); // found too early, inserted anew
 /// assert!(matches!(look(at(310)), Some(Found::Due(fired)) if fired.event == "time-out"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -79,7 +80,7 @@ pub struct Entry<E> {
 pub enum Found<E> {
     /// An event whose time has come.
     Due(Fired<E>),
-    /// A timer that was moved to a later time and is filed for that now.
+    /// A timer that was moved to a later time and is inserted for that now.
     PutOff,
 }
 
@@ -89,7 +90,7 @@ pub enum Found<E> {
 struct Slot {
     /// When the event is due in nanoseconds; [`GONE`] unless it is pending.
     due: AtomicU64,
-    /// The time that it is filed for, at most `due`. Under the timers' lock, as the rest.
+    /// The time that it is inserted for, at most `due`. Under the timers' lock, as the rest.
     filed: AtomicU64,
     id: AtomicU64,
     slack: Slack,
@@ -206,7 +207,8 @@ impl Timer {
 }
 
 impl<E> Remote<Entry<E>> {
-    /// The next event of the turn, which is of the time `now`, if its timer was not put off to later: that one is filed anew.
+    /// The next event of the turn, which is of the time `now`, if its timer was not postponed to later: that one is
+    /// inserted anew.
     ///
     /// # Cost
     /// As [`next`](Remote::next).
@@ -234,8 +236,8 @@ impl<E> Remote<Entry<E>> {
     }
 
     /// [`trigger`](Remote::trigger) and [`claim_some`](Self::claim_some) in one hold of the lock, and nothing while another thread
-    /// is at the timers: for trigger states that are so many that one more or less does not matter. Returns how many it claimed,
-    /// and the turn unless that is over.
+    /// is at the timers: for trigger states so frequent that one more or less does not matter. Returns how many it
+    /// claimed, and the turn unless that is over.
     pub fn claim_if_free(
         &self,
         source: TriggerState,

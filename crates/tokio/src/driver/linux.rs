@@ -46,7 +46,7 @@ struct Counts {
 /// The timers that one turn has found.
 #[derive(Default)]
 struct Woken {
-    /// Those that had been put off among them.
+    /// Those that had been postponed among them.
     found: usize,
     fired: u64,
     by_backup: u64,
@@ -174,7 +174,7 @@ impl Timers {
         overdue <= PATIENCE && waiting() > FEW
     }
 
-    /// Wakes what the turn hands out, at most [`AT_ONCE`]; returns how many were found, those that had been put off
+    /// Wakes what the turn hands out, at most [`AT_ONCE`]; returns how many were found, those that had been postponed
     /// among them.
     pub(super) fn wake_some(&self, turn: &Turn, now: Timestamp) -> usize {
         let mut woken = Woken::default();

@@ -44,7 +44,7 @@ fn a_poll_of_one_timer_finds_the_others() {
     bounded(|| {
         current_thread().block_on(async {
             let (count, waker) = Count::new();
-            // Its first poll looks at the clock.
+            // Its first poll checks the clock.
             let mut far = sleep_until(Instant::now() + HOUR);
             let mut near = sleep(HOUR).with_slack(Slack::DEFERRABLE);
             assert!(poll(&mut near, &waker).is_pending());

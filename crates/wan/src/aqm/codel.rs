@@ -35,7 +35,7 @@ pub(crate) trait Store {
     /// Takes the first packet out.
     fn pop(&mut self) -> Option<Self::Packet>;
 
-    /// When a packet has come in.
+    /// Returns when a packet has come in.
     fn came(packet: &Self::Packet) -> Timestamp;
 
     /// Says whether so little is left that a drop would leave the link idle: at most one packet of the longest.

@@ -38,13 +38,13 @@ impl Default for FqCodelConfig {
 
 /// Who keeps the accounts of the packets in the queues.
 pub(crate) trait Accounts<P> {
-    /// When a packet has come in.
+    /// Returns when a packet has come in.
     fn came(packet: &P) -> Timestamp;
 
     /// The bytes of a packet on the link.
     fn length(&self, packet: &P) -> u64;
 
-    /// Says whether so many bytes are at most one packet of the longest.
+    /// Says whether `bytes` are at most one packet of the longest.
     fn is_short(&self, bytes: u64) -> bool;
 
     /// A packet has left its queue.

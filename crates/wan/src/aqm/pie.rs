@@ -191,7 +191,8 @@ mod tests {
             self.qdelay_old = current_qdelay;
         }
 
-        /// A packet that finds so many waiting, with this number at random from 0 to 1. A couple of packets are two.
+        /// Decides about a packet that finds `waiting` packets in the queue. `u` is random, from 0 to 1. A couple of
+        /// packets are two.
         fn enqueue(&self, waiting: u64, capable: bool, u: f64) -> Verdict {
             let is_safe = self.qdelay_old < QDELAY_REF / 2.0 && self.drop_prob < 0.2;
             // Ten fractions of a second leave a rounding error of one.

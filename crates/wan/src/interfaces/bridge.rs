@@ -143,7 +143,7 @@ impl Bridge {
         bridge.send_probes();
         let until = bridge.now() + FIRST_LOOK;
         bridge.carry(Some(until), false)?;
-        // Who was kept from its processor all that time has seen the time pass, and not yet what came in it.
+        // Who was kept from its CPU all that time has seen the time pass, and not yet what came in it.
         (0..2).for_each(|side| bridge.take(side, false));
         if bridge.came_back { Err(Problem::Loop) } else { Ok(bridge) }
     }
@@ -296,7 +296,7 @@ impl Bridge {
     }
 }
 
-/// Whether a frame passes beside the path: ARP as the kernel sends it, and not what somebody else calls so.
+/// Says whether a frame passes beside the path: ARP as the kernel sends it, and not what somebody else calls so.
 fn is_beside(frame: &[u8]) -> bool {
     frame.len() <= SHORTEST && frame.get(12..14) == Some(&ARP)
 }

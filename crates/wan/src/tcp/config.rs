@@ -21,7 +21,7 @@ pub struct StreamConfig {
 }
 
 impl StreamConfig {
-    /// From any free port of the loopback interface to `upstream`.
+    /// Relays from any free port of the loopback interface to `upstream`.
     pub fn to(upstream: SocketAddr) -> Self {
         StreamConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),

@@ -123,7 +123,7 @@ impl Connection {
         }
     }
 
-    /// When the toxics let go of something next.
+    /// Returns when the toxics let go of something next.
     pub(super) fn next_toxic(&self) -> Option<Timestamp> {
         self.chains.iter().filter_map(Chain::poll_at).min()
     }

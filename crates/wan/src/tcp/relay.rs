@@ -218,8 +218,8 @@ impl Relay {
         }
     }
 
-    /// When there will be room for those in line. Where the link is idle it is when something arrives, and the loop
-    /// wakes for that anyway.
+    /// Returns when there will be room for those in line. Where the link is idle it is when something arrives, and
+    /// the loop wakes for that anyway.
     fn room_at(&self) -> Option<Timestamp> {
         let ways = [Way::Up, Way::Down].into_iter().filter(|&way| !self.line[flow(way)].is_empty());
         ways.filter_map(|way| self.live.wan.direction(way).next_departure()).min()

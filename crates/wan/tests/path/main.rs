@@ -101,7 +101,7 @@ fn a_burst_loses_what_does_not_fit() {
     }
 }
 
-/// The same with a recording: a packet each millisecond.
+/// A recorded link loses what does not fit, too: it has a packet each millisecond.
 #[test]
 fn a_recorded_link_fills_its_queue_the_same_way() {
     for limit in [Limit::Packets(3), Limit::Bytes(4_500), Limit::Time(micros(3_500))] {

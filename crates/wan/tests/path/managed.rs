@@ -13,7 +13,7 @@ fn managed(bits_per_second: u64, aqm: Aqm) -> Direction<()> {
     Direction::new(PathConfig::default().bottleneck(link).aqm(aqm), 1).unwrap()
 }
 
-/// Offers bursts of so many packets, `gap` apart; returns the time after the last gap.
+/// Offers `bursts` bursts of `packets` packets, `gap` apart; returns the time after the last gap.
 fn bursts(
     direction: &mut Direction<()>,
     begin: Timestamp,

@@ -118,7 +118,7 @@ fn every_fifth_packet_goes_ahead_as_in_netem() {
     assert!((ahead - 0.5).abs() < 0.01, "{ahead}");
 }
 
-/// With 50,000 packets at 5% and a correlation of a half.
+/// Tried with 50,000 packets at 5% and a correlation of a half.
 #[test]
 fn correlated_losses_keep_their_share() {
     let [share, half] = [Probability::once_in(20), Probability::once_in(2)];
@@ -207,7 +207,7 @@ fn a_queue_may_change_while_packets_wait() {
     }
 }
 
-/// With 50,000 packets at 5% and a correlation of a half, copies and damage each.
+/// Tried with 50,000 packets at 5% and a correlation of a half, copies and damage each.
 #[test]
 fn correlated_copies_and_damage_keep_their_share() {
     let often = Incidence::from(Probability::once_in(20)).correlated(Probability::once_in(2));

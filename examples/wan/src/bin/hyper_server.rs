@@ -25,7 +25,7 @@ struct Seen {
     resent: u64,
 }
 
-/// Asks for so many bytes every ten seconds for a time, over one connection.
+/// Asks for `bytes` every ten seconds for a time, over one connection.
 async fn visit(line: Line, bytes: usize, duration: Duration) -> Result<Seen, Box<dyn Error>> {
     let path = Path::new(line.path)?;
     let (client, server) = path.stream();

@@ -110,7 +110,7 @@ fn configs() -> Result<(ClientConfig, ServerConfig), Box<dyn Error>> {
     Ok((client, server))
 }
 
-/// A client sends so many bytes on one stream.
+/// Has a client send `bytes` on one stream.
 fn transfer(path: WanBuilder, bytes: u64) -> Result<Transfer, Box<dyn Error>> {
     let mut wan: Wan<Packet> = path.build()?;
     let [near, far] = [1, 2].map(|last| SocketAddr::from((Ipv4Addr::new(10, 0, 0, last), 443)));

@@ -108,7 +108,7 @@ fn instant(now: Timestamp) -> Instant {
     Instant::from_micros(now.as_nanos().div_ceil(1_000) as i64)
 }
 
-/// A client sends so many bytes to a server, with so much buffer at either end.
+/// Has a client send `bytes` to a server, with a buffer of `window` bytes at either end.
 fn transfer(path: WanBuilder, bytes: u64, window: usize) -> Result<Transfer, Box<dyn Error>> {
     let mut wan = path.build()?;
     let (mut client, mut server) = (Host::new(1, window)?, Host::new(2, window)?);

@@ -185,7 +185,7 @@ fn rate(text: &str) -> Result<u64, String> {
     }
 }
 
-/// The shortest trial of so many datagrams: a timer of 20 ms is to fire in it.
+/// The shortest trial with a given number of datagrams: a timer of 20 ms is to fire in it.
 const SHORTEST: Duration = Duration::from_millis(40);
 const LONGEST: Duration = Duration::from_secs(60);
 

@@ -112,7 +112,7 @@ fn notes(plan: &BenchPlan, bench: &Bench, report: &BenchReport, interrupt: &Inte
 
 /// Trials of a search, more or less, its longer one counted as four.
 const SEARCH: u32 = 20;
-/// For the length of a trial of so many datagrams: about what a receiver with the default work does.
+/// For the length of a trial with a given number of datagrams: about what a receiver with the default work does.
 const EXPECTED_RATE: f64 = 50_000.0;
 /// Starting the sender, and waiting for what is in buffers.
 const TRIAL_OVERHEAD: Duration = Duration::from_millis(70);

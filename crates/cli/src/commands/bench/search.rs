@@ -17,7 +17,7 @@ pub(super) struct Search<'a> {
     plan: &'a BenchPlan,
     bench: &'a mut Bench,
     interrupt: &'a Interrupt,
-    /// From this rate on the sender needs bursts of so many.
+    /// From this rate on the sender needs bursts of this length.
     longer: Option<(f64, u32)>,
 }
 
@@ -160,7 +160,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A rate is confirmed by a trial so many times as long as those of the search.
+/// A rate is confirmed by a trial 4 times as long as those of the search.
 const LONGER: u32 = 4;
 /// As for the host and other programs: beyond it figures of one run do not compare.
 const MOST_DRIFT: f64 = 0.05;

@@ -33,7 +33,7 @@ pub(crate) struct BenchConfig {
     pub(crate) aggregate: Option<u32>,
     /// The longest wait for a poll; `null` in a mode without polls.
     pub(crate) max_delay_ns: Option<u64>,
-    /// The share of a processor that input may have; `null`: all of it.
+    /// The share of a CPU that input may have; `null`: all of it.
     pub(crate) cpu_limit: Option<f64>,
     /// The nice value of the second stage.
     pub(crate) nice: u8,

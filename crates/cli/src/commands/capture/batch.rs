@@ -38,7 +38,7 @@ pub(crate) struct BatchWriter {
     /// Frames that were taken to be written, and the most that are wanted.
     taken: u64,
     most: u64,
-    /// So many are written.
+    /// Whether enough frames are written.
     complete: Complete,
     /// The reason for which nothing can be written any more.
     broken: Option<Why>,
@@ -108,7 +108,7 @@ impl BatchWriter {
         Complete::clone(&self.complete)
     }
 
-    /// Begins the file. When so many frames are in it, it ends the run, and takes no others.
+    /// Begins the file. When `count` frames are in it, it ends the run, and takes no others.
     pub(crate) fn begin(&mut self, count: Option<u64>) {
         self.most = count.unwrap_or(u64::MAX);
         if let Err(loss) = self.sink.begin() {

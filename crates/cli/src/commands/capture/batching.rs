@@ -17,7 +17,7 @@ use softtimers_poll::{Look, Next, Policy};
 ///
 /// A capture has nobody waiting for it but who reads the file, and they have said how long: so each look takes as
 /// many frames as there can be, and a batch is one write. The policies of core want a few packets a look, or polls for
-/// a busy processor; a forwarder's packets have somewhere to go.
+/// a busy CPU; a forwarder's packets have somewhere to go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Batching {
     /// `None`: a wake-up is for a batch.

@@ -142,7 +142,7 @@ pub(crate) fn statistics(buffer: &mut Vec<u8>, interface: u32, statistics: &Stat
     });
 }
 
-/// The bytes that [`packet`] adds for so many bytes of a frame.
+/// Returns the bytes that [`packet`] adds for `bytes` of a frame.
 pub(crate) fn packet_size(bytes: usize) -> usize {
     PACKET_OVERHEAD + bytes.min(LONGEST).next_multiple_of(4)
 }

@@ -131,7 +131,7 @@ fn hold_slice(max_delay: Duration) -> (Option<Slice>, Vec<String>) {
     }
 }
 
-/// The slice that is asked of the scheduler. A program that computes on the same processor goes on until its own is
+/// The slice that is asked of the scheduler. A program that computes on the same CPU goes on until its own is
 /// over, some 3 ms, unless who wakes up has a shorter one: with that the first frame after a look would be late.
 fn slice(max_delay: Duration) -> Duration {
     (max_delay / 4).clamp(*Slice::ALLOWED.start(), LONGEST_SLICE)

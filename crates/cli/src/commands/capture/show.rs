@@ -83,7 +83,7 @@ pub(crate) struct CaptureReport {
     pub(crate) counts: Counts,
     /// From the kernel's receive time until a frame was in the file.
     pub(crate) delay_ns: Distribution,
-    /// The share of a processor that this process used; the kernel's work at an interrupt is not in it.
+    /// The share of a CPU that this process used; the kernel's work at an interrupt is not in it.
     pub(crate) cpu_share: Option<f64>,
     /// The time that it ran.
     pub(crate) span_s: f64,

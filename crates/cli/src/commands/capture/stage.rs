@@ -58,7 +58,7 @@ struct Frame {
 }
 
 impl Stage {
-    /// Writes behind a queue of so many frames, or without one.
+    /// Writes behind a queue of `capacity` frames, or without one.
     ///
     /// # Errors
     /// A check failure if the system has no descriptor or no thread left.

@@ -30,7 +30,7 @@ use super::batching::Batching;
 pub(crate) enum Layout {
     /// A slot for each frame.
     Slots,
-    /// So many blocks of so many bytes, handed over after this time at the latest.
+    /// `blocks` blocks of `block` bytes, each handed over after `retire` at the latest.
     Blocks { block: usize, blocks: usize, retire: Duration },
 }
 
@@ -59,7 +59,8 @@ impl Layout {
         Layout::new(plan.ring as usize, plan.snap_length as usize, plan.max_delay, lateness, page)
     }
 
-    /// For a ring of so many bytes and frames of so many, where a block may come late by so much, and has whole pages.
+    /// Returns the layout of a ring of `ring` bytes for frames of `snap_length`. A block comes at most `lateness`
+    /// late, and is whole pages.
     fn new(ring: usize, snap_length: usize, max_delay: Duration, lateness: Duration, page: usize) -> Self {
         // The rest of the delay is for the wake-up and for writing.
         let millis = (max_delay / 2).saturating_sub(lateness).as_millis().min(LONGEST_RETIRE) as usize;
@@ -78,7 +79,7 @@ impl Layout {
         Layout::Blocks { block, blocks: ring / block, retire: Duration::from_millis(millis as u64) }
     }
 
-    /// How it is called in a report.
+    /// Returns its name in a report.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Layout::Slots => "slots",
@@ -86,7 +87,7 @@ impl Layout {
         }
     }
 
-    /// When to look, and how much to take: between turns the capture writes, and looks whether it is to end.
+    /// Returns when to look, and how much to take: between turns the capture writes, and looks whether it is to end.
     pub(crate) fn turns(self, plan: &Capture) -> SourceConfig<Batching> {
         let (batching, frames) = match self {
             // The rest of the bound is for the wake-up and for writing.

@@ -83,7 +83,7 @@ impl From<&DoctorArgs> for Doctor {
 
 /// The length of a trial unless it is given.
 pub(crate) const FULL_TRIAL: Duration = Duration::from_millis(1_250);
-/// The same with `--quick`.
+/// The length of a trial with `--quick`.
 pub(crate) const QUICK_TRIAL: Duration = Duration::from_millis(225);
 
 fn trial_help() -> String {

@@ -21,7 +21,7 @@ use crate::run::table::Table;
 pub(crate) struct Costs {
     /// The time to read the clock.
     pub(crate) clock_read_ns: f64,
-    /// Reading the processor's own counter as a clock; `null` where that is not possible.
+    /// Reading the CPU's own counter as a clock; `null` where that is not possible.
     pub(crate) tsc_read_ns: Option<f64>,
     /// A trigger state at which nothing is due, the clock read included.
     pub(crate) turn_ns: f64,
@@ -33,7 +33,7 @@ pub(crate) struct Costs {
     pub(crate) timer_arm_ns: f64,
     /// CPU time of this thread for one sleep and its wake-up.
     pub(crate) wakeup_cpu_ns: f64,
-    /// The same for a sleep on a timer descriptor, which is armed and read besides.
+    /// CPU time for one sleep on a timer descriptor, which is armed and read besides, and its wake-up.
     pub(crate) timerfd_wakeup_cpu_ns: f64,
     /// CPU time that an expiry of a timer takes from a computing thread that it interrupts by a signal,
     /// at 10,000 expiries a second; `null` if the system refuses such a timer.
@@ -42,9 +42,9 @@ pub(crate) struct Costs {
     pub(crate) soft_event_of_signal: Option<f64>,
     /// By how much a sleep of 200 µs is late with the thread's timer slack as it was.
     pub(crate) wakeup_late_default_ns: Distribution,
-    /// The same with a slack of 1 ns.
+    /// By how much such a sleep is late with a timer slack of 1 ns.
     pub(crate) wakeup_late_slack1_ns: Distribution,
-    /// For how long a computing thread keeps the processor from another one; `null` if it did not.
+    /// For how long a computing thread keeps the CPU from another one; `null` if it did not.
     pub(crate) sched_slice_ns: Option<f64>,
     /// The slice of a thread by the kernel's word; `null` before Linux 6.12. The tick may make it longer.
     pub(crate) sched_slice_stated_ns: Option<f64>,
@@ -111,7 +111,7 @@ fn share_of(soft_event_ns: f64, signal_ns: Option<f64>) -> Option<f64> {
     signal_ns.filter(|&cost| cost > 0.0).map(|cost| soft_event_ns / cost)
 }
 
-/// A read of the processor's own counter as a clock, where that is possible.
+/// A read of the CPU's own counter as a clock, where that is possible.
 fn tsc_read() -> Option<f64> {
     let clock = Tsc::new().ok()?;
     let read = price(100_000, || {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! An event cannot come more often than a busy program passes trigger states. And where a timer that
-//! interrupts takes no more than a twentieth of the processor, it may as well be one. Both ends are
+//! interrupts takes no more than a twentieth of the CPU, it may as well be one. Both ends are
 //! measured here: the first in the busy loop of the comparison, the second on a computing thread.
 
 use serde::Serialize;
@@ -22,13 +22,13 @@ use crate::run::table::Table;
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct UsefulRange {
     /// The median interval between the trigger states of a busy loop; `null` if it was not measured.
-    /// Not the mean, as in the paper: whoever takes the processor away for milliseconds makes that one
+    /// Not the mean, as in the paper: whoever takes the CPU away for milliseconds makes that one
     /// longer, and no trigger state rarer.
     pub(crate) shortest_ns: Option<f64>,
     /// The interval at which a timer's signals take the acceptable share; `null` if their cost was not
     /// measured.
     pub(crate) longest_ns: Option<f64>,
-    /// The share of a processor that is acceptable for a hardware timer's events.
+    /// The share of a CPU that is acceptable for a hardware timer's events.
     pub(crate) acceptable_share: f64,
 }
 

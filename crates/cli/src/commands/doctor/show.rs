@@ -21,7 +21,7 @@ use crate::run::table::Table;
 /// The keys of `doctor`'s object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct DoctorReport {
-    /// Prices of single operations.
+    /// Costs of single operations.
     pub(crate) costs: Costs,
     /// The features of the kernel, tried.
     pub(crate) features: Vec<FeatureReport>,

@@ -72,7 +72,7 @@ pub(crate) struct Cell {
     pub(crate) trigger_interval_ns: Distribution,
     /// Handlers longer than a millisecond, where they are counted.
     pub(crate) long_handlers: Option<u64>,
-    /// CPU time of the sending thread and of a pacing thread beside it, as a share of one processor.
+    /// CPU time of the sending thread and of a pacing thread beside it, as a share of one CPU.
     pub(crate) cpu_share: f64,
     /// Requests answered a second.
     pub(crate) work_rate: Option<f64>,
@@ -219,7 +219,7 @@ impl Trial {
         // If the sender never comes, somebody must notice.
         words.extend(["--duration".to_owned(), show_duration(self.duration + RECEIVER_MARGIN)]);
         words.extend(["--strip-after".to_owned(), show_duration(self.duration / 2)]);
-        // The receiver's work is not the sender's: on its processor it would come in between.
+        // The receiver's work is not the sender's: on its CPU it would come in between.
         if let Some([_, there]) = Processor::two() {
             words.extend(["--cpu".to_owned(), there.to_string()]);
         }

@@ -186,7 +186,7 @@ fn leaves_more<'a>(left: &'a Cell, right: &'a Cell) -> &'a Cell {
     if kept(right) > kept(left) { right } else { left }
 }
 
-/// A loop that is never idle did not have its processor, and fell behind for it: a method is not judged by
+/// A loop that is never idle did not have its CPU, and fell behind for it: a method is not judged by
 /// what others did.
 fn was_crowded(cell: &Cell) -> bool {
     let taken = ["scheduler", "steal"].iter().filter_map(|&cause| cell.late.get(cause));
@@ -216,7 +216,7 @@ const KERNEL: [&str; 3] = ["pwait2", "timerfd", "ms"];
 const BESIDE: [&str; 2] = ["signal", "thread"];
 /// Work and CPU that differ by less are called the same: two trials differ by as much.
 const TIE: f64 = 0.03;
-/// A saturated loop on a processor of its own uses 98% of it and more.
+/// A saturated loop on a CPU of its own uses 98% of it and more.
 const LEAST_BUSY: f64 = 0.9;
 const LEAST_SHARE: f64 = 0.98;
 const MOST_BACK_TO_BACK: f64 = 0.02;
@@ -340,7 +340,7 @@ mod tests {
         let told = beside_signal([1.0, 0.8, 0.4], 0.88, 1.0);
         assert!(told.starts_with("You do not need softtimers for one flow"), "{told}");
         assert!(told.contains("as much of the work, 88% against 90%"), "{told}");
-        // A second core is a price, however much work is kept.
+        // A second core is a cost, however much throughput is retained.
         let told = beside_signal([1.0, 0.8, 0.4], 1.0, 1.3);
         assert!(told.starts_with("A busy loop on this machine gains"), "{told}");
         assert!(told.contains("100% of the work against 90%, at 130% of a core against 99%"), "{told}");

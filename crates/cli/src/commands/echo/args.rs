@@ -30,7 +30,7 @@ pub(crate) struct EchoClientArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::positive_duration)]
     pub(crate) duration: Duration,
 
-    /// Never sleep: for a client that has a processor to itself
+    /// Never sleep: for a client that has a CPU to itself
     #[arg(long)]
     pub(crate) spin: bool,
 

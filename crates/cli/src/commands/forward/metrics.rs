@@ -170,7 +170,7 @@ impl Stage {
     }
 }
 
-/// Whether there is room for one more, if need be instead of who has not asked, or not read, in its time.
+/// Says whether there is room for one more, if need be instead of who has not asked, or not read, in its time.
 async fn made_room(open: &mut VecDeque<Open>) -> bool {
     loop {
         open.retain(|connection| !connection.task.is_finished());

@@ -36,7 +36,7 @@ pub(crate) struct ForwardConfig {
     aggregate: Option<u32>,
     /// The longest wait for a poll; `null` without polls.
     max_delay_ns: Option<u64>,
-    /// The share of a processor that it may use; `null` for all of it.
+    /// The share of a CPU that it may use; `null` for all of it.
     cpu_limit: Option<f64>,
     /// The most clients at once; `null` of interfaces.
     clients: Option<u32>,

@@ -1,9 +1,9 @@
 //! The kernel's accounts of a thread that computes: interrupts of its CPU, waits for it, and time that the host took.
 //!
 //! ```text
-//!   /proc/interrupts             counts by line and processor      whose handlers ran in a phase
+//!   /proc/interrupts             counts by line and CPU            whose handlers ran in a phase
 //!   /proc/thread-self/schedstat  ns ready but not running          that somebody else ran
-//!   /proc/stat, the processor's  hundredths of a second of steal   that the host ran something else
+//!   /proc/stat, the CPU's        hundredths of a second of steal   that the host ran something else
 //! ```
 //!
 //! The counters are read between two phases, never in one. An interrupt that comes while they are read counts for the
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use softtimers_measure::ticks::Ticks;
 
-/// The accounts of one thread on one processor.
+/// The accounts of one thread on one CPU.
 #[derive(Debug)]
 pub(super) struct Accounts {
     interrupts: Option<File>,
@@ -133,7 +133,7 @@ fn schedstat(file: &File) -> io::Result<[u64; 3]> {
     numbers.try_into().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Lines of a name, a count for each processor, and a description. Some are of the whole machine and have one count.
+/// Lines of a name, a count for each CPU, and a description. Some are of the whole machine and have one count.
 fn count(text: &str, processor: usize, lines: &mut Vec<Line>, interrupted: &mut impl FnMut(usize, u64)) {
     let mut rows = text.lines();
     let Some(header) = rows.next() else { return };
@@ -199,7 +199,7 @@ RES:          1          2  Rescheduling interrupts
     fn a_processor_that_works_is_interrupted() {
         let mut accounts = Accounts::open(rustix::thread::sched_getcpu());
         assert!(!accounts.lines().is_empty() || accounts.interrupts.is_none());
-        // A tenth of a second has ticks, on whatever processors.
+        // A tenth of a second has ticks, on whatever CPUs.
         super::super::work::Work::calibrated(Duration::from_millis(1));
         let mut new = 0;
         let passed = accounts.read(|_, count| new += count);

@@ -99,7 +99,7 @@ impl Setup {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// A usage failure for a processor that this process may not run on.
+    /// A usage failure for a CPU that this process may not run on.
     fn new(args: &NoiseArgs) -> Result<Self, Failure> {
         let unknown = |error| Failure::broke_off("asking for the processor", &error);
         let processor = args.cpu.map_or_else(|| Processor::current().map_err(unknown), Processor::new)?;
@@ -131,7 +131,7 @@ impl Noise {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// A usage failure for a processor that this process may not run on, and for more real-time phases than a minute
+    /// A usage failure for a CPU that this process may not run on, and for more real-time phases than a minute
     /// has.
     pub(crate) fn new(args: &NoiseArgs) -> Result<Self, Failure> {
         let setup = Setup::new(args)?;
@@ -177,7 +177,7 @@ impl Rates {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// A usage failure for a processor that this process may not run on.
+    /// A usage failure for a CPU that this process may not run on.
     pub(crate) fn new(rates: &[NonZeroU32], args: &NoiseArgs) -> Result<Self, Failure> {
         Ok(Rates {
             rates: rates.to_vec(),

@@ -39,9 +39,9 @@ pub(crate) enum Cause {
     Scheduler,
     /// The host ran something else, by its own account, for more than half of the delay.
     Steal,
-    /// The processor was interrupted in it; phases that were not delayed may have been, too.
+    /// The CPU was interrupted in it; phases that were not delayed may have been, too.
     Interrupts,
-    /// None of them: a host that does not tell, or a slower processor.
+    /// None of them: a host that does not tell, or a slower CPU.
     Unexplained,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Caused {
     pub(crate) longest_ns: u64,
 }
 
-/// Interrupts of the processor in a phase, on average.
+/// Interrupts of the CPU in a phase, on average.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Interrupts {
     /// The average of delayed phases.
@@ -70,7 +70,7 @@ pub(crate) struct Interrupts {
     pub(crate) lines: Vec<InterruptLine>,
 }
 
-/// The same of one line.
+/// Interrupts of one line of /proc/interrupts in a phase, on average.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct InterruptLine {
     /// Its name in /proc/interrupts.
@@ -92,7 +92,7 @@ pub(super) struct Rests {
     pub(super) for_: Duration,
 }
 
-/// Computes so many phases, or until a signal arrives.
+/// Computes `count` phases, or until a signal arrives.
 pub(super) fn measure(
     work: Work,
     count: u32,

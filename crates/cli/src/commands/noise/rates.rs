@@ -1,13 +1,13 @@
-//! `noise --rates`: what it costs to wake so many times a second, beside a computation and on an idle processor (Tsafrir,
+//! `noise --rates`: what it costs to wake N times a second, beside a computation and on an idle CPU (Tsafrir,
 //! Etsion, Feitelson 2005, §2.1 and §2.3, figure 4), and what smart timers cost that are as late.
 //!
 //! ```text
-//!   one processor    │ alone │ tick  │ smart │ smart │ tick  │ alone │ …    turns, one round forwards, one backwards
+//!   one CPU          │ alone │ tick  │ smart │ smart │ tick  │ alone │ …    turns, one round forwards, one backwards
 //!   computation      ▓▓▓▓▓▓▓▓▓▓·▓▓·▓▓▓▓▓▓▓▓·▓▓▓▓▓▓▓▓▓·▓▓▓·▓▓·▓▓▓▓▓▓▓▓▓▓▓
 //!   waker                      │  │        │         │   │  │
 //! ```
 //!
-//! The waker is a thread on the computation's processor. It serves the same application in both ways: by a periodic tick,
+//! The waker is a thread on the computation's CPU. It serves the same application in both ways: by a periodic tick,
 //! when a timer is late by anything up to a tick and by half of one at the median, and at deadlines that lie half a tick
 //! after what was asked for. So both are as late at the median, and the deadlines by less at most; what differs is how
 //! often somebody wakes. Work is compared within a round, since a machine
@@ -166,7 +166,7 @@ impl Bench<'_> {
         Ok(Some(RateCost { hz: hz.get(), late_at_most_ns, smart_slack_ns, tick, smart }))
     }
 
-    /// The waker on a processor that this program leaves idle.
+    /// The waker on a CPU that this program leaves idle.
     fn idle(&self, wakes: Wakes, stretch: Duration, lateness: &mut Recorder) -> io::Result<Idle> {
         let before = self.counters.read();
         let begin = Monotonic.now();

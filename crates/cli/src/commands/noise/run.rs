@@ -102,7 +102,7 @@ fn real_time() -> Result<RealTime, Failure> {
     })
 }
 
-/// A tenth of the processor for everything else, and none of it by the throttle of real-time threads.
+/// A tenth of the CPU for everything else, and none of it by the throttle of real-time threads.
 const RESTS: Rests = Rests { after: Duration::from_millis(50), for_: Duration::from_millis(5) };
 /// Far beyond a bout of it; the kernel ends the process then.
 const LONGEST_RUN: Duration = Duration::from_millis(500);

@@ -38,7 +38,7 @@ pub(crate) struct ClassReport {
     pub(crate) threshold_ns: u64,
     /// The share of delayed phases.
     pub(crate) p_delayed: Option<f64>,
-    /// The share of phases longer than so many medians.
+    /// The share of phases longer than a multiple of the median.
     pub(crate) survival: Vec<Slower>,
     /// The CDF of phases.
     pub(crate) cdf: Vec<Quantile>,
@@ -55,7 +55,7 @@ pub(crate) struct ClassReport {
 /// A point of the survival function.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(crate) struct Slower {
-    /// Longer than so many medians:
+    /// Longer than this multiple of the median:
     pub(crate) times: f64,
     /// this share.
     pub(crate) share: f64,
@@ -68,7 +68,7 @@ pub(crate) struct Slowdown {
     pub(crate) nodes: u32,
     /// The ratio of its time to the time without noise, as drawn.
     pub(crate) factor: f64,
-    /// The same, as expected of the same phases.
+    /// The ratio that is expected of the same phases.
     pub(crate) expected: f64,
     /// The share of its phases that are delayed on no node.
     pub(crate) undelayed: f64,

@@ -1,7 +1,7 @@
 //! A computation that takes a given time if nothing holds it up.
 //!
 //! It lives in registers: no cache is lost to whoever interrupts it, so that it is longer by what was taken from its
-//! processor and by nothing else.
+//! CPU and by nothing else.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use softtimers::{Clock, Monotonic};
 use softtimers_measure::units::show_duration;
 
-/// So many rounds of a generator of random numbers.
+/// A number of rounds of a random number generator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     rounds: u64,

@@ -4,12 +4,12 @@ use softtimers_linux::misses::{Cache, MissCounter};
 
 use super::show::MissReport;
 
-/// The counters of the measured processors, in their order.
+/// The counters of the measured CPUs, in their order.
 #[derive(Debug)]
 pub(super) struct Caches(Vec<[Result<MissCounter, String>; 3]>);
 
 impl Caches {
-    /// Begins to count, where a processor does.
+    /// Begins to count, where a CPU does.
     pub(super) fn of(processors: impl Iterator<Item = u32>) -> Self {
         let counter =
             |cpu| Cache::ALL.map(|cache| MissCounter::of(cpu, cache).map_err(|why| why.to_string()));

@@ -79,7 +79,7 @@ impl Command for KernelProbe {
     }
 }
 
-/// Starts the probe, and finds out what it costs where system calls are trigger states: by calls on a processor that is
+/// Starts the probe, and finds out what it costs where system calls are trigger states: by calls on a CPU that is
 /// measured, without and with it. In nanoseconds, between what is sure of it.
 fn attach(plan: &KernelProbe) -> Result<(Probe, Option<[f64; 3]>), Failure> {
     // Where it may not run on any of them, the cost stays unknown.

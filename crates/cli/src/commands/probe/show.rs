@@ -15,7 +15,7 @@ use super::stats::{ProbeStats, distribution, share};
 pub(crate) struct ProbeConfig {
     /// The longest run; `null` for no bound.
     pub(crate) duration_s: Option<f64>,
-    /// The processors; `null` for all.
+    /// The CPUs; `null` for all.
     pub(crate) cpus: Option<Vec<u32>>,
     /// The sources of trigger states.
     pub(crate) sources: Vec<&'static str>,
@@ -42,7 +42,7 @@ impl ProbeConfig {
 pub(crate) struct ProbeReport {
     /// The time that it measured.
     pub(crate) elapsed_s: f64,
-    /// Intervals of all processors, without those of idleness.
+    /// Intervals of all CPUs, without those of idleness.
     pub(crate) intervals: u64,
     /// The cost of the probe itself.
     pub(crate) overhead: Overhead,
@@ -66,7 +66,7 @@ pub(crate) struct Overhead {
     pub(crate) per_trigger_low_ns: Option<f64>,
     /// The upper end of that interval.
     pub(crate) per_trigger_high_ns: Option<f64>,
-    /// The most that may be, times all trigger states, of the processors' time: an upper bound.
+    /// The most that may be, times all trigger states, of the CPUs' time: an upper bound.
     pub(crate) share: Option<f64>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct CpuReport {
     pub(crate) over_100us: Option<f64>,
     /// The share of those longer than 150 µs.
     pub(crate) over_150us: Option<f64>,
-    /// Intervals that began when the processor had nothing to do.
+    /// Intervals that began when the CPU had nothing to do.
     pub(crate) idle: IdleReport,
     /// By what ended the interval, in the order of [`Source::ALL`].
     pub(crate) sources: Vec<SourceReport>,
@@ -107,7 +107,7 @@ pub(crate) struct CpuReport {
     pub(crate) misses: MissReport,
 }
 
-/// Misses of a processor's caches, of the whole run and whoever ran there; `null` where it does not count them.
+/// Misses of a CPU's caches, of the whole run and whoever ran there; `null` where it does not count them.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct MissReport {
     /// Misses of the first-level data cache.
@@ -120,7 +120,7 @@ pub(crate) struct MissReport {
     pub(crate) unknown: Option<String>,
 }
 
-/// Idleness of a processor.
+/// Idleness of a CPU.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct IdleReport {
     /// The share of the time.

@@ -52,7 +52,7 @@ pub(crate) struct SourceShare {
 }
 
 impl ProbeStats {
-    /// Empty, for these processors.
+    /// Empty, for these CPUs.
     pub(crate) fn new(cpus: Option<&[u32]>) -> Self {
         ProbeStats { counted: Intervals::default(), cpus: cpus.map(<[u32]>::to_vec) }
     }

@@ -1,4 +1,4 @@
-//! The live view of `probe`: a line for each processor on stderr, anew each second, on a terminal only.
+//! The live view of `probe`: a line for each CPU on stderr, anew each second, on a terminal only.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};

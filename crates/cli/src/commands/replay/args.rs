@@ -168,7 +168,7 @@ pub(crate) struct ReplayConfig {
     pub(crate) speed: f64,
     /// Bytes of each recorded length that are headers; `null` for those of the capture's link, IP and UDP.
     pub(crate) headers_bytes: Option<u32>,
-    /// As of `send`: the rate and interval are the recording's mean, the size its longest.
+    /// The keys of `send`: the rate and interval are the recording's mean, the size its longest.
     #[serde(flatten)]
     pub(crate) send: SendConfig,
 }

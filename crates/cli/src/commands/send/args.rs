@@ -265,7 +265,7 @@ impl SendArgs {
         }
     }
 
-    /// When it ends; something does.
+    /// Returns when it ends; something does.
     pub(super) fn end(&self) -> End {
         let EndArgs { duration, count } = self.engine.end;
         End { duration: duration.or(count.is_none().then_some(DEFAULT_DURATION)), count }
@@ -300,7 +300,7 @@ impl SendArgs {
         }
     }
 
-    /// When each of several flows begins. What only several have is refused of one.
+    /// Returns when each of several flows begins. What only several have is refused of one.
     fn phase(&self, seed: u64) -> Result<Phase, Failure> {
         if let Some(phase) = self.phase.filter(|_| self.flows == 1) {
             return Err(Failure::usage(format_args!(

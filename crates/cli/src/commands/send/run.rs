@@ -106,7 +106,7 @@ impl fmt::Write for Pieces {
     }
 }
 
-/// Large beside a system call's price.
+/// Large beside a system call's cost.
 const PIECE: usize = 1 << 16;
 
 /// Sends as planned, for `send` and `replay`. Until the receiver has agreed, a signal ends the process; `ready` is called then.

@@ -244,7 +244,7 @@ pub(crate) struct SimPlan {
     pub(crate) sweep: Arc<Sweep>,
     /// The part of the points that is run.
     pub(crate) part: Part,
-    /// On so many processors.
+    /// The number of CPUs that run it.
     pub(crate) threads: NonZeroUsize,
     /// Lines to stdout as points are finished, instead of a table at the end.
     pub(crate) csv: bool,
@@ -364,7 +364,7 @@ fn parameters(
     Ok(set.iter().fold(base, |all, (name, setting)| all.with(name, setting.clone())))
 }
 
-/// How each point is run.
+/// Returns how each point is run.
 fn runs(common: &SimCommonArgs) -> Result<Runs, Failure> {
     Ok(Runs {
         seed: common.seed,

@@ -48,7 +48,7 @@ pub(crate) enum Carrier {
     Interfaces(Box<Bridge>),
 }
 
-/// The same of whatever it is.
+/// Does the same with whichever carrier it is.
 macro_rules! each {
     ($carrier:expr, $it:ident => $what:expr) => {
         match $carrier {

@@ -67,7 +67,7 @@ impl Recorder {
         Recorder { start: now, every: FIRST, next: now + FIRST, before: Default::default(), spans: vec![] }
     }
 
-    /// When it looks next.
+    /// Returns when it looks next.
     pub(crate) fn next(&self) -> Timestamp {
         self.next
     }

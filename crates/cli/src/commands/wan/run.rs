@@ -158,7 +158,7 @@ impl Emulator {
             .map_err(|error| Failure::usage(format_args!("--{}: {error}", file.flag)))
     }
 
-    /// When something is to be done beside carrying.
+    /// Returns when something is to be done beside carrying.
     fn next_look(&self) -> Option<Timestamp> {
         let recorder = self.page.as_ref().map(|(_, recorder)| recorder.next());
         recorder.into_iter().chain(self.deaf_until).min()
@@ -226,7 +226,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// How the command has ended, if there was one and it has.
+    /// Returns how the command has ended, if there was one and it has.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         self.session.as_mut().and_then(Session::ended)
     }

@@ -15,7 +15,7 @@ pub(super) struct Seconds {
 }
 
 impl Seconds {
-    /// Whether no second has passed.
+    /// Says whether no second has passed.
     pub(super) fn is_empty(&self) -> bool {
         self.printed == 0
     }

@@ -7,7 +7,7 @@
 //!   send ──▶ wan, 50 ms and no limit ──▶ recv      50, 100, 200 … Mbit/s of 1,200-byte packets
 //! ```
 //!
-//! On two processors the three share what there is: a relay between other machines reaches more.
+//! On two CPUs the three share what there is: a relay between other machines reaches more.
 
 use std::thread;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub(crate) struct RateReport {
     pub(crate) own_loss: u64,
     /// By how much later than set packets came out.
     pub(crate) lateness_ns: Distribution,
-    /// The share of a processor that the relay used.
+    /// The share of a CPU that the relay used.
     pub(crate) cpu_share: Option<f64>,
 }
 

@@ -157,7 +157,7 @@ fn trace(path: &str) -> Result<Bottleneck, String> {
     Ok(Bottleneck::trace(trace))
 }
 
-/// The content of a file that has at most so many bytes.
+/// Returns the content of a file that has at most `most` bytes.
 pub(super) fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     let file = file::open(path).map_err(|error| error.to_string())?;

@@ -50,7 +50,7 @@ pub(crate) struct WanReport {
     pub(crate) adds_p50_ns: Option<u64>,
     /// The time that it ran.
     pub(crate) span_s: f64,
-    /// The share of a processor that it used.
+    /// The share of a CPU that it used.
     pub(crate) cpu_share: Option<f64>,
     /// The number of times that it slept.
     pub(crate) wakeups: u64,

@@ -1,4 +1,4 @@
-//! A paced stream by each method: how late, how even, at what price; and what slack saves.
+//! A paced stream by each method: how late, how even, at what cost; and what slack saves.
 
 use serde_json::Value;
 
@@ -180,7 +180,7 @@ fn colour(cell: &Value) -> usize {
     METHODS.iter().position(|&name| name == text(cell, "method")).unwrap_or(METHODS.len())
 }
 
-/// When each packet came, from the first on.
+/// Returns when each packet came, from the first on.
 fn arrivals(gaps: &[u64]) -> Vec<u64> {
     let times = gaps.iter().scan(0u64, |time, gap| {
         *time = time.saturating_add(*gap);

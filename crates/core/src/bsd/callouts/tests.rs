@@ -46,11 +46,11 @@ enum Op {
     Timeout(usize, u64),
     Untimeout(usize),
     Set(usize, u64),
-    /// The handle that was given out so many sets ago, dead or alive.
+    /// The handle that was given out N sets ago, dead or alive.
     Unset(usize),
     Invented(u64),
     Tick,
-    /// So many calls of softclock.
+    /// N calls of softclock.
     Soft(usize),
 }
 

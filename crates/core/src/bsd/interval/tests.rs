@@ -84,7 +84,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// The handle that was given out so many creations ago, dead or alive.
+    /// Returns the handle that was given out `ago` creations ago, dead or alive.
     fn pick(&self, ago: usize) -> Handle {
         self.handles.len().checked_sub(ago + 1).map_or(Handle(1), |at| self.handles[at])
     }

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! In a level, the earlier of two slots is the one whose bit comes first, so what is released next is found by
-//! counting zeros. A flow is filed on the lowest level that reaches its time. While the horizon goes through
+//! counting zeros. A flow is inserted on the lowest level that reaches its time. While the horizon goes through
 //! a block, the slot of the level above that is the next block is *open*: what is in it moves down a few flows
-//! at a time, whenever a flow is filed, so that nobody waits for all of them when the horizon gets there.
+//! at a time, whenever a flow is inserted, so that nobody waits for all of them when the horizon gets there.
 //!
 //! Departures are few, and they all come: there are no more than flows, their times are mostly within some
 //! milliseconds, and next to none is called off. So one short list a slot, with room for nothing, does here.
@@ -81,7 +81,7 @@ impl Calendar {
         }
     }
 
-    /// Nothing is here: the horizon may as well be at the present, so that what is filed next is near.
+    /// Nothing is here: the horizon may as well be at the present, so that what is inserted next is near.
     #[inline]
     pub(super) fn begin(&mut self, now: u64) {
         if self.flows == 0 && granule(now) > self.horizon {
@@ -100,7 +100,7 @@ impl Calendar {
         self.flows == 0
     }
 
-    /// Files a flow whose time is not [past](Self::is_past): O(1).
+    /// Inserts a flow whose time is not [past](Self::is_past): O(1).
     #[inline(always)]
     pub(super) fn link(&mut self, flow: u32, nodes: &mut [Node]) {
         let granule = granule(nodes[flow as usize].time);
@@ -380,5 +380,5 @@ const BLOCK_ABOVE: usize = 1 << BLOCK_BITS_ABOVE;
 /// 8 + 11 + 7 · 7 bits: all of time.
 const LEVELS: usize = 8;
 const HEADS: usize = 2 * BLOCK + (LEVELS - 1) * 2 * BLOCK_ABOVE;
-/// Each flow that is filed moves down once or twice before it comes out.
+/// Each flow that is inserted moves down once or twice before it comes out.
 const MOVES: usize = 2;

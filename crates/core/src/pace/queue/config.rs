@@ -83,7 +83,7 @@ impl FlowConfig {
 /// The most of a flow that may leave in one go. The tightest bound holds; one packet may in any case.
 ///
 /// At 10 Gbit/s a packet of 1,500 bytes takes 1.2 µs: less than to send it, and far less than to wake up
-/// for it. So many packets as take a given time at the rate may then leave together, ahead of their
+/// for it. As many packets as take a given time at the rate may then leave together, ahead of their
 /// own places; the next leave when those have passed:
 ///
 /// ```text
@@ -117,12 +117,12 @@ impl Quantum {
     /// cut.
     pub const MOST_SEGMENTED_BYTES: u32 = 65_507;
 
-    /// As much as takes this time, whatever the packets: for a batch of sends.
+    /// Allows as much as takes this time, whatever the packets: for a batch of sends.
     pub const fn within(time: Duration) -> Self {
         Quantum { packets: u32::MAX, bytes: u32::MAX, time, alike: false }
     }
 
-    /// As much as takes this time and fits one send with generic segmentation offload.
+    /// Allows as much as takes this time and fits one send with generic segmentation offload.
     pub const fn segments(time: Duration) -> Self {
         Quantum { packets: Self::MOST_SEGMENTS, bytes: Self::MOST_SEGMENTED_BYTES, time, alike: true }
     }

@@ -134,7 +134,7 @@ impl Flow {
         crate::time::saturating_nanos(self.clock.time_of(packets, u64::from(bytes)))
     }
 
-    /// So many packets leave: what no [lane](Lane::departed) does.
+    /// Lets `packets` leave: does what no [lane](Lane::departed) does.
     pub(super) fn departed(&mut self, lane: &mut Lane, now: Timestamp, packets: u32, bytes: u32) {
         self.settle(lane);
         self.sent_bytes += u64::from(bytes);

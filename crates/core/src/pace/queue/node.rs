@@ -1,8 +1,8 @@
-//! How a flow is filed: under which time, and where.
+//! How a flow is inserted: under which time, and where.
 
 use crate::Timestamp;
 
-/// A release time and when it was filed.
+/// A release time and when it was inserted.
 ///
 /// Filings are counted in 32 bits: of two with the same time the earlier one is known to within 2³¹ of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +29,7 @@ impl Filed {
         (self.time < other.time) | (self.time == other.time) & earlier
     }
 
-    /// A number that orders what was filed before the sequence came to `present`.
+    /// A number that orders what was inserted before the sequence came to `present`.
     #[inline]
     pub(super) fn order(self, present: u32) -> u128 {
         u128::from(self.time) << u32::BITS | u128::from(self.sequence.wrapping_sub(present))

@@ -109,13 +109,13 @@ impl<T> Packets<T> {
         self.waiting
     }
 
-    /// Counts so many more packets. There are at most 2³² − 1 in all: the caller's limit.
+    /// Counts `packets` more. There are at most 2³² − 1 in all: the caller's limit.
     #[inline]
     pub(super) fn count(&mut self, packets: u32) {
         self.waiting += packets;
     }
 
-    /// Counts so many less: they were taken, or are their flow's no more.
+    /// Counts `packets` less: they were taken, or are their flow's no more.
     #[inline]
     pub(super) fn discount(&mut self, packets: u32) {
         self.waiting -= packets;

@@ -1,4 +1,4 @@
-//! The order in which flows leave: by release time, and among equal ones as they were filed.
+//! The order in which flows leave: by release time, and among equal ones as they were inserted.
 //!
 //! A heap of ten thousand flows costs more than all the rest of a departure: fourteen levels of cache lines, and of
 //! branches that nobody predicts. So the order is made only where it is needed, among the flows whose time has
@@ -9,10 +9,10 @@
 //!                          └──────▶ ┌───────────────────┐
 //!   run                             │ a c f b …         │ ──▶ the next to leave
 //!                                   └───────────────────┘
-//!   filed for the present ───────────────────────▲
+//!   inserted for the present ────────────────────▲
 //! ```
 //!
-//! The calendar is looked into as time goes by and not ahead of it: what is filed later may still come first.
+//! The calendar is looked into as time goes by and not ahead of it: what is inserted later may still come first.
 //!
 //! A few flows need no calendar. They are all in the run, in order, whenever their time comes; of a single one that is
 //! nearly nothing. With more than [`FEW`] of them, those whose time has not come move to the calendar together.
@@ -97,13 +97,13 @@ impl Releases {
         (!self.calendar.is_empty()).then(|| Timestamp::from_nanos(least()))
     }
 
-    /// A time that everything filed from here on sorts behind, if its time is not before `now`.
+    /// A time that everything inserted from here on sorts behind, if its time is not before `now`.
     #[inline]
     pub(super) fn line(&self, now: Timestamp) -> Filed {
         Filed::new(now, self.sequence)
     }
 
-    /// Files a flow under a release time, anew if it was filed before.
+    /// Inserts a flow under a release time, anew if it was inserted before.
     ///
     /// A flow that is due at `now` already queues behind all that is due by then.
     #[inline(always)]
@@ -125,7 +125,8 @@ impl Releases {
         self.calendar.tidy(&mut self.nodes);
     }
 
-    /// Whether one more flow goes to the run, whenever its time comes. The calendar is empty; if not, it begins at `now`.
+    /// Says whether one more flow goes to the run, whenever its time comes. The calendar is empty; if not, it begins
+    /// at `now`.
     ///
     /// Half of the few are to be gone before it is given up, so that a load about the limit does not move to and fro.
     #[inline]
@@ -157,7 +158,7 @@ impl Releases {
         self.run.take_first();
     }
 
-    /// Takes a flow out, if it is filed.
+    /// Takes a flow out, if it is inserted.
     pub(super) fn withdraw(&mut self, flow: u32) {
         let node = &mut self.nodes[flow as usize];
         match core::mem::replace(&mut node.place, Place::NOWHERE) {
@@ -189,7 +190,7 @@ impl Releases {
 
 /// The least time is to be looked for.
 const UNKNOWN: u64 = 0;
-/// Up to so many, to move the later ones up costs less than slots do.
+/// Up to 32, to move the later ones up costs less than slots do.
 const FEW: usize = 32;
 
 #[cfg(test)]
@@ -213,7 +214,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Op {
         File(u32, Option<u64>),
-        /// To a time, and so many of what is due by then; each is filed again that much later.
+        /// A turn to a time takes up to N of those due by then; each is inserted again that much later.
         Turn(u64, usize, Option<u64>),
     }
 
@@ -226,7 +227,7 @@ mod tests {
 
     struct Pair {
         releases: Releases,
-        /// By time and how many were filed before.
+        /// By time and how many were inserted before.
         order: BTreeMap<(Timestamp, u64), u32>,
         filed: u64,
         now: Timestamp,
@@ -288,7 +289,7 @@ mod tests {
             let mut pair =
                 Pair { releases: Releases::new(), order: BTreeMap::new(), filed: 0, now: Timestamp::ZERO };
             (0..60).for_each(|flow| pair.releases.add(flow));
-            // One at the boundary, filed from afar, one long after it, and one that leads the horizon close to it.
+            // One at the boundary, inserted from afar, one long after it, and one that leads the horizon close to it.
             for (flow, time) in [(1, boundary), (2, boundary + boundary / 2), (3, boundary - 100_000)] {
                 pair.apply(Op::File(flow, Some(time)));
             }

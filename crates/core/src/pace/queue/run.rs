@@ -17,7 +17,7 @@ pub(super) struct Run {
     empty: usize,
 }
 
-/// A flow, and what it is filed under.
+/// A flow, and what it is inserted under.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     time: u64,
@@ -42,7 +42,7 @@ impl Run {
         Run { flows: Vec::new(), from: 0, empty: 0 }
     }
 
-    /// Makes room for so many flows; half as much again, so that places are seldom cleared away.
+    /// Makes room for `flows` flows; half as much again, so that places are seldom cleared away.
     pub(super) fn reserve(&mut self, flows: usize) {
         self.flows.reserve((flows + flows / 2 + LEAST_ROOM).saturating_sub(self.flows.len()));
     }
@@ -71,7 +71,7 @@ impl Run {
         self.flows.push(Entry::new(filed, flow));
     }
 
-    /// Sorts what was filed before the sequence came to `present`.
+    /// Sorts what was inserted before the sequence came to `present`.
     #[inline]
     pub(super) fn sort(&mut self, present: u32) {
         if self.flows.len() > MOST_INSERTED {
@@ -105,7 +105,7 @@ impl Run {
         self.from + self.flows[self.from..].partition_point(|other| other.filed().is_before(filed))
     }
 
-    /// Takes out what was filed so. It is here. O(1) for the first, O(log n) for others.
+    /// Takes out what was inserted so. It is here. O(1) for the first, O(log n) for others.
     #[inline]
     pub(super) fn remove(&mut self, filed: Filed) {
         if self.first().is_some_and(|first| first.filed() == filed) {
@@ -164,7 +164,7 @@ impl Run {
     }
 }
 
-/// So many are sorted sooner by insertion than the library's sort has begun.
+/// Up to 16 are sorted by insertion before the library's sort has begun.
 const MOST_INSERTED: usize = 16;
 /// For the few flows of a small queue.
 const LEAST_ROOM: usize = 16;

@@ -77,7 +77,7 @@ impl Shares {
         self.left = None;
     }
 
-    /// Whether the turn's first packet is yet to be asked for. Then [`allow`](Self::allow) is to follow.
+    /// Says whether the turn's first packet is yet to be asked for. Then [`allow`](Self::allow) is to follow.
     pub(super) fn is_new_turn(&self) -> bool {
         self.left.is_none()
     }
@@ -103,7 +103,8 @@ impl Shares {
         }
     }
 
-    /// The flow's rate has changed, so that what took `before` takes `after`: so does what it is ahead by. It is to be filed anew.
+    /// The flow's rate has changed, so that what took `before` takes `after`: so does what it is ahead by. It is to
+    /// be inserted anew.
     pub(super) fn rescale(&mut self, flow: u32, before: u64, after: u64) {
         let share = &mut self.flows[flow as usize];
         let ahead = u128::from(share.tag.saturating_sub(self.present));
@@ -157,7 +158,7 @@ impl Shares {
     }
 }
 
-/// Beyond so many, and half of all, those that were called off are cleared away.
+/// Beyond 32, and half of all, those that were called off are cleared away.
 const MOST_CALLED_OFF: usize = 32;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::wheel::chunk::ROOM;
 use crate::wheel::record::{Filed, Record};
 use crate::wheel::{Pull, Wheel};
 
-/// Timers of one slot, in so many chunks as there are times: each chunk's are due so long after the slot's begin.
+/// Sets timers of one slot, a chunk for each of `times`: its timers are due that long after the slot's begin.
 fn slot_of(times: &[u64]) -> Driver {
     let mut driver = Driver::new(0);
     driver.wheel = Wheel::new(1, 0);
@@ -81,7 +81,7 @@ fn what_is_set_while_a_slot_is_handed_out_waits_for_its_turn() {
 }
 
 /// A slot in order never goes through the heap: neither all of it at once, nor chunk by chunk, nor when a timer
-/// in it has been put off to the very next slot.
+/// in it has been postponed to the very next slot.
 #[test]
 fn what_is_in_order_is_not_sorted() {
     for chunks in [1, 4, 5, 9] {
@@ -105,7 +105,7 @@ fn what_is_in_order_is_not_sorted() {
     }
 }
 
-/// While a slot is handed out time goes on, and so much is set that the inbox is filed: what was put off within
+/// While a slot is handed out time goes on, and so much is set that the inbox is inserted: what was postponed within
 /// that slot does not come before what is still in it.
 #[test]
 fn the_horizon_stays_while_a_slot_is_handed_out() {

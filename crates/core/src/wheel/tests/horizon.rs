@@ -1,5 +1,5 @@
 //! Where the horizon is after a turn, and when the gate opens next: what is set for the present does not go by way of
-//! the slots, what is put off stays where it is, and nobody is asked to look at a time that has gone by.
+//! the slots, what is postponed stays where it is, and nobody is asked to look at a time that has gone by.
 
 use super::{Driver, TICK};
 use crate::wheel::record::Filed;
@@ -30,7 +30,7 @@ fn what_is_due_within_the_present_granule_is_not_filed_in_a_slot() {
     assert!(matches!(driver.wheel.records[1].place.filed(), Filed::Run { .. }));
 }
 
-/// A timer in the very next slot stays there when it is put off.
+/// A timer in the very next slot stays there when it is postponed.
 #[test]
 fn a_timer_of_the_next_slot_is_put_off_in_place() {
     let mut driver = Driver::new(0);
@@ -80,7 +80,7 @@ fn the_gate_opens_when_a_chunk_is_to_be_moved() {
 }
 
 /// Blocks have gone by without a look when the inbox is full: the horizon comes up to the present, so that what is set
-/// now is filed near. Within a block it stays.
+/// now is inserted near. Within a block it stays.
 #[test]
 fn the_horizon_catches_up_by_blocks() {
     for (now, horizon) in [(10 * BLOCK + 5 * GRANULE, 10 * 4_096 + 5), (100 * GRANULE, 1)] {
@@ -139,7 +139,7 @@ fn the_earliest_deadline_of_all_at_the_front_is_exact() {
 }
 
 /// Whoever asks for the first time for the earliest deadline, when the timer that had it is long gone, hears of those that
-/// were set since and that no look has filed.
+/// were set since and that no look has inserted.
 #[test]
 fn the_earliest_deadline_may_be_in_the_inbox() {
     let mut driver = Driver::new(0);
@@ -207,7 +207,7 @@ fn what_is_at_the_front_and_what_is_in_slots_come_out_in_one_order() {
     }
 }
 
-/// At the front as in a slot a timer that is put off stays where it is, and moves on when its old time comes.
+/// At the front as in a slot a timer that is postponed stays where it is, and moves on when its old time comes.
 #[test]
 fn what_is_put_off_at_the_front_moves_when_its_old_time_comes() {
     let mut driver = Driver::new(0);

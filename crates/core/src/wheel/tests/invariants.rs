@@ -48,7 +48,7 @@ fn every_operation_leaves_the_wheel_in_order() {
     std::println!("operations: {}", programs * program::OPERATIONS);
 }
 
-/// A wheel and what is filed in it.
+/// A wheel and what is inserted in it.
 struct Inside<'a> {
     wheel: &'a Wheel<()>,
     filed: &'a BTreeMap<u32, Terms>,
@@ -125,7 +125,7 @@ impl Inside<'_> {
         places
     }
 
-    /// The front is in order: by the times of the entries, which are those of the timers or, where they were put off,
+    /// The front is in order: by the times of the entries, which are those of the timers or, where they were postponed,
     /// before them.
     fn check_front(&self, places: &Places) {
         let Wheel { front, inbox, .. } = self.wheel;
@@ -255,7 +255,7 @@ struct Places {
     chunks: Vec<(u32, u32)>,
 }
 
-/// Whether an entry is that of a timer, which may have been put off since.
+/// Says whether an entry is that of a timer, which may have been postponed since.
 fn is_of(entry: &Entry, timer: &Entry) -> bool {
     entry.timer == timer.timer && !timer.is_before(entry)
 }

@@ -152,7 +152,7 @@ impl<S: Source> Contender for Foreign<S> {
     fn advance(&mut self, now: u64, fired: &mut Vec<u32>) {
         let mut some = [0; 64];
         loop {
-            // SAFETY: there is room for so many.
+            // SAFETY: there is room for `some.len()` of them.
             let count = unsafe { (self.calls.advance)(self.set, now, some.as_mut_ptr(), some.len()) };
             fired.extend_from_slice(&some[..count]);
             if count < some.len() {

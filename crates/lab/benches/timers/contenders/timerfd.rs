@@ -14,7 +14,7 @@ pub(crate) struct Timerfds {
     idle: Vec<OwnedFd>,
 }
 
-/// Says whether the workload can be done with so many timers.
+/// Says whether the workload can be done with `timers` timers.
 ///
 /// # Errors
 /// Why not.

@@ -9,7 +9,7 @@ use crate::server::FILE;
 use crate::server::client::{Answered, Load};
 use crate::server::request::Answer;
 
-/// Returns the view that clients have of a server with so many ports, and its own.
+/// Returns the view that clients have of a server with `ports` ports, and its own.
 fn served<T: Send>(
     looking: Looking,
     ports: usize,

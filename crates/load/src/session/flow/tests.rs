@@ -64,7 +64,7 @@ fn forfeited(flow: &mut Flow) -> u64 {
     flow.stats().forfeited
 }
 
-/// For several flows, which look at the clock after they have sent: none of these times has come yet.
+/// For several flows, which check the clock after they have sent: none of these times has come yet.
 const AHEAD: Timestamp = Timestamp::from_micros(1 << 50);
 
 fn scheduled(receiver: &UdpSocket) -> Timestamp {

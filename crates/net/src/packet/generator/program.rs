@@ -44,7 +44,7 @@ impl Word {
     pub(super) const COUNT: usize = 15;
 }
 
-/// r7: the frame, r9: the words; r8: the next place, r6: looks at the clock that are left.
+/// r7: the frame, r9: the words; r8: the next place, r6: clock checks that are left.
 pub(super) fn program(config: &GeneratorConfig, interface: u32, words: RawFd) -> Vec<Instruction> {
     let mut code = Code::default();
     code.op(LOAD_WORD, 7, 1, DATA, 0)
@@ -177,5 +177,5 @@ fn at(word: usize) -> i16 {
 /// The offset in `struct xdp_md` of the frame's beginning and end.
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
-/// At the clock, some 50 µs: meanwhile nothing else of the kernel's runs on this processor.
+/// At the clock, some 50 µs: meanwhile nothing else of the kernel's runs on this CPU.
 const LOOKS: i32 = 2_000;

@@ -18,12 +18,13 @@ impl Level {
         Level(AtomicU64::new(0))
     }
 
-    /// So many were put in.
+    /// Counts `packets` that were put in.
     pub(super) fn put(&self, packets: u32) {
         self.change(|depth, wake_at| (depth.saturating_add(packets), wake_at));
     }
 
-    /// So many were taken out, or all; whether somebody is to be woken for it, which is said once.
+    /// Counts `packets` that were taken out, at most all. Returns whether somebody is to be woken for it, which is
+    /// said once.
     pub(super) fn took(&self, packets: u32) -> bool {
         let lower = |depth: u32, wake_at| {
             let left = depth.saturating_sub(packets);

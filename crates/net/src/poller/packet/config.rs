@@ -61,7 +61,7 @@ pub enum Spread {
     /// By addresses and ports, the same for both directions: frames of one flow stay together, and in order.
     #[default]
     Flow,
-    /// By the processor on which the kernel received it: for interfaces that spread frames by themselves, to several
+    /// By the CPU on which the kernel received it: for interfaces that spread frames by themselves, to several
     /// queues.
     Processor,
     /// In turn, for equal shares; flows are torn apart.

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A frame of 60 bytes takes 144 of the ring, where a [slot](super::PacketDevice) for any frame takes 2 KiB: the same memory
-//! holds out 14 times as long while nobody looks, and one wake-up is for a block. The price is delay, for nobody sees a frame
-//! before its block is handed over. So it is for who writes frames down, and not for who passes them on: it sends nothing.
+//! holds out 14 times as long while nobody looks, and one wake-up is for a block. The cost is delay, for nobody sees
+//! a frame before its block is handed over. So it is for who writes frames down, and not for who passes them on: it
+//! sends nothing.
 
 use std::fs;
 use std::io;
@@ -55,7 +56,7 @@ impl PackedConfig {
         block.saturating_sub(BLOCK_HEADER + PACKET_HEADER)
     }
 
-    /// How much later than that a block may be handed over here: no later since Linux 6.18, else a tick.
+    /// Returns how much later than that a block may be handed over here: no later since Linux 6.18, else a tick.
     pub fn lateness() -> Duration {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         if version(&release).is_some_and(|version| version >= PRECISE) {

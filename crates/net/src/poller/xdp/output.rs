@@ -107,7 +107,7 @@ impl XdpOutput {
             done: (before - left).saturating_sub(dropped as usize),
             left: match left {
                 // What is in the ring leaves with the next frame that is queued. To try again and again would cost a
-                // fifth of a processor for as long as the interface is switched off.
+                // fifth of a CPU for as long as the interface is switched off.
                 _ if is_down => Left::Nothing,
                 0 if self.waiting.is_empty() => Left::Nothing,
                 0 => Left::More,

@@ -83,7 +83,7 @@ impl AckReceiver {
         }
     }
 
-    /// When it acts next, if no packet comes.
+    /// Returns when it acts next, if no packet comes.
     pub(crate) fn poll_at(&self) -> Option<Timestamp> {
         let read = self.state.reading.map(|read| read.done);
         let timer = (self.state.unacknowledged > 0).then_some(self.state.delayed_ack);

@@ -83,7 +83,8 @@ const INITIAL: u64 = 2;
 mod tests {
     use super::*;
 
-    /// The window at the end of each round trip, in which all that is in flight is acknowledged, so many at once.
+    /// Returns the window after each round trip, in which all that is in flight is acknowledged, `at_once` packets an
+    /// ACK.
     fn round_trips(mut sender: SlowStart, at_once: u64) -> [u64; 6] {
         let mut in_flight = sender.begin();
         core::array::from_fn(|_| {

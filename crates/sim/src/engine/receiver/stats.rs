@@ -35,7 +35,7 @@ impl ReceiveStats {
         self.by_interrupt + self.by_poll
     }
 
-    /// "Avg-Overhead": processor time for each packet, in microseconds.
+    /// "Avg-Overhead": CPU time for each packet, in microseconds.
     pub(crate) fn overhead_us(&self) -> f64 {
         self.micros(self.busy)
     }
@@ -61,13 +61,13 @@ impl ReceiveStats {
         ratio(self.unsuccessful, self.polls)
     }
 
-    /// The share of the processor that receiving took.
+    /// The share of the CPU that receiving took.
     #[cfg(test)]
     pub(crate) fn cpu_share(&self) -> f64 {
         self.busy as f64 / (self.span.as_nanos() as f64).max(1.0)
     }
 
-    /// Processor time in nanoseconds, with what changes of mode took.
+    /// CPU time in nanoseconds, with what changes of mode took.
     #[cfg(test)]
     pub(crate) fn busy_nanos(&self) -> u128 {
         self.busy

@@ -1,4 +1,4 @@
-//! The ways in which a processor comes to look when a policy wants it to: [`Timing`].
+//! The ways in which a CPU comes to look when a policy wants it to: [`Timing`].
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use softtimers_core::{Config, Random, Slack, SoftTimers, TimerId, Timestamp, Tri
 ///   wanted        |              |
 ///   Clock         P              P              by the interrupt of a clock that comes anyway: at the very time
 ///   Always     PPPPPPPPPPPPPPPPPPPPPPPP         by a loop that does nothing else
-///   Passing    P    P P      P  P     P         whenever the processor passes: only packets that wait matter
+///   Passing    P    P P      P  P     P         whenever the CPU passes: only packets that wait matter
 ///   Soft       ' ' ' 'P  '  '    'P   '         at the first trigger state from the time on, by soft timers
 /// ```
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) enum Timing {
     Clock,
     /// Polls follow each other, by a policy that never changes its mind.
     Always,
-    /// Polls are wherever the processor passes.
+    /// Polls are wherever the CPU passes.
     Passing(Passing),
     /// Polls are soft events (HIP §5, last but one paragraph).
     Soft(Box<Soft>),
@@ -47,7 +47,8 @@ impl Timing {
         matches!(self, Timing::Always)
     }
 
-    /// When the next look can be, for a poll that is wanted at `time`, unless the packet that comes next changes that.
+    /// Returns when the next look can be, for a poll that is wanted at `time`, unless the packet that comes next
+    /// changes that.
     pub(super) fn poll(&mut self, now: Timestamp, time: Timestamp, arrival: Option<Timestamp>) -> Timestamp {
         match self {
             Timing::Soft(soft) => soft.want(now, time, arrival),
@@ -63,7 +64,7 @@ impl Timing {
         }
     }
 
-    /// When the processor passes next after a packet that arrived at `oldest`.
+    /// Returns when the CPU passes next after a packet that arrived at `oldest`.
     pub(super) fn passing_after(&mut self, oldest: Timestamp) -> Timestamp {
         match self {
             Timing::Passing(passing) => passing.after(oldest),

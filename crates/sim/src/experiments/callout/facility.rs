@@ -10,14 +10,14 @@
 //! The letters are counted while the structures run: *t* timers passed by in the list, *v* that were overdue, *h* in a
 //! chain of the hash table that were others, *e*, *m*, *n* that expired, *i* ticks that softclock was behind. Our
 //! wheel does not count timers down, which is *k*: it brings them nearer, seldom, up to 52 in a step, and a step has the
-//! price of 52 *k*.
+//! cost of 52 *k*.
 
 use softtimers_core::bsd::{Callouts, Handle};
 
 use super::delta_list::{Callout, DeltaList};
 use crate::constants::Callout as Prices;
 
-/// One of them, with the prices of Table II.
+/// One of them, with the costs of Table II.
 #[derive(Debug)]
 pub(super) struct Facility {
     structure: Structure,
@@ -52,7 +52,7 @@ impl Facility {
         Facility { structure, prices: *prices }
     }
 
-    /// Sets a callout `ticks` ahead. Returns its name, and the price.
+    /// Sets a callout `ticks` ahead. Returns its name, and the cost.
     pub(super) fn set(&mut self, ticks: u64, call: Callout) -> (Name, u64) {
         let of = self.prices;
         match &mut self.structure {
@@ -69,7 +69,7 @@ impl Facility {
         }
     }
 
-    /// Cancels a callout. Whether it was outstanding, and the price.
+    /// Cancels a callout. Returns whether it was outstanding, and the cost.
     pub(super) fn cancel(&mut self, name: Name) -> (bool, u64) {
         let of = self.prices;
         match (&mut self.structure, name) {
@@ -89,7 +89,7 @@ impl Facility {
         }
     }
 
-    /// A clock interrupt. Of softclock, if it is wanted, what it costs to begin; and the price.
+    /// A clock interrupt. Of softclock, if it is wanted, what it costs to begin; and the cost.
     pub(super) fn hardclock(&mut self) -> (Option<u64>, u64) {
         let of = self.prices;
         match &mut self.structure {
@@ -109,7 +109,7 @@ impl Facility {
         }
     }
 
-    /// The next callout that is due, and the price.
+    /// Returns the next callout that is due, and the cost.
     pub(super) fn softclock(&mut self) -> (Option<Callout>, u64) {
         let of = self.prices;
         let each = match &self.structure {
@@ -142,7 +142,7 @@ impl Facility {
     }
 }
 
-/// The price of a step that brings four chunks of 13 timers nearer.
+/// The cost of a step that brings four chunks of 13 timers nearer.
 fn step(of: &Prices) -> u64 {
     of.wheel_traversed * 4 * 13
 }

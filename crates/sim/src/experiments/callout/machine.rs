@@ -1,4 +1,4 @@
-//! The machine on which the facilities run: one processor, a clock that interrupts it, and a stream of timers.
+//! The machine on which the facilities run: one CPU, a clock that interrupts it, and a stream of timers.
 //!
 //! ```text
 //!   process     │ call │ set ▓ │ cancel ▓ │ call │ set ▓ …          ▓ interrupts are held off
@@ -13,7 +13,7 @@ use super::facility::{Facility, Name};
 use super::occupancy::Occupancy;
 use crate::{Parameters, Steps, Streams};
 
-/// A processor, its clock, and its timers. Times are nanoseconds.
+/// A CPU, its clock, and its timers. Times are nanoseconds.
 #[derive(Debug)]
 pub(super) struct CalloutMachine {
     pub(super) facility: Facility,

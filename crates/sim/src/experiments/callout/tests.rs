@@ -118,7 +118,7 @@ fn a_tick_looks_through_as_many_timers_as_there_are_by_buckets() {
     for pair in scans.windows(2) {
         assert!(pair[1][0] < pair[0][0] / 3.0 && pair[1][1] < pair[0][1], "{scans:?}");
     }
-    // However full a bucket is, so many steps at a time.
+    // However full a bucket is, 100 steps at a time.
     let full = [("buckets", Setting::Limit(Some(1))), ("steps", Setting::Limit(Some(100)))];
     assert_eq!(find(&full)("scan_us"), 12.0 * 100.0 * 0.06);
 }

@@ -211,7 +211,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 const PAPERS: Hip = Machine::PAPERS.hip;
 /// From a nanosecond to a minute: nothing here is longer.
 const TIME: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_secs(60);
-/// The same, or nothing.
+/// A time of that range, or zero.
 const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(60);
 
 /// The readings of the text: section 3's, section 6's.

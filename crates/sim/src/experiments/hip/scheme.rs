@@ -27,7 +27,7 @@ pub(crate) enum Scheme {
     Constant,
     /// Clocked interrupts: the same by a timer of its own, whose every interrupt costs one (§5).
     Clocked,
-    /// A processor that does nothing but poll (§6: conventional polling).
+    /// A CPU that does nothing but poll (§6: conventional polling).
     BusyWait,
     /// A poll at each switch of context, an interrupt for a packet that none has met in time (§5).
     Watchdog,

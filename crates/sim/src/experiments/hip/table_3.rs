@@ -81,7 +81,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     Ok(rows)
 }
 
-/// Whether packets come at one rate throughout: recordings and bursts have no steady state.
+/// Says whether packets come at one rate throughout: recordings and bursts have no steady state.
 fn is_steady(parameters: &Parameters) -> bool {
     parameters.trace("trace").is_none() && ["constant", "poisson"].contains(&parameters.choice("synthetic"))
 }

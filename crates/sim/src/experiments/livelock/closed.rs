@@ -1,6 +1,6 @@
 //! The same kernels without simulation: [`Closed`], a few divisions.
 //!
-//! Interrupts have absolute priority, so what arrives takes its share of the processor first and what is left does the
+//! Interrupts have absolute priority, so what arrives takes its share of the CPU first and what is left does the
 //! rest. With `d` for what an arriving packet costs before anything can be dropped behind it, and `k` for the rest of
 //! its way:
 //!
@@ -81,7 +81,7 @@ impl Closed {
     }
 }
 
-/// The time that screend is slower for each packet, when others had the processor for `away`.
+/// The time that screend is slower for each packet, when others had the CPU for `away`.
 fn cold(costs: &Costs, away: Duration) -> Duration {
     let work = costs.process + costs.output + costs.finish;
     let evicted = away.saturating_mul(u32::try_from(costs.cooling.share).unwrap_or(u32::MAX)) / 1_000;

@@ -59,7 +59,7 @@ pub(crate) enum Consumer {
 /// The priority of the transmit interrupt, relative to the receive interrupt (§4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TransmitPriority {
-    /// The same, and the driver looks for received packets first.
+    /// Both have the same priority, and the driver looks for received packets first.
     Equal,
     /// It waits until no packet has been received.
     Lower,
@@ -97,7 +97,7 @@ pub(crate) struct Config {
     pub(crate) auto_quota: bool,
     /// Input is shut by the queue to the process.
     pub(crate) feedback: Option<FeedbackConfig>,
-    /// Input is shut by the processor time it takes.
+    /// Input is shut by the CPU time it takes.
     pub(crate) limit: Option<CpuLimitConfig>,
     /// The period of the clocked kernel.
     pub(crate) period: Duration,

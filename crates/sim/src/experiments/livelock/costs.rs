@@ -30,7 +30,7 @@ pub(crate) struct Costs {
     pub(crate) switch: Duration,
     /// The cost to a thread of having been interrupted.
     pub(crate) pollution: Duration,
-    /// That to the network's thread of a process that computes, and had the processor before it.
+    /// That to the network's thread of a process that computes, and had the CPU before it.
     pub(crate) user: Duration,
     /// Beside `pollution`, that to screend, by how long it was interrupted.
     pub(crate) cooling: Cooling,

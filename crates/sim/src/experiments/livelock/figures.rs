@@ -69,7 +69,7 @@ pub(crate) struct Point {
     pub(crate) series: &'static str,
     /// The input rate in packets a second.
     pub(crate) input: f64,
-    /// Packets a second, or % of the processor.
+    /// Packets a second, or % of the CPU.
     pub(crate) output: f64,
 }
 

@@ -1,7 +1,7 @@
 //! The source host: packets of one rate, more or less evenly spaced.
 //!
 //! It "does not generate a precisely paced stream"; "the short-term rates varied somewhat from the mean" (§6.1). How
-//! is not said, but figure 10 (7-1) has it: up to 2,500 packets/s the user loses the full price of a packet alone for
+//! is not said, but figure 10 (7-1) has it: up to 2,500 packets/s the user loses the full cost of a packet alone for
 //! each, so two packets hardly ever came within its 330 µs. At random they often would.
 
 use std::time::Duration;
@@ -88,12 +88,12 @@ impl Generator {
         Generator { recorded: Some(times.into_iter()), ..generator }
     }
 
-    /// The same, which ends after so many packets.
+    /// Ends it after `packets` packets.
     pub(crate) fn limited(self, packets: u64) -> Self {
         Generator { left: packets, ..self }
     }
 
-    /// When the last packet of a recording comes.
+    /// Returns when the last packet of a recording comes.
     pub(crate) fn recorded(&self) -> Duration {
         let last = self.recorded.as_ref().and_then(|times| times.as_slice().last());
         Duration::from_nanos(last.copied().unwrap_or(0))

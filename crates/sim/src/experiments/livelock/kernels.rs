@@ -58,7 +58,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     check(parameters)?;
     let config = config(parameters)?;
     let recording = parameters.trace("trace");
-    // It knows of no limit by processor time, and of no bursts.
+    // It knows of no limit by CPU time, and of no bursts.
     let closed = (config.limit.is_none() && recording.is_none())
         .then(|| Closed::of(&config).output(config.rate as f64));
     let router = match recording {

@@ -1,4 +1,4 @@
-//! The router under test: two Ethernets, one processor, one of the paper's kernels.
+//! The router under test: two Ethernets, one CPU, one of the paper's kernels.
 //!
 //! ```text
 //!   interrupt-driven: ring ─▶ driver at SPLIMP ─▶ ipintrq ─▶ IP, a thread ─▶ output queue ─▶ transmitter
@@ -79,7 +79,7 @@ pub(crate) struct Router {
 pub(crate) struct Trial {
     /// Packets a second that left.
     pub(crate) output: f64,
-    /// The share of the processor that the computing process had.
+    /// The share of the CPU that the computing process had.
     pub(crate) user: f64,
 }
 
@@ -92,7 +92,7 @@ struct Watched {
     before: u64,
 }
 
-/// The tasks that compete for the processor.
+/// The tasks that compete for the CPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tasks {
     clock: TaskId,
@@ -124,7 +124,7 @@ impl Router {
         Router::fed_by(generator, config, costs)
     }
 
-    /// With the packets of a recording, from its first to its last, which the wire may have delayed.
+    /// Creates a router with the packets of a recording, from its first to its last, which the wire may have delayed.
     pub(crate) fn of_recording(config: Config, recording: &Trace) -> Self {
         let generator = Generator::of_recording(recording, &config.machine);
         let config = Config { warm_up: Duration::ZERO, duration: generator.recorded(), ..config };
@@ -180,7 +180,7 @@ impl Router {
         self.run_in(&Steps::unwatched(), 0, 1)
     }
 
-    /// The same as one of a point's runs: after `before` of `runs`.
+    /// Does that as one of a point's runs: after `before` of `runs`.
     pub(super) fn run_in(mut self, steps: &Steps, before: u64, runs: u64) -> RouterStats {
         let begin = Timestamp::ZERO + self.config.warm_up;
         let mut watched = Watched::default();
@@ -433,7 +433,7 @@ fn switch_network(config: &Config, costs: &Costs) -> Duration {
     costs.switch_network + if after_process { costs.user } else { Duration::ZERO }
 }
 
-/// Between two looks at whether somebody still wants to know: milliseconds of a processor.
+/// Between two looks at whether somebody still wants to know: milliseconds of a CPU.
 const SLICE: Duration = Duration::from_secs(1);
 /// Longer than all queues take to empty, at any cost that a machine may have been given.
 const DRAINED: Duration = Duration::from_millis(200);

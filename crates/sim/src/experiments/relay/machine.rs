@@ -206,7 +206,7 @@ impl Machine {
         (until, if self.costs.shared.is_zero() { Event::Leave(place) } else { Event::Share(place) })
     }
 
-    /// When this work is done, beside what the kernel takes meanwhile.
+    /// Returns when this work is done, beside what the kernel takes meanwhile.
     fn works(&self, poller: &mut Poller, begin: u64, work: Duration, account: &mut Account<'_>) -> u64 {
         self.interrupted(poller, begin.saturating_add(nanos(work)), account)
     }

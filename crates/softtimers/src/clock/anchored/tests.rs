@@ -10,13 +10,13 @@ use super::*;
 /// Something that befalls the machine, between any two readings.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// The thread is held up for so many nanoseconds.
+    /// The thread is held up for N nanoseconds.
     Pause(u64),
-    /// The counter steps by so many ticks.
+    /// The counter steps by N ticks.
     CounterStep(i64),
-    /// The counter's rate becomes so many millionths of what it was at first.
+    /// The counter's rate becomes N millionths of what it was at first.
     CounterRate(u64),
-    /// The kernel's clock steps ahead by so many nanoseconds.
+    /// The kernel's clock steps ahead by N nanoseconds.
     KernelStep(u64),
     /// The kernel slews its clock: its rate, in millionths.
     KernelRate(u64),
@@ -29,7 +29,7 @@ struct Machine {
     kernel: Cell<u128>,
     counter_rate: Cell<u64>,
     kernel_rate: Cell<u64>,
-    /// Happens after so many readings more.
+    /// The readings until the next event, and that event.
     pending: Cell<Option<(u32, Event)>>,
 }
 

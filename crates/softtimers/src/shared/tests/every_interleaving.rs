@@ -148,14 +148,14 @@ fn remotes_expire_and_schedule_while_the_owner_sleeps() {
     });
 }
 
-/// The events of moved timers that a thread is handed that checks at `now`.
+/// Returns the events of moved timers that a thread is handed that checks at `now`.
 fn claimed(remote: &Remote<Entry<u32>>, now: Timestamp) -> Vec<u32> {
     let Some(turn) = remote.trigger(TriggerState::HandlerExit, now) else { return Vec::new() };
     let found = std::iter::from_fn(|| remote.claim(&turn, now));
     found.filter_map(|found| if let Found::Due(fired) = found { Some(fired.event) } else { None }).collect()
 }
 
-/// The same of a thread that waits for no lock, and claims two at a time.
+/// Returns the events of a thread that waits for no lock, and claims two at a time.
 fn claimed_in_passing(remote: &Remote<Entry<u32>>, now: Timestamp) -> Vec<u32> {
     let mut room = [const { None }; 2];
     let (mut found, turn) = remote.claim_if_free(TriggerState::HandlerExit, now, &mut room);
@@ -183,7 +183,7 @@ fn moved(remote: &Remote<Entry<u32>>, event: u32) -> Timer {
     timer
 }
 
-/// A timer is put off while somebody finds it due: either it was handed out first, and the reset says so, or it
+/// A timer is postponed while somebody finds it due: either it was handed out first, and the reset says so, or it
 /// comes at the new time, for which the backup of the sleeping owner is armed. The first move of a timer, and a later one.
 #[test]
 fn a_timer_is_put_off_while_it_is_found() {

@@ -296,7 +296,8 @@ fn a_trigger_state_may_give_way() {
     assert!(matches!(room, [None, None]));
 }
 
-/// Several are claimed at a time, in the order in which they are due; what has been put off takes a place and does not come.
+/// Several are claimed at a time, in the order in which they are due; what has been postponed takes a place and does
+/// not come.
 #[test]
 fn several_are_claimed_at_a_time() {
     let timers = timers();
@@ -308,7 +309,7 @@ fn several_are_claimed_at_a_time() {
         timer
     };
     let mut some: Vec<Timer> = (0..7).rev().map(set).collect();
-    // The first move files it anew, the second is only written down.
+    // The first move inserts it anew, the second is only written down.
     some[3].reset(&remote, Slack::EXACT, || at(0), at(13)).unwrap();
     some[3].reset(&remote, Slack::EXACT, || at(0), at(99)).unwrap();
     let mut room = [const { None }; 3];

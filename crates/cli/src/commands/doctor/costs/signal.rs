@@ -6,7 +6,7 @@
 //!   with      ██████╷██████╷█████╷██████╷███      work + n × (interrupt, signal, handler, return)
 //! ```
 //!
-//! The handler only counts, so this is the price of being interrupted and nothing else. Pairs lie
+//! The handler only counts, so this is the cost of being interrupted and nothing else. Pairs lie
 //! beside each other in time, and the median pair decides: a virtual machine's speed drifts.
 
 use std::hint::black_box;
@@ -34,7 +34,7 @@ pub(super) fn cpu_taken() -> io::Result<f64> {
             taken.push((with.as_nanos() as f64 - without.as_nanos() as f64) / signals as f64);
         }
     }
-    // On a machine that did something else meanwhile it may even be negative, which no price is.
+    // On a machine that did something else meanwhile it may even be negative, which no cost is.
     median(taken)
         .map(|median| median.max(0.0))
         .ok_or_else(|| io::Error::other("a timer of 100 us did not interrupt 10 ms of work"))
@@ -59,7 +59,7 @@ fn work(pieces: u32) -> Duration {
     cpu_time().saturating_sub(before)
 }
 
-/// Often enough to be measured, and seldom enough to leave most of the processor to the work.
+/// Often enough to be measured, and seldom enough to leave most of the CPU to the work.
 const PERIOD: Duration = Duration::from_micros(100);
 /// The time of a hundred expiries.
 const STRETCH: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! Sleeping until a time: how late it ends, and what processor time it takes.
+//! Sleeping until a time: how late it ends, and what CPU time it takes.
 
 use std::io;
 use std::time::Duration;

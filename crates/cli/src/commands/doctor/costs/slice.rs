@@ -1,4 +1,4 @@
-//! How long the scheduler lets a thread run before another gets its processor, as seen by one that
+//! How long the scheduler lets a thread run before another gets its CPU, as seen by one that
 //! wants to run all the time.
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //!
 //! The configured slice (`base_slice_ns`) only root may read, and a tick or another rule
 //! may decide instead; this is what happens. The reader's own runs are measured, not the gaps between
-//! them: a third program on the same processor makes the gaps longer, and not the runs.
+//! them: a third program on the same CPU makes the gaps longer, and not the runs.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use softtimers::{Clock, Monotonic};
 use softtimers_measure::estimate::quantile;
 use softtimers_measure::processor::Processor;
 
-/// For how long a thread keeps the processor that another one wants, in nanoseconds; `None` if it
+/// For how long a thread keeps the CPU that another one wants, in nanoseconds; `None` if it
 /// hardly ever lost it.
 pub(super) fn measured() -> io::Result<Option<f64>> {
     let processor = Processor::current()?;

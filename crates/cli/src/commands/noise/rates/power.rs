@@ -39,7 +39,7 @@ pub(super) struct Reading {
     states: Vec<[u64; 2]>,
 }
 
-/// A state that the processor sleeps in.
+/// A state that the CPU sleeps in.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct SleepState {
     /// As the kernel names it.
@@ -51,7 +51,7 @@ pub(crate) struct SleepState {
 }
 
 impl Counters {
-    /// Those under `root`, of this processor.
+    /// Those under `root`, of this CPU.
     pub(super) fn find(root: &Path, processor: usize) -> Self {
         let states = root.join(format!("sys/devices/system/cpu/cpu{processor}/cpuidle"));
         Counters { packages: packages(&root.join("sys/class/powercap")), states: sleep_states(&states) }
@@ -85,7 +85,7 @@ impl Counters {
         Some(used.sum::<u64>() as f64 / 1e6)
     }
 
-    /// The states in which the CPU slept between two readings, so many seconds apart.
+    /// Returns the states in which the CPU slept between two readings, `seconds` apart.
     pub(super) fn slept(&self, before: &Reading, after: &Reading, seconds: f64) -> Vec<SleepState> {
         let pairs = before.states.iter().zip(&after.states);
         let state = |(name, (before, after)): (&String, (&[u64; 2], &[u64; 2]))| {

@@ -19,7 +19,7 @@ use crate::run::table::Table;
 pub(crate) struct RatesReport {
     /// The packages whose energy is counted; `null` where none is, and a note says why.
     pub(crate) energy: Option<Vec<String>>,
-    /// The processor with a thread that never wakes.
+    /// The CPU with a thread that never wakes.
     pub(crate) idle: Idle,
     /// The costs, rate by rate.
     pub(crate) rates: Vec<RateCost>,
@@ -48,9 +48,9 @@ pub(crate) struct Cost {
     pub(crate) wakeups_per_s: f64,
     /// Timers of the application that ran.
     pub(crate) events_per_s: f64,
-    /// The waker's share of the processor.
+    /// The waker's share of the CPU.
     pub(crate) cpu_share: f64,
-    /// The same for each wake-up.
+    /// CPU time of the waker for each wake-up.
     pub(crate) cpu_ns_per_wakeup: Option<f64>,
     /// The computation beside it, relative to the computation alone: the median of the rounds.
     pub(crate) work_kept: Option<f64>,
@@ -60,16 +60,16 @@ pub(crate) struct Cost {
     pub(crate) overhead_ns_per_wakeup: Option<f64>,
     /// From due to run.
     pub(crate) lateness_ns: Distribution,
-    /// The same on an idle processor.
+    /// The same on an idle CPU.
     pub(crate) idle: Idle,
 }
 
-/// A stretch on a processor that this program leaves idle.
+/// A stretch on a CPU that this program leaves idle.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Idle {
     /// Sleeps of the waker that ended.
     pub(crate) wakeups_per_s: f64,
-    /// The waker's share of the processor.
+    /// The waker's share of the CPU.
     pub(crate) cpu_share: f64,
     /// The power of all packages; `null` where energy is not counted.
     pub(crate) watts: Option<f64>,

@@ -48,7 +48,7 @@ pub(super) struct Served {
 }
 
 impl Application {
-    /// So many timers with periods of 0.1 to 1 s.
+    /// Creates `count` timers with periods of 0.1 to 1 s.
     pub(super) fn new(count: u32, seed: u64) -> Self {
         let mut random = Random::stream(seed, 0);
         let mut timer = || {

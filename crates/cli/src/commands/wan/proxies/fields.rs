@@ -199,7 +199,7 @@ impl Attributes {
         Ok(Some(read))
     }
 
-    /// The same, after a change of some of them.
+    /// Returns the attributes after a change of some of them.
     ///
     /// # Errors
     /// Names the fault of a value.

@@ -193,7 +193,7 @@ impl Program {
         self.turn = Some(Key { due: self.now, sequence: self.sequence });
     }
 
-    /// So many quanta of a turn: as `next`, which asks the gate first, or as `step`.
+    /// Runs `quanta` quanta of a turn: as `next`, which asks the gate first, or as `step`.
     fn go_on(&mut self, quanta: u64) {
         let closed = self.now < self.wheel.gate() && self.random.below(2) == 0;
         let limit = if closed { Key::ZERO } else { Key { due: self.now, sequence: self.sequence } };

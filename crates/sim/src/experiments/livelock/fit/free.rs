@@ -15,7 +15,7 @@ pub(super) struct Free {
     pub(super) variable: Variable,
     pub(super) get: fn(&Livelock) -> f64,
     pub(super) set: fn(&mut Livelock, f64),
-    /// Whether it has a part in a run.
+    /// Says whether it has a part in a run.
     pub(super) moves: fn(&Config) -> bool,
 }
 

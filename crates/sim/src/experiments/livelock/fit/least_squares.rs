@@ -32,7 +32,7 @@ pub(super) struct Minimum {
     pub(super) errors: Vec<Option<f64>>,
 }
 
-/// Searches from where the variables begin, at most so many times; `None` if it was ended.
+/// Searches from where the variables begin, at most `iterations` times; `None` if it was ended.
 pub(super) fn minimise(
     variables: &[Variable],
     iterations: u64,

@@ -170,7 +170,7 @@ impl Router {
         }
     }
 
-    /// The processor has nothing to do (§7: the idle thread re-enables input and clears the total).
+    /// The CPU has nothing to do (§7: the idle thread re-enables input and clears the total).
     pub(super) fn polling_idles(&mut self) {
         let now = self.engine.now();
         if let Some((limit, gate)) = &mut self.polled.limit {
@@ -351,7 +351,7 @@ impl Router {
     }
 }
 
-/// The processor's cycle counter.
+/// The CPU's cycle counter.
 fn cycles(now: Timestamp) -> Duration {
     now.saturating_duration_since(Timestamp::ZERO)
 }

@@ -63,7 +63,7 @@ fn by_priority_the_transmitter_starves_where_ip_does_not() {
     for transmit in [TransmitPriority::Equal, TransmitPriority::Lower] {
         let free = at(transmit, 4_000);
         assert!(free.delivered as f64 > 0.99 * free.arrived as f64 && free.starved.is_zero(), "{transmit:?}");
-        // The processor keeps up with all input, up to the output queue, and next to nothing leaves.
+        // The CPU keeps up with all input, up to the output queue, and next to nothing leaves.
         let kept_up = at(transmit, 6_000);
         assert_eq!(kept_up.drops.ring + kept_up.drops.ipintrq, 0, "{transmit:?}");
         assert!(kept_up.drops.output as f64 > 0.8 * kept_up.arrived as f64, "{transmit:?}");
