@@ -126,20 +126,30 @@ impl<E> Common<E> {
     }
 
     /// The lock. What it guards is whole between any two operations, whoever panicked meanwhile.
+    #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, State<E>> {
+        self.lock_if_free().unwrap_or_else(|| self.lock_contended())
+    }
+
+    /// Each attempt takes the lock's cache line from its holder, and each change of hands moves those of the timers as well. So a thread
+    /// that finds the lock taken backs off, twice as long each time: meanwhile the holder has the lines to itself, for several operations.
+    #[cold]
+    #[inline(never)]
+    fn lock_contended(&self) -> MutexGuard<'_, State<E>> {
         #[cfg(not(loom))]
-        for _ in 0..ATTEMPTS {
+        for pauses in BACK_OFFS {
+            for _ in 0..pauses {
+                std::hint::spin_loop();
+            }
             if let Some(state) = self.lock_if_free() {
                 return state;
-            }
-            for _ in 0..8 {
-                std::hint::spin_loop();
             }
         }
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The lock, unless another thread is at the timers.
+    #[inline]
     pub(super) fn lock_if_free(&self) -> Option<MutexGuard<'_, State<E>>> {
         match self.state.try_lock() {
             Ok(state) => Some(state),
@@ -186,11 +196,13 @@ impl<E> Common<E> {
         result
     }
 
+    #[inline(always)]
     pub(super) fn cancel(&self, id: TimerId) -> Option<E> {
         self.change_unheard(|timers| timers.cancel(id))
     }
 
     /// Takes something back: no deadline becomes earlier, so nobody is told.
+    #[inline(always)]
     pub(super) fn change_unheard<R>(&self, operation: impl FnOnce(&mut SoftTimers<E>) -> R) -> R {
         let mut state = self.lock();
         let result = operation(&mut state.timers);
@@ -282,11 +294,11 @@ impl<E> Common<E> {
     }
 }
 
-/// Attempts before a thread sleeps for the lock, some microseconds of them. It is held for a tenth of one, and a thread that sleeps
-/// costs the holder a system call and its own tasks some tens; once one does, the standard library's lock makes all others sleep as well.
-/// On a single CPU they are vain, but rare: only a holder that was interrupted there keeps anybody waiting.
+/// Pauses before each attempt, some 25 µs in all; then a thread sleeps for the lock. The lock is held for a tenth of a microsecond, and a thread
+/// that sleeps costs the holder a system call and its own tasks some tens; once one does, the standard library's lock makes all others sleep
+/// as well. On a single CPU they are vain, but rare: only a holder that was interrupted there keeps anybody waiting.
 #[cfg(not(loom))]
-const ATTEMPTS: u32 = 50;
+const BACK_OFFS: [u32; 10] = [8, 16, 32, 64, 128, 128, 128, 128, 128, 128];
 
 /// Timers: below it there is less than a megabyte to give back.
 const WORTH_GIVING_BACK: usize = 16_384;

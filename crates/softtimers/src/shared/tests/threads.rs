@@ -1,6 +1,7 @@
 //! On real threads.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -146,6 +147,26 @@ fn a_hold_is_one_step_however_full_a_slot_is() {
         assert!(holds <= count + count / 4 + 8, "{holds} holds for {count} timers");
         assert_eq!(timers.stats().pending, 0);
     }
+}
+
+/// A thread that finds the lock taken backs off for some microseconds. Then it sleeps until the lock is free, and does its work.
+#[test]
+fn a_thread_that_waits_long_for_the_lock_sleeps() {
+    let timers = timers();
+    let remote = timers.remote();
+    let held = timers.common.lock();
+    let (tell, told) = mpsc::channel();
+    let waiter = thread::spawn(move || {
+        tell.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+        remote.schedule(Monotonic.now(), Duration::ZERO, Slack::EXACT, ());
+    });
+    let stat = Path::new("/proc").join(told.recv().unwrap()).join("stat");
+    // The state comes after the name, which is in parentheses.
+    let sleeps = || std::fs::read_to_string(&stat).unwrap().rsplit_once(')').unwrap().1.starts_with(" S");
+    in_time(|| !sleeps());
+    drop(held);
+    waiter.join().unwrap();
+    assert_eq!(timers.stats().pending, 1);
 }
 
 /// The owner sleeps with nothing armed; a remote's event wakes it.
