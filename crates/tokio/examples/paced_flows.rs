@@ -1,7 +1,7 @@
 //! A media server's way out: a hundred flows on one UDP socket, each at its own rate, and one of them slowed down meanwhile.
 //!
 //! ```text
-//!   cargo run -p softtimers-tokio --example paced_flows
+//!   cargo run --release -p softtimers-tokio --example paced_flows
 //! ```
 #![forbid(unsafe_code)]
 

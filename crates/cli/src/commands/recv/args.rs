@@ -40,7 +40,7 @@ pub(crate) struct RecvArgs {
     #[arg(short = 'i', long = "expect-interval", visible_alias = "interval", value_name = "TIME", value_parser = units::positive_duration, display_order = 2)]
     pub(crate) expect_interval: Option<Duration>,
 
-    /// Count every sender: other programs, several at a time, and `send --no-handshake`
+    /// Count every sender without asking: several at a time, `send --no-handshake`, your own programs in its format
     ///
     /// Without it only the first sender that agrees is counted, from its address and with its token, and those that follow
     /// it from the same IP address. Anything else in this format is counted as strangers, and what is in no format of
@@ -94,7 +94,7 @@ const RECV_EXAMPLES: &str = "\
 Examples:
   softtimers recv 0.0.0.0:9000
   softtimers recv 127.0.0.1:0 --once --json > run.json
-  softtimers recv 0.0.0.0:9000 --any   # several senders, or other programs
+  softtimers recv 0.0.0.0:9000 --any   # several senders, or one that does not ask
   softtimers recv 127.0.0.1:9000 -t 10 -i 40us --assert 'lost==0'
 
 Exit codes:
