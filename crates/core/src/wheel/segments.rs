@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn truncation_keeps_what_is_below() {
-        for len in [0, 1, FIRST - 1, FIRST, FIRST + 1, FIRST + PART, FIRST + PART + 1, FIRST + 2 * PART] {
+        let lens = [0, 1, FIRST - 1, FIRST, FIRST + 1, FIRST + PART, FIRST + PART + 1, FIRST + 2 * PART];
+        for len in lens.into_iter().step_by(if cfg!(miri) { 3 } else { 1 }) {
             let mut segments = Segments::new();
             (0..3 * PART as u32).for_each(|at| segments.push(at));
             segments.truncate(len);

@@ -105,6 +105,15 @@ fn what_is_in_order_is_not_sorted() {
     }
 }
 
+/// Up to four chunks in no order are sorted, and do not go through the heap.
+#[test]
+fn a_few_chunks_in_no_order_are_sorted() {
+    let mut driver = slot_of(&[30, 10, 40, 20]);
+    assert!(matches!(driver.wheel.pull(SLOT + 100), Pull::Least(..)));
+    assert!((0..chunk(4).start).all(|timer| !is_in_heap(&driver.wheel.records[timer])));
+    assert!(driver.turn(SLOT + 100).into_iter().eq([1, 3, 0, 2].into_iter().flat_map(chunk)));
+}
+
 /// While a slot is handed out time goes on, and so much is set that the inbox is inserted: what was postponed within
 /// that slot does not come before what is still in it.
 #[test]

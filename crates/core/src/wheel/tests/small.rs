@@ -1,0 +1,94 @@
+//! Few timers, of which most come later: where they are, the room for them, and how a wheel begins and ends beside them.
+
+use alloc::vec::Vec;
+
+use super::{Driver, TICK};
+use crate::wheel::Wheel;
+use crate::wheel::later;
+use crate::wheel::record::Filed;
+
+/// As many timers as need no slots, in no order, each so many ticks after the one before it in time.
+fn few(timers: u32, apart: u64) -> Driver {
+    let mut driver = Driver::new(0);
+    driver.wheel = Wheel::new(TICK, timers as usize);
+    (0..timers).for_each(|timer| driver.set(timer, due(timer, timers, apart)));
+    driver
+}
+
+fn due(timer: u32, timers: u32, apart: u64) -> u64 {
+    (u64::from(timer * 37 % timers) + 1) * apart * TICK
+}
+
+fn in_order(timers: u32, but: &[u32]) -> Vec<u32> {
+    let mut all: Vec<u32> = (0..timers).filter(|timer| !but.contains(timer)).collect();
+    all.sort_by_key(|&timer| due(timer, timers, 1));
+    all
+}
+
+/// One that comes later is put off where it is, to any time after those that come next; to a time before these it is not.
+#[test]
+fn one_that_comes_later_is_put_off_in_place() {
+    let mut driver = few(64, 10);
+    let place = |driver: &Driver, timer: u32| driver.wheel.records[timer].place;
+    let later: Vec<u32> = (0..64).filter(|&timer| place(&driver, timer).at_later().is_some()).collect();
+    assert!(later.len() > 30, "{later:?}");
+    // Not the last one, whose place would be free for itself.
+    let (timer, before) = (later[0], place(&driver, later[0]));
+    for ticks in [2_000, 700, 3_000] {
+        driver.set(timer, ticks * TICK);
+        assert_eq!(place(&driver, timer), before);
+    }
+    driver.set(later[1], 1);
+    assert!(place(&driver, later[1]).is_at_front());
+    assert_eq!(driver.turn(1), [later[1]]);
+    assert_eq!(driver.turn(2_999 * TICK), in_order(64, &[timer, later[1]]));
+    assert_eq!(driver.turn(3_000 * TICK), [timer]);
+}
+
+/// The first timer makes room for some that come later or next, so that a program of a few never allocates again; after a
+/// peak the room is given back.
+#[test]
+fn the_first_timer_makes_room_and_a_peak_gives_it_back() {
+    let mut driver = few(64, 10);
+    let room = |driver: &Driver| (driver.wheel.later.room(), driver.wheel.front.near.room());
+    assert!(room(&driver).0 >= 30 && room(&driver).1 >= room(&driver).0);
+    driver.wheel.shrink();
+    assert!(room(&driver).0 < 64, "{:?}", room(&driver));
+    (0..64).for_each(|timer| assert!(driver.remove(timer)));
+    driver.wheel.shrink();
+    assert_eq!(driver.wheel.later.room(), 0);
+    driver.set(0, TICK);
+    assert!(room(&driver).0 >= 16 && room(&driver).1 >= 16);
+    driver.wheel.reserve(500);
+    assert!(room(&driver).0 >= 500 && room(&driver).1 >= later::MOST);
+}
+
+/// A granule is as wide as the timers are apart when they are too many, but no less than a tick and no more than 32.
+#[test]
+fn a_granule_is_as_wide_as_timers_are_apart() {
+    let least = Wheel::<()>::new(TICK, 0).shift;
+    for (apart, wider) in [(0, 0), (1, 0), (3, 2), (6, 3), (12, 4), (25, 5), (100, 5), (100_000, 5)] {
+        let mut driver = few(64, apart);
+        assert!(driver.wheel.is_small() && driver.wheel.shift == least);
+        driver.set(64, 7 * TICK);
+        assert!(!driver.wheel.is_small());
+        assert_eq!(driver.wheel.shift, least + wider, "{apart} ticks apart");
+    }
+}
+
+/// The wheel ends when its slots are empty although others are at the front in all its parts, or come later.
+#[test]
+fn the_wheel_ends_beside_those_that_come_later() {
+    let mut driver = few(64, 1_000);
+    driver.set(64, 50 * TICK);
+    assert!(!driver.wheel.is_small());
+    assert_eq!(driver.turn(49 * TICK), []);
+    assert!(!driver.wheel.is_small(), "one is in a slot, or waits for it");
+    assert_eq!(driver.turn(50 * TICK), [64]);
+    let filed = |is: fn(Filed) -> bool| (0..64).any(|timer| is(driver.wheel.records[timer].place.filed()));
+    assert!(filed(|filed| matches!(filed, Filed::Later { .. })));
+    assert!(filed(|filed| matches!(filed, Filed::Heap { .. })));
+    assert!(filed(|filed| matches!(filed, Filed::Queue { .. })));
+    assert!(driver.wheel.is_small());
+    assert_eq!(driver.turn(64_000 * TICK), in_order(64, &[]));
+}
