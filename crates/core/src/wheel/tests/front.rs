@@ -78,6 +78,11 @@ fn what_is_set_while_a_slot_is_handed_out_waits_for_its_turn() {
     driver.set(0, SLOT + 110);
     assert_eq!(driver.turn(SLOT + 100), (1..all).collect::<Vec<_>>());
     assert_eq!(driver.turn(SLOT + 110), [0]);
+    // One that is still in a chunk, with others behind it.
+    let mut driver = half_way();
+    driver.set(30, SLOT + 110);
+    assert!(driver.turn(SLOT + 100).into_iter().eq((0..all).filter(|&timer| timer != 30)));
+    assert_eq!(driver.turn(SLOT + 110), [30]);
 }
 
 /// A slot in order never goes through the heap: neither all of it at once, nor chunk by chunk, nor when a timer

@@ -45,6 +45,28 @@ fn one_that_comes_later_is_put_off_in_place() {
     assert_eq!(driver.turn(3_000 * TICK), [timer]);
 }
 
+/// Two that come in no order are no crowd. When as many as a quarter of those that come later have come before these, the others
+/// of them come later, too.
+#[test]
+fn a_crowd_out_of_order_comes_later() {
+    let mut driver = Driver::new(0);
+    driver.wheel = Wheel::new(TICK, 500);
+    let is_in_heap =
+        |driver: &Driver, timer: u32| matches!(driver.wheel.records[timer].place.filed(), Filed::Heap { .. });
+    driver.set(0, 1_000 * TICK);
+    (1..200).for_each(|timer| driver.set(timer, u64::from(5 + timer) * TICK));
+    assert!([1, 2].into_iter().all(|timer| is_in_heap(&driver, timer)));
+    assert!((3..200).all(|timer| driver.wheel.records[timer].place.at_later().is_some()));
+    assert_eq!(driver.turn(7 * TICK), [1, 2]);
+    let (until, later) = (driver.wheel.later.until.due, driver.wheel.later.len());
+    assert!(until > 10 * TICK && later > 100);
+    let comes_next = |timer: &u32| {
+        driver.set(*timer, until - 1 - u64::from(timer % 2));
+        is_in_heap(&driver, *timer)
+    };
+    assert_eq!((200..400).take_while(comes_next).count(), later / 4 + 2);
+}
+
 /// The first timer makes room for some that come later or next, so that a program of a few never allocates again; after a
 /// peak the room is given back.
 #[test]
