@@ -1,4 +1,5 @@
-//! Few timers, of which most come later: where they are, the room for them, and how a wheel begins and ends beside them.
+//! Few timers, of which most come later: where they are, the room for them, and how a wheel begins and ends beside
+//! them.
 
 use alloc::vec::Vec;
 
@@ -25,9 +26,10 @@ fn in_order(timers: u32, but: &[u32]) -> Vec<u32> {
     all
 }
 
-/// One that comes later is put off where it is, to any time after those that come next; to a time before these it is not.
+/// One that comes later is postponed where it is, to any time after those that come next; to a time before these it is
+/// not.
 #[test]
-fn one_that_comes_later_is_put_off_in_place() {
+fn one_that_comes_later_is_postponed_in_place() {
     let mut driver = few(64, 10);
     let place = |driver: &Driver, timer: u32| driver.wheel.records[timer].place;
     let later: Vec<u32> = (0..64).filter(|&timer| place(&driver, timer).at_later().is_some()).collect();
@@ -45,8 +47,8 @@ fn one_that_comes_later_is_put_off_in_place() {
     assert_eq!(driver.turn(3_000 * TICK), [timer]);
 }
 
-/// Two that come in no order are no crowd. When as many as a quarter of those that come later have come before these, the others
-/// of them come later, too.
+/// Two that come in no order are no crowd. When as many as a quarter of those that come later have come before these,
+/// the others of them come later, too.
 #[test]
 fn a_crowd_out_of_order_comes_later() {
     let mut driver = Driver::new(0);
@@ -67,8 +69,8 @@ fn a_crowd_out_of_order_comes_later() {
     assert_eq!((200..400).take_while(comes_next).count(), later / 4 + 2);
 }
 
-/// The first timer makes room for some that come later or next, so that a program of a few never allocates again; after a
-/// peak the room is given back.
+/// The first timer makes room for some that come later or next, so that a program of a few never allocates again; after
+/// a peak the room is given back.
 #[test]
 fn the_first_timer_makes_room_and_a_peak_gives_it_back() {
     let mut driver = few(64, 10);
