@@ -69,6 +69,30 @@ fn a_crowd_out_of_order_comes_later() {
     assert_eq!((200..400).take_while(comes_next).count(), later / 4 + 2);
 }
 
+/// When a crowd sends what was near back to those that come later, there is room near for all of these.
+#[test]
+fn room_near_grows_with_those_that_come_later() {
+    let mut driver = Driver::new(0);
+    driver.wheel = Wheel::new(TICK, 500);
+    driver.set(0, 100_000 * TICK);
+    (1..24).for_each(|timer| driver.set(timer, u64::from(5 + timer) * TICK));
+    assert_eq!(driver.turn(7 * TICK), [1, 2]);
+    let (until, room) = (driver.wheel.later.until.due, driver.wheel.later.room());
+    assert!(until > 9 * TICK && room < later::MOST);
+    let mut timers = 24..;
+    for timer in timers.by_ref().take(room - driver.wheel.later.len()) {
+        driver.set(timer, u64::from(1_000 - timer) * TICK);
+    }
+    assert_eq!((driver.wheel.later.len(), driver.wheel.later.room()), (room, room));
+    let comes_next = |timer: &u32| {
+        driver.set(*timer, until - 1 - u64::from(timer % 2));
+        driver.wheel.records[*timer].place.at_later().is_none()
+    };
+    assert!(timers.take_while(comes_next).count() > 1);
+    assert!(driver.wheel.later.room() > room);
+    assert!(driver.wheel.front.near.room() >= driver.wheel.later.room());
+}
+
 /// The first timer makes room for some that come later or next, so that a program of a few never allocates again; after
 /// a peak the room is given back.
 #[test]
