@@ -347,7 +347,7 @@ fn it_grows_a_million_beyond_where_it_began() {
 /// Nothing is inserted twice and nothing lost when a wheel shrinks at any moment of a turn.
 #[test]
 fn shrinking_loses_nothing() {
-    for moment in (0..60).step_by(if cfg!(miri) { 30 } else { 1 }) {
+    for moment in if cfg!(miri) { 59 } else { 0 }..60 {
         let mut random = Random(moment);
         let mut driver = Driver::new(0);
         for timer in 0..300 {
