@@ -131,7 +131,7 @@ mod tests {
         /// call is spent while the armed time is both early enough and not about to expire.
         #[test]
         fn never_late_and_never_armed_for_nothing(
-            asks in prop::collection::vec((0u64..300, prop::option::of(0u64..2_000), any::<bool>()), 1..100),
+            asks in prop::collection::vec((0u64..300, prop::option::of(0u64..2_000), any::<bool>()), 1..crate::effort::operations(100) as usize),
         ) {
             let (mut alarm, mut now) = (Alarm::new(), Timestamp::ZERO);
             for (step, wanted, sleeps) in asks {

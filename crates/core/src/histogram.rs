@@ -220,7 +220,7 @@ mod tests {
 
         #[test]
         fn quantiles_are_within_their_bound(
-            mut values in prop::collection::vec(prop_oneof![0u64..100, 0u64..1_000_000, any::<u64>()], 1..200),
+            mut values in prop::collection::vec(prop_oneof![0u64..100, 0u64..1_000_000, any::<u64>()], 1..crate::effort::operations(200) as usize),
             q in 0.0f64..=1.0,
             split in 0usize..200,
         ) {

@@ -39,6 +39,8 @@ struct Readme;
 pub mod alarm;
 pub mod bound;
 pub mod bsd;
+#[cfg(test)]
+mod effort;
 pub mod histogram;
 pub mod idle;
 pub mod keyed;

@@ -136,8 +136,11 @@ mod tests {
 
     /// Numbers about each power of two, and about whole microseconds.
     fn numbers() -> impl Iterator<Item = u64> {
-        let powers = (0..63).flat_map(|bit| [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 1]);
-        powers.chain((0..50).flat_map(|bit| [1_000u64 << bit, (1_000 << bit) + 1, (1_000 << bit) - 1]))
+        let step = (63 / crate::effort::operations(63)) as usize;
+        let powers = (0..63).step_by(step).flat_map(|bit| [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 1]);
+        powers.chain(
+            (0..50).step_by(step).flat_map(|bit| [1_000u64 << bit, (1_000 << bit) + 1, (1_000 << bit) - 1]),
+        )
     }
 
     /// Whatever was asked for is told again, and what takes more than 32 bits is given back.

@@ -123,14 +123,15 @@ mod tests {
     #[test]
     fn elements_stay_where_they_are_put() {
         let mut segments = Segments::new();
-        let many = (FIRST + 3 * PART) as u32 + 5;
+        let parts = if cfg!(miri) { 0 } else { 3 };
+        let many = (FIRST + parts * PART) as u32 + 5;
         for at in 0..many {
             assert_eq!((segments.len(), segments.get(at)), (at as usize, None));
             segments.push(at);
         }
-        let last = (FIRST + PART) as u32 - 1;
+        let last = many - 6;
         let address = &raw const segments[last];
-        for at in many..5 * PART as u32 {
+        for at in many..many + PART as u32 {
             segments.push(at);
         }
         assert_eq!(&raw const segments[last], address);
@@ -139,9 +140,11 @@ mod tests {
 
     #[test]
     fn truncation_keeps_what_is_below() {
-        for len in [0, 1, FIRST - 1, FIRST, FIRST + 1, FIRST + PART, FIRST + PART + 1, FIRST + 2 * PART] {
+        let lens = [0, 1, FIRST - 1, FIRST, FIRST + 1, FIRST + PART, FIRST + PART + 1, FIRST + 2 * PART];
+        for len in lens.into_iter().step_by(if cfg!(miri) { 4 } else { 1 }) {
             let mut segments = Segments::new();
-            (0..3 * PART as u32).for_each(|at| segments.push(at));
+            let most = if cfg!(miri) { len + PART } else { 3 * PART };
+            (0..most as u32).for_each(|at| segments.push(at));
             segments.truncate(len);
             assert_eq!(segments.len(), len);
             segments.push(7);

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Random;
+use crate::effort::operations;
 
 /// As the kernel before the wheel had it: a list in the order of expiry, searched from one end to the other.
 #[derive(Default)]
@@ -65,7 +66,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         4 => Just(Op::Tick),
         3 => (0usize..8).prop_map(Op::Soft),
     ];
-    prop::collection::vec(op, 1..if cfg!(miri) { 40 } else { 200 })
+    prop::collection::vec(op, 1..operations(200) as usize)
 }
 
 /// Few functions, few arguments, so that the same pair comes often.
@@ -142,7 +143,7 @@ fn of_duplicates_one_is_cancelled_and_the_others_are_called() {
 //= CV-017 (BSD timers, "New timer implementation")
 #[test]
 fn a_miss_looks_at_no_more_callouts_than_a_hit() {
-    const SET: usize = if cfg!(miri) { 256 } else { 4_096 };
+    const SET: usize = operations(4_096) as usize;
     let mut callouts = Callouts::new(1);
     (0..SET).for_each(|i| callouts.timeout([0x4000, 0x7f00_0000 + i * 64], 1 << 40));
     let (mut hits, mut misses) = (0, 0);
@@ -173,15 +174,16 @@ fn a_miss_looks_at_no_more_callouts_than_a_hit() {
 #[test]
 fn only_what_has_no_handle_is_in_the_hash_and_expiry_takes_it_out() {
     let mut callouts = Callouts::new(1);
-    for i in 0..1_000 {
+    let many = operations(1_000) as usize;
+    for i in 0..many {
         callouts.setcallout([1, i], 5);
     }
-    assert_eq!((callouts.hashed(), callouts.len()), (0, 1_000));
+    assert_eq!((callouts.hashed(), callouts.len()), (0, many));
     assert_eq!(callouts.hash.lengths(&callouts.slots).len(), 16, "the table did not grow for them");
-    for i in 0..1_000 {
+    for i in 0..many {
         callouts.timeout([1, i], 5);
     }
-    assert_eq!(callouts.hashed(), 1_000);
+    assert_eq!(callouts.hashed(), many);
     (0..5).for_each(|_| {
         callouts.tick();
     });
@@ -255,9 +257,10 @@ fn a_call_that_takes_ticks_makes_later_ones_late_in_order() {
 #[test]
 fn a_tick_with_a_few_callouts_needs_no_step_between_them() {
     let mut callouts = Callouts::new(1);
-    (0..1_000).for_each(|i| callouts.timeout([i, 0], 1 + i as u64 / 10));
+    let ticks = operations(100);
+    (0..10 * ticks).for_each(|i| callouts.timeout([i as usize, 0], 1 + i / 10));
     let mut called = 0;
-    for tick in 1..=100 {
+    for tick in 1..=ticks {
         callouts.hardclock(|_, _| called += 1);
         assert_eq!((called, callouts.stats().moves), (10 * tick, 0));
     }
@@ -269,7 +272,7 @@ fn stale_foreign_and_invented_handles_cancel_nothing() {
     let mut random = Random::stream(7, 0);
     let (mut mine, mut other) = (Callouts::new(1), Callouts::new(2));
     let mut stale = Vec::new();
-    for i in 0..if cfg!(miri) { 100 } else { 20_000 } {
+    for i in 0..operations(20_000) as usize {
         let live = mine.setcallout([1, i], 10);
         let foreign = other.setcallout([2, i], 1 << 40);
         stale.iter().rev().take(3).for_each(|&stale| assert_eq!(mine.unsetcallout(stale), None));
@@ -287,7 +290,7 @@ fn stale_foreign_and_invented_handles_cancel_nothing() {
 /// After a few steps others may enter, and softclock goes on where it was.
 #[test]
 fn between_two_steps_of_softclock_others_set_and_cancel() {
-    const CALLOUTS: usize = 4_000;
+    const CALLOUTS: usize = operations(4_000) as usize;
     let mut callouts = Callouts::new(1);
     // From the last to the first, over more ticks than the finest level of the wheel has slots.
     for number in (0..CALLOUTS).rev() {
@@ -311,7 +314,8 @@ fn between_two_steps_of_softclock_others_set_and_cancel() {
             between += 1;
         }
     }
-    assert!(more > 0 && between == 1, "{more} {between}");
+    // Under Miri they are too few for a wheel.
+    assert!((more > 0 || cfg!(miri)) && between == 1, "{more} {between}");
     assert_eq!(called, (0..CALLOUTS - 1).map(call).collect::<Vec<_>>());
     assert_eq!((callouts.lag(), callouts.len(), callouts.step()), (0, 0, Step::Done));
 }

@@ -70,7 +70,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => any::<u64>().prop_map(Op::Invented),
         4 => (0u64..1_500).prop_map(Op::Later),
     ];
-    prop::collection::vec(op, 1..if cfg!(miri) { 40 } else { 150 })
+    prop::collection::vec(op, 1..crate::effort::operations(150) as usize)
 }
 
 const MOST_TIMERS: usize = 12;
@@ -244,7 +244,8 @@ fn a_timer_in_the_queue_can_be_reset_and_cancelled() {
 //= CV-052 (BSD timers, "Multiple user-level timers")
 #[test]
 fn handles_of_another_owner_name_nothing() {
-    let mut sets: Vec<_> = (0..20).map(|owner| IntervalTimers::new(owner, 1_000)).collect();
+    let mut sets: Vec<_> =
+        (0..crate::effort::operations(20)).map(|owner| IntervalTimers::new(owner, 1_000)).collect();
     let all: Vec<Vec<_>> = sets
         .iter_mut()
         .map(|set| (0..50).map(|i| set.create(at(0), Setting::once(MS), i).unwrap()).collect())

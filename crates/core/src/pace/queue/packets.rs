@@ -219,7 +219,7 @@ mod tests {
 
         /// Each list is a queue of its own, and no place is added while one is free.
         #[test]
-        fn lists_are_queues(ops in prop::collection::vec((0usize..5, prop::option::of(0u32..2_000)), 1..300)) {
+        fn lists_are_queues(ops in prop::collection::vec((0usize..5, prop::option::of(0u32..2_000)), 1..crate::effort::operations(300) as usize)) {
             let mut packets = Packets::new();
             let mut lists = [const { (Place::EMPTY, Fifo::EMPTY) }; 5];
             let mut model: [VecDeque<(u32, usize)>; 5] = Default::default();

@@ -196,6 +196,7 @@ const FEW: usize = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::effort::operations;
     use alloc::collections::BTreeMap;
     use proptest::prelude::*;
 
@@ -274,7 +275,7 @@ mod tests {
 
         /// Against a map: the same flows at the same times in the same order, whatever is moved or called off.
         #[test]
-        fn agrees_with_a_map(start in spans(), ops in prop::collection::vec(ops(), 1..300)) {
+        fn agrees_with_a_map(start in spans(), ops in prop::collection::vec(ops(), 1..operations(300) as usize)) {
             let mut pair = Pair { releases: Releases::new(), order: BTreeMap::new(), filed: 0, now: Timestamp::from_nanos(start) };
             (0..60).for_each(|flow| pair.releases.add(flow));
             ops.into_iter().for_each(|op| pair.apply(op));
@@ -301,7 +302,7 @@ mod tests {
     /// Ten thousand flows of all rates for a while: what is in a block's slot has moved down before the block begins.
     #[test]
     fn slots_are_emptied_in_time() {
-        let flows = if cfg!(miri) { 50 } else { 10_000u32 };
+        let flows = operations(10_000) as u32;
         let mut pair = Pair {
             releases: Releases::new(),
             order: BTreeMap::new(),

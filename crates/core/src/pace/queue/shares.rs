@@ -188,7 +188,7 @@ mod tests {
 
         /// The least tag first, and among equal ones who was due first; and a turn lets as many leave as were due.
         #[test]
-        fn the_least_tag_leaves_first(ops in prop::collection::vec((0u8..8, 0usize..10, 0u64..50), 1..400)) {
+        fn the_least_tag_leaves_first(ops in prop::collection::vec((0u8..8, 0usize..10, 0u64..50), 1..crate::effort::operations(400) as usize)) {
             let (mut shares, mut model) = (Shares::new(), Model::default());
             (0..10).for_each(|flow| shares.add(flow));
             let mut left = 0;

@@ -78,6 +78,11 @@ fn what_is_set_while_a_slot_is_handed_out_waits_for_its_turn() {
     driver.set(0, SLOT + 110);
     assert_eq!(driver.turn(SLOT + 100), (1..all).collect::<Vec<_>>());
     assert_eq!(driver.turn(SLOT + 110), [0]);
+    // One that is still in a chunk, with others behind it.
+    let mut driver = half_way();
+    driver.set(30, SLOT + 110);
+    assert!(driver.turn(SLOT + 100).into_iter().eq((0..all).filter(|&timer| timer != 30)));
+    assert_eq!(driver.turn(SLOT + 110), [30]);
 }
 
 /// A slot in order never goes through the heap: neither all of it at once, nor chunk by chunk, nor when a timer
@@ -103,6 +108,15 @@ fn what_is_in_order_is_not_sorted() {
         assert!(out.iter().copied().eq((0..timers).filter(|&timer| timer != 3)));
         assert_eq!(driver.turn(SLOT + 128), [3]);
     }
+}
+
+/// Up to four chunks in no order are sorted, and do not go through the heap.
+#[test]
+fn a_few_chunks_in_no_order_are_sorted() {
+    let mut driver = slot_of(&[30, 10, 40, 20]);
+    assert!(matches!(driver.wheel.pull(SLOT + 100), Pull::Least(..)));
+    assert!((0..chunk(4).start).all(|timer| !is_in_heap(&driver.wheel.records[timer])));
+    assert!(driver.turn(SLOT + 100).into_iter().eq([1, 3, 0, 2].into_iter().flat_map(chunk)));
 }
 
 /// While a slot is handed out time goes on, and so much is set that the inbox is inserted: what was postponed within

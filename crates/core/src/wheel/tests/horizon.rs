@@ -117,6 +117,45 @@ fn the_look_for_the_earliest_deadline_ends_after_so_many_slots() {
     }
 }
 
+/// Whoever has asked once hears of the earliest deadline after each turn; not only after the next one.
+#[test]
+fn the_earliest_deadline_is_looked_for_after_each_turn() {
+    let mut driver = Driver::new(0);
+    (0..20).for_each(|timer| driver.set(timer, (7_000 + u64::from(timer)) * TICK));
+    driver.wheel.earliest_deadline();
+    for _ in 0..3 {
+        driver.set(20, 5_000 * TICK);
+        assert!(driver.remove(20));
+        assert_eq!(driver.wheel.pull(0), Pull::Idle);
+        assert!(!driver.wheel.tidy(0));
+    }
+    assert_eq!(driver.wheel.earliest_deadline(), 7_000 * TICK);
+}
+
+/// Of those that come later than what is near 128 are asked; the answer is then no later than any of the others.
+#[test]
+fn the_look_for_the_earliest_deadline_ends_after_so_many_that_come_later() {
+    for many in [100, 400] {
+        let mut driver = Driver::new(0);
+        driver.wheel = Wheel::new(TICK, many as usize);
+        for timer in 0..many {
+            let due = (u64::from(timer * 37 % many) + 10) * TICK;
+            let key = Key { due, sequence: driver.sequence.advance() };
+            driver.wheel.records.push(crate::wheel::record::Record::new(1));
+            driver.wheel.insert(0, timer, &Terms { key, asked: due, deadline: due + 9_000 * TICK }, ());
+        }
+        driver.wheel.earliest_deadline();
+        // One stays in a slot; of one that has gone the deadline was the earliest.
+        driver.set(many, 20_000 * TICK);
+        driver.set(many + 1, TICK);
+        assert!(driver.remove(many + 1) && driver.wheel.pull(0) == Pull::Idle);
+        assert!(!driver.wheel.tidy(0) && !driver.wheel.is_small());
+        let until = driver.wheel.later.until.due;
+        assert!(driver.wheel.later.len() > many as usize / 2);
+        assert_eq!(driver.wheel.earliest_deadline(), if many > 128 { until } else { 9_010 * TICK });
+    }
+}
+
 /// As many timers as the front takes, each of which may wait until after most of the others are due: the answer is exact, so
 /// that whoever sleeps is woken once for all of them.
 #[test]

@@ -29,6 +29,7 @@ use alloc::vec::Vec;
 
 use crate::wheel::Wheel;
 use crate::wheel::chunk::{List, NIL};
+use crate::wheel::later;
 use crate::wheel::level::{BLOCK, BLOCK_BITS, Slot};
 use crate::wheel::record::Entry;
 use crate::wheel::record::Filed;
@@ -39,7 +40,7 @@ use program::Program;
 #[test]
 fn every_operation_leaves_the_wheel_in_order() {
     let asked = std::env::var("SOFTTIMERS_OPERATIONS").ok();
-    let default = if cfg!(miri) { 60 } else { 60_000 };
+    let default = crate::effort::operations(60_000);
     let operations: u64 = asked.map_or(default, |count| count.parse().expect("a number of operations"));
     let programs = operations.min(10_000_000).div_ceil(program::OPERATIONS);
     for number in 0..programs {
@@ -160,6 +161,8 @@ impl Inside<'_> {
     fn check_later(&self, places: &[(usize, Entry)]) {
         let entries = self.wheel.later.entries();
         assert!(entries.len() == places.len() && no_gap(places.iter().map(|&(at, _)| at)));
+        // Those that come next move there without an allocation.
+        assert!(self.wheel.front.near.room() >= self.wheel.later.room().min(later::MOST));
         for (at, timer) in places {
             assert!(entries[*at].timer == timer.timer && entries[*at].key() == timer.key());
             assert!(self.wheel.later.until.is_before(timer.key()));
