@@ -71,7 +71,7 @@ typedef struct softtimers_wan softtimers_wan;
 /**
  * The version that this header was written for: major, minor and patch, each in a byte.
  */
-#define SOFTTIMERS_VERSION 256
+#define SOFTTIMERS_VERSION 512
 
 /**
  * No time: nothing is pending, or nothing was asked for.

@@ -79,6 +79,23 @@ impl Alarm {
         self.want_by(WORTH_MOVING, now, poll_at)
     }
 
+    /// Returns whether [`want_for_sleeper`](Self::want_for_sleeper) would keep the timer as it is, when all that has changed is a
+    /// deadline that is wanted at `earliest` or later: then nobody need look for the earliest of all. O(1).
+    ///
+    /// ```
+    /// use softtimers_core::{Alarm, Timestamp};
+    ///
+    /// let at = Timestamp::from_micros;
+    /// let mut alarm = Alarm::new();
+    /// alarm.want(at(0), Some(at(500)));
+    /// assert!(alarm.keeps(at(10), at(500)));
+    /// assert!(!alarm.keeps(at(10), at(499))); // it would move earlier
+    /// assert!(!alarm.keeps(at(400), at(900))); // it may be about to go off for nothing
+    /// ```
+    pub fn keeps(&self, now: Timestamp, earliest: Timestamp) -> bool {
+        self.armed.is_some_and(|armed| armed <= earliest && armed > now + MARGIN)
+    }
+
     /// Later only by `least` or more.
     fn want_by(&mut self, least: Duration, now: Timestamp, poll_at: Option<Timestamp>) -> Command {
         let command = match (self.armed, poll_at) {
@@ -141,8 +158,10 @@ mod tests {
                 }
                 let before = alarm.armed();
                 let wanted = wanted.map(|ahead| now + Duration::from_micros(ahead));
+                let keeps = wanted.is_some_and(|wanted| alarm.keeps(now, wanted));
                 let command = if sleeps { alarm.want_for_sleeper(now, wanted) } else { alarm.want(now, wanted) };
                 prop_assert_eq!(alarm.armed().is_some(), wanted.is_some());
+                prop_assert!(!keeps || command == Command::Keep);
                 prop_assert!(alarm.armed() <= wanted || wanted.is_none());
                 if let (Some(armed), Some(wanted)) = (before, wanted) {
                     let soon = armed <= now + MARGIN && (!sleeps || wanted >= armed + WORTH_MOVING);

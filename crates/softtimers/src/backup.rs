@@ -111,6 +111,15 @@ impl Backup {
         self.arm_by(Alarm::want_for_sleeper, now, poll_at)
     }
 
+    /// Says whether [`arm_for_sleeper`](Self::arm_for_sleeper) would change nothing, when all that is new is wanted at `earliest` or
+    /// later.
+    pub(crate) fn keeps(&self, now: Timestamp, earliest: Timestamp) -> bool {
+        match &self.mode {
+            Mode::Deadline(alarm) => alarm.keeps(now, earliest),
+            Mode::Tick(_) => true,
+        }
+    }
+
     fn arm_by(
         &mut self,
         decide: fn(&mut Alarm, Timestamp, Option<Timestamp>) -> Command,

@@ -119,7 +119,7 @@ impl<E> Shared<E> {
 
     /// As [`SoftTimers::schedule`], under the lock.
     pub fn schedule(&self, now: Timestamp, delay: Duration, slack: Slack, event: E) -> TimerId {
-        self.common.change(now, |timers| timers.schedule(now, delay, slack, event))
+        self.common.change(now, now + delay, |timers| timers.schedule(now, delay, slack, event))
     }
 
     /// As [`SoftTimers::reschedule`], under the lock.
@@ -133,7 +133,7 @@ impl<E> Shared<E> {
         delay: Duration,
         slack: Slack,
     ) -> Result<(), NotPending> {
-        self.common.change(now, |timers| timers.reschedule(now, id, delay, slack))
+        self.common.change(now, now + delay, |timers| timers.reschedule(now, id, delay, slack))
     }
 
     /// As [`SoftTimers::cancel`], under the lock.
@@ -275,7 +275,7 @@ impl<E> Remote<E> {
     /// The lock, and what `schedule` costs; a system call if the owner sleeps beyond the deadline. The owner
     /// counts as asleep from [`Shared::arm`] to its next [`Shared::trigger`].
     pub fn schedule(&self, now: Timestamp, delay: Duration, slack: Slack, event: E) -> TimerId {
-        self.0.change(now, |timers| timers.schedule(now, delay, slack, event))
+        self.0.change(now, now + delay, |timers| timers.schedule(now, delay, slack, event))
     }
 
     /// Moves a timer, as [`SoftTimers::reschedule`] does.
@@ -289,12 +289,12 @@ impl<E> Remote<E> {
         delay: Duration,
         slack: Slack,
     ) -> Result<(), NotPending> {
-        self.0.change(now, |timers| timers.reschedule(now, id, delay, slack))
+        self.0.change(now, now + delay, |timers| timers.reschedule(now, id, delay, slack))
     }
 
     /// As [`SoftTimers::schedule_at`]; otherwise as [`schedule`](Self::schedule).
     pub fn schedule_at(&self, now: Timestamp, due: Timestamp, slack: Slack, event: E) -> TimerId {
-        self.0.change(now, |timers| timers.schedule_at(now, due, slack, event))
+        self.0.change(now, due, |timers| timers.schedule_at(now, due, slack, event))
     }
 
     /// Moves a timer to a time, as [`SoftTimers::reschedule_at`] does.
@@ -308,7 +308,7 @@ impl<E> Remote<E> {
         due: Timestamp,
         slack: Slack,
     ) -> Result<(), NotPending> {
-        self.0.change(now, |timers| timers.reschedule_at(now, id, due, slack))
+        self.0.change(now, due, |timers| timers.reschedule_at(now, id, due, slack))
     }
 
     /// As [`SoftTimers::cancel`]: the event, if nobody had it yet.

@@ -9,7 +9,7 @@ use softtimers::{Clock, Monotonic};
 use crate::object::AnyObject;
 
 /// The version that this header was written for: major, minor and patch, each in a byte.
-pub const SOFTTIMERS_VERSION: u32 = 0x000100;
+pub const SOFTTIMERS_VERSION: u32 = 0x000200;
 
 /// No time: nothing is pending, or nothing was asked for.
 pub const SOFTTIMERS_NEVER: u64 = u64::MAX;

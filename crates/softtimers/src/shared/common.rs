@@ -166,8 +166,13 @@ impl<E> Common<E> {
         }
     }
 
-    /// Schedules or moves something. A deadline may have become the earliest: whoever sleeps beyond it is told.
-    pub(super) fn change<R>(&self, now: Timestamp, operation: impl FnOnce(&mut SoftTimers<E>) -> R) -> R {
+    /// Schedules something for `due` or later, or moves it there. Its deadline may have become the earliest: whoever sleeps beyond it is told.
+    pub(super) fn change<R>(
+        &self,
+        now: Timestamp,
+        due: Timestamp,
+        operation: impl FnOnce(&mut SoftTimers<E>) -> R,
+    ) -> R {
         let mut state = self.lock();
         let result = operation(&mut state.timers);
         // A store for each operation would keep the line from the others.
@@ -177,8 +182,9 @@ impl<E> Common<E> {
         }
         let asleep = self.seen.asleep.load(Ordering::Relaxed);
         let mut wake_helper = false;
-        // While the owner is awake and nobody helps, no one is told.
-        let told = asleep || state.watch.is_some();
+        // While the owner is awake and nobody helps, no one is told. Neither where the backup is early enough: after a cancelled
+        // time-out the earliest of all deadlines has to be searched for, under the lock.
+        let told = state.watch.is_some() || asleep && !state.backup.keeps(now, state.wake_for(due));
         if let Some(deadline) = if told { state.timers.poll_at() } else { None } {
             if asleep {
                 // Later too, if by much: what it was armed for may have been run at a remote's trigger state.

@@ -120,12 +120,12 @@ impl Timer {
         let earlier = match std::mem::take(&mut self.0) {
             Place::New => {
                 let entry = Entry { slot: None, event };
-                let id = remote.0.change(now, |timers| timers.schedule_at(now, due, slack, entry));
+                let id = remote.0.change(now, due, |timers| timers.schedule_at(now, due, slack, entry));
                 self.0 = Place::Once(id);
                 return None;
             }
             Place::Kept(slot) if slot.slack == slack => {
-                let before = remote.0.change(now, |timers| {
+                let before = remote.0.change(now, due, |timers| {
                     let before = slot.take_back(timers);
                     slot.file(timers, now, due, event);
                     before
@@ -136,7 +136,7 @@ impl Timer {
             earlier => earlier,
         };
         let slot = Slot::new(slack);
-        let before = remote.0.change(now, |timers| {
+        let before = remote.0.change(now, due, |timers| {
             let before = match earlier {
                 Place::New | Place::Used => None,
                 Place::Once(id) => timers.cancel(id).map(|entry| entry.event),
@@ -169,7 +169,7 @@ impl Timer {
             Place::Once(id) => {
                 let (id, slot) = (*id, Slot::new(slack));
                 let now = clock();
-                let moved = remote.0.change(now, |timers| {
+                let moved = remote.0.change(now, due, |timers| {
                     let entry = timers.cancel(id).ok_or(NotPending)?;
                     slot.file(timers, now, due, entry.event);
                     Ok(())
@@ -182,7 +182,7 @@ impl Timer {
                 PutOff::Gone => Err(NotPending),
                 PutOff::Earlier => {
                     let now = clock();
-                    remote.0.change(now, |timers| slot.bring_forward(timers, now, due))
+                    remote.0.change(now, due, |timers| slot.bring_forward(timers, now, due))
                 }
             },
         }

@@ -208,7 +208,7 @@ fn who_waits_is_told_what_became_of_it() {
         assert_eq!(sender.remove(&flow), None);
         assert!(matches!(sender.queue(&flow, b"gone"), Err(SendError::Refused(_))));
 
-        let limits = Limits { delay: micros(10_000), ..Limits::default() };
+        let limits = Limits { delay: Duration::from_secs(60), ..Limits::default() };
         let flow = sender.add(to, FlowConfig { limits, ..every(Duration::from_secs(3_600)) }).unwrap();
         sender.send_to(&flow, b"first").await.unwrap();
         assert!(matches!(sender.send_to(&flow, b"too late").await, Err(SendError::Refused(_))));
