@@ -102,7 +102,7 @@ fn own_tests_pass(package: &Path, files: &[&str]) {
 }
 
 /// They import nothing but the package.
-const OWN_TESTS: [&str; 3] = ["test_asyncio", "test_pacer", "test_sim"];
+const OWN_TESTS: [&str; 4] = ["test_asyncio", "test_page", "test_pacer", "test_sim"];
 
 #[test]
 fn timers_pacer_and_simulator_do_what_they_say() {

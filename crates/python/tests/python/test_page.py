@@ -1,0 +1,33 @@
+"""The snippets of docs/python.md are Python, name what there is, and the first of them runs."""
+
+import ast
+import importlib
+import pathlib
+import re
+import unittest
+
+PAGE = pathlib.Path(__file__).parents[4] / "docs" / "python.md"
+# What needs no other package.
+MODULES = ["asyncio", "sim"]
+
+
+class PageTest(unittest.TestCase):
+    def setUp(self):
+        self.snippets = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+        self.assertGreater(len(self.snippets), 5)
+
+    def test_all_are_python(self):
+        for snippet in self.snippets:
+            compile(snippet, PAGE.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+    def test_what_they_name_is_there(self):
+        found = 0
+        for module in MODULES:
+            loaded = importlib.import_module(f"softtimers.{module}")
+            for name in re.findall(rf"softtimers\.{module}\.(\w+)", "".join(self.snippets)):
+                self.assertTrue(hasattr(loaded, name), f"softtimers.{module}.{name}")
+                found += 1
+        self.assertGreater(found, 5)
+
+    def test_the_first_runs(self):
+        exec(compile(self.snippets[0], PAGE.name, "exec"), {})
