@@ -73,8 +73,8 @@ impl Assertion {
     /// Checks the condition on `report`.
     ///
     /// # Errors
-    /// A check failure that names the actual value, also where the report has `null` or no such key
-    /// because nothing was measured: after a run it is too late for a usage failure.
+    /// A check failure that names the actual value, also where the report has `null` because that was not measured,
+    /// or no such key because nothing was: after a run it is too late for a usage failure.
     pub fn check(&self, report: &Value) -> Result<(), Failure> {
         let key = &self.key;
         let actual = match self.find(report, None) {
@@ -82,6 +82,11 @@ impl Assertion {
             Some(Value::String(text)) => {
                 return Err(Failure::check(format_args!(
                     "--assert '{self}' does not hold: {key} is '{text}', no number"
+                )));
+            }
+            Some(Value::Null) => {
+                return Err(Failure::check(format_args!(
+                    "--assert '{self}' does not hold: {key} was not measured"
                 )));
             }
             _ => {
@@ -276,7 +281,7 @@ mod tests {
         let report = json!({ "schema": "x", "none": null, "per_flow": [] });
         let nothing = "nothing was measured";
         for (text, why) in [
-            ("none>1", nothing),
+            ("none>1", "none was not measured"),
             ("per_flow.0.lost==0", nothing),
             ("snet>1", nothing),
             ("schema>1", "schema is 'x', no number"),
