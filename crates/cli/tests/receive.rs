@@ -210,22 +210,116 @@ fn what_was_not_measured_holds_no_assertion() {
     Sender::to(&receiver).data(0);
     let (exit, _, words) = receiver.finish();
     assert_eq!(exit, Some(1));
-    assert!(words.contains("nothing was measured"), "{words}");
+    assert!(words.contains("does not hold: back_to_back was not measured"), "{words}");
 }
 
 #[test]
 fn rubbish_is_counted_and_not_answered() {
-    let receiver = Receiver::start("--any --count 1");
-    let sender = Sender::to(&receiver);
-    for rubbish in [&b""[..], b"SOFT", b"GET / HTTP/1.1\r\n\r\n", &[0xff; 1_000]] {
-        sender.socket.send(rubbish).unwrap();
+    // With --any it is another program's, but for what begins like a datagram of ours and is too short.
+    for (flag, unnumbered) in [("", 0), ("--any", 3)] {
+        let receiver = Receiver::start(flag);
+        let sender = Sender::to(&receiver);
+        for rubbish in [&b""[..], b"SOFT", b"GET / HTTP/1.1\r\n\r\n", &[0xff; 1_000]] {
+            sender.socket.send(rubbish).unwrap();
+        }
+        // On loopback all of it has arrived, and what has arrived is counted.
+        interrupt(&receiver);
+        let (exit, report, _) = receiver.finish();
+        assert_eq!((exit, &report["foreign"]), (Some(0), &(4 - unnumbered).into()), "{report}");
+        assert_eq!((&report["received"], &report["unnumbered"]), (&unnumbered.into(), &unnumbered.into()));
+        assert_eq!(report["lost"], if unnumbered > 0 { Value::Null } else { 0.into() });
+        assert_eq!(report["gap_ns"]["count"], 2.min(unnumbered));
+        sender.socket.set_nonblocking(true).unwrap();
+        let answer = sender.socket.recv(&mut [0; 64]);
+        assert!(answer.is_err(), "{answer:?}");
     }
-    sender.data(0);
-    let (exit, report, _) = receiver.finish();
-    assert_eq!((exit, &report["foreign"], &report["received"]), (Some(0), &4.into(), &1.into()));
-    sender.socket.set_nonblocking(true).unwrap();
-    let answer = sender.socket.recv(&mut [0; 64]);
-    assert!(answer.is_err(), "{answer:?}");
+}
+
+/// Two programs that know nothing of softtimers, each at its own pace: how evenly they sent is measured, and what only a
+/// number could tell is unknown. The mean gap is what their pauses make it, or more.
+#[test]
+fn any_program_is_measured_by_its_gaps() {
+    let pauses = [2, 6].map(Duration::from_millis);
+    let receiver = Receiver::start(
+        "--any --count 90 --expect-interval 4ms --assert received==90 --assert gap_ns.count==88 --assert lost==0",
+    );
+    let senders = pauses.map(|_| Sender::to(&receiver));
+    std::thread::scope(|scope| {
+        for (sender, (pause, count)) in senders.iter().zip(pauses.into_iter().zip([60, 30])) {
+            scope.spawn(move || {
+                for number in 0..count {
+                    sender.socket.send(format!("packet {number}").as_bytes()).unwrap();
+                    #[expect(clippy::disallowed_methods, reason = "a sender's own pace")]
+                    std::thread::sleep(pause);
+                }
+            });
+        }
+    });
+    let (exit, report, words) = receiver.finish();
+    assert_eq!(exit, Some(1), "{words}");
+    assert!(words.contains("softtimers: --assert 'lost==0' does not hold: lost was not measured"), "{words}");
+    assert_eq!((&report["received"], &report["unnumbered"]), (&90.into(), &90.into()));
+    assert_eq!(
+        (&report["foreign"], &report["strangers"], &report["flows"]),
+        (&0.into(), &0.into(), &2.into())
+    );
+    for key in ["lost", "reordered", "duplicated", "too_late"] {
+        assert_eq!(report[key], Value::Null, "{key}");
+    }
+    assert_eq!(
+        (&report["over_flows"]["lost"]["max"], &report["one_way_variation_ns"]["count"]),
+        (&Value::Null, &0.into())
+    );
+    assert!(report["back_to_back"].is_f64() && report["longest_burst"].as_u64() >= Some(1), "{report}");
+    assert!(report["received_pps"].is_f64() && report["received_bytes"].as_u64() > Some(90 * 8), "{report}");
+    for (sender, pause) in senders.iter().zip(pauses) {
+        let address = sender.socket.local_addr().unwrap().to_string();
+        let flows = report["per_flow"].as_array().unwrap();
+        let flow = flows.iter().find(|flow| flow["peer"] == address).unwrap();
+        assert_eq!(
+            (&flow["flow"], &flow["lost"], &flow["ended"]),
+            (&Value::Null, &Value::Null, &false.into())
+        );
+        assert!(flow["gap_mean_ns"].as_f64() >= Some(pause.as_nanos() as f64 / 2.0), "{flow}");
+    }
+}
+
+/// A line tells of its own second: nothing of loss in one with datagrams of another program.
+#[test]
+fn the_seconds_of_a_stream_tell_what_is_unknown() {
+    let mut receiver = command("recv 127.0.0.1:0 --any --duration 60s --count 5 --json-stream")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut listening = String::new();
+    BufReader::new(receiver.stderr.take().unwrap()).read_line(&mut listening).unwrap();
+    let address = listening.trim().strip_prefix("listening on ").unwrap().parse().unwrap();
+    let sender = Sender::to_address(address);
+    let mut stdout = BufReader::new(receiver.stdout.take().unwrap());
+    let mut text = String::new();
+    let mut next = |received: u64| loop {
+        text.clear();
+        stdout.read_line(&mut text).unwrap();
+        let line: Value = serde_json::from_str(&text).expect("a line");
+        if line["total"]["received"] == received {
+            break line;
+        }
+    };
+    let lost = |line: &Value| [line["interval"]["lost"].clone(), line["total"]["lost"].clone()];
+    [0, 2].into_iter().for_each(|sequence| sender.data(sequence));
+    assert_eq!(next(2)["total"]["lost"], 1);
+    sender.socket.send(b"plain").unwrap();
+    let line = next(3);
+    assert_eq!((lost(&line), &line["interval"]["unnumbered"]), ([Value::Null, Value::Null], &1.into()));
+    sender.data(4);
+    assert_eq!(lost(&next(4)), [1.into(), Value::Null], "of the second, and of the run");
+    sender.data(5);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(receiver.wait().unwrap().code(), Some(0));
+    let report: Value = serde_json::from_str(rest.lines().last().unwrap()).unwrap();
+    assert_eq!((&report["lost"], &report["per_flow"][0]["lost"]), (&Value::Null, &2.into()));
 }
 
 #[test]

@@ -5,11 +5,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
+use softtimers_measure::distribution::Distribution;
 
 use crate::pattern::SendPattern;
 use crate::quantum::SendQuantum;
 use crate::recording::{self, Fit};
 use crate::recv::ledger::Ledger;
+use crate::recv::{FlowReport, RecvReport};
 use crate::wire::{Datagram, Hello, MAX_SIZE, MIN_SIZE, Token};
 
 /// Any text is a quantum or is refused, and what is accepted is shown as the same quantum.
@@ -67,9 +69,11 @@ impl Read for Portions<'_> {
 }
 
 /// A receiver's account of any datagrams adds up. Each eight bytes of `script` are one datagram: its
-/// kind, its sender and flow, how far the clock and the sequence number move. The first byte says whom it believes.
+/// kind, its sender and flow, how far the clock and the sequence number move. The first byte says whom it believes. An
+/// eighth are the bytes themselves, as of another program.
 pub fn ledger(script: &[u8]) {
-    let mut ledger = Ledger::new(None, script.first().is_some_and(|first| first & 8 != 0));
+    let any = script.first().is_some_and(|first| first & 8 != 0);
+    let mut ledger = Ledger::new(None, any);
     let (mut time, mut number, mut taken) = (Timestamp::ZERO, 0u64, 0u64);
     // Some know the last token that was given, whoever got it.
     let mut given = None;
@@ -101,18 +105,45 @@ pub fn ledger(script: &[u8]) {
         };
         let mut bytes = datagram.encode();
         bytes[usize::from(step[6]) % 8] ^= u8::from(step[7] == 255);
-        let answer = ledger.take(peer, &bytes, time);
-        assert!(answer.is_none_or(|answer| answer.encode().len() <= bytes.len()));
+        let payload = match step[0] >> 5 {
+            7 => &step[..usize::from(step[6]) % 9],
+            _ => &bytes[..],
+        };
+        let answer = ledger.take(peer, payload, time);
+        assert!(answer.is_none_or(|answer| answer.encode().len() <= payload.len()));
         if let Some(Datagram::Welcome { token, .. }) = answer {
             given = Some(token);
         }
         taken += 1;
     }
-    let report = ledger.report();
+    adds_up(&ledger.report(), any, taken);
+}
+
+/// The counts of a report on so many datagrams agree with each other; `any` says whether other programs' are among them.
+fn adds_up(report: &RecvReport, any: bool, taken: u64) {
     assert!(report.received + report.foreign + report.unsorted + report.hellos + report.strangers <= taken);
-    assert!(report.reordered + report.duplicated + report.too_late <= report.received);
     let delays = report.one_way_variation_ns;
-    assert!(delays.count + report.duplicated + report.too_late == report.received);
+    let told = [report.reordered, report.duplicated, report.too_late];
+    if let [Some(reordered), Some(duplicated), Some(too_late)] = told {
+        assert!(report.unnumbered == 0 && report.lost.is_some());
+        assert!(reordered + duplicated + too_late <= report.received);
+        assert!(delays.count + duplicated + too_late == report.received);
+    } else {
+        assert!(any && report.unnumbered > 0 && report.lost.is_none());
+        assert!(told == [None; 3] && report.over_flows.lost == Distribution::default());
+        assert!(delays.count + report.unnumbered <= report.received);
+    }
+    // There are at most twenty flows, so all are shown.
+    let received =
+        |flows: &mut dyn Iterator<Item = &FlowReport>| flows.map(|flow| flow.received).sum::<u64>();
+    assert_eq!(received(&mut report.per_flow.iter()), report.received);
+    let unnumbered = |flow: &&FlowReport| flow.flow.is_none();
+    assert_eq!(received(&mut report.per_flow.iter().filter(unnumbered)), report.unnumbered);
+    for flow in &report.per_flow {
+        let told = [flow.lost, flow.reordered, flow.duplicated];
+        assert!(told.iter().all(|figure| figure.is_some() == flow.flow.is_some()), "{flow:?}");
+        assert!(flow.flow.is_some() || (flow.one_way_variation_ns.count == 0 && !flow.ended), "{flow:?}");
+    }
     assert!(delays.p50 <= delays.p999 && delays.p999 <= delays.max);
     let gaps = report.gaps.gap_ns.count;
     assert!(gaps <= report.received && report.gaps.longest_burst.is_none_or(|burst| burst <= gaps + 1));

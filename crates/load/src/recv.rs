@@ -19,6 +19,7 @@ mod sequence;
 mod silence;
 mod stats;
 mod strip;
+mod together;
 mod variation;
 
 use std::io::{self, ErrorKind};
@@ -42,7 +43,7 @@ use crate::wire::VERSION;
 use ledger::Ledger;
 pub use report::{FlowReport, FlowsReport, RateReport, RecvReport};
 use silence::silence;
-pub use stats::{Counts, RecvFigures, RecvStats};
+pub use stats::{CountFigures, Counts, RecvFigures, RecvStats};
 use strip::Strip;
 
 /// A run of `recv`.
@@ -54,7 +55,7 @@ pub struct RecvPlan {
     pub end: End,
     /// Also ends the run when every sender heard has said goodbye.
     pub once: bool,
-    /// Believes every sender, agreed or not, and several at a time.
+    /// Believes every sender, agreed or not, and several at a time, and measures any program's datagrams.
     pub any: bool,
     /// The interval to judge gaps by, if the senders are not to be believed.
     pub expect_interval: Option<Duration>,
@@ -84,7 +85,7 @@ pub struct RecvConfig {
     pub once: bool,
     /// The interval that gaps were judged by; `null` if nobody said.
     pub interval_ns: Option<u64>,
-    /// Whether every sender is believed, agreed or not.
+    /// Whether every sender is believed, agreed or not, and any program's datagrams are measured.
     pub any: bool,
     /// The CPU the receiver is kept on; `null` for any.
     pub cpu: Option<usize>,

@@ -252,7 +252,8 @@ fn u64_at(bytes: &[u8; MIN_SIZE], at: usize) -> u64 {
     u64::from_be_bytes(std::array::from_fn(|byte| bytes[at + byte]))
 }
 
-const MAGIC: [u8; 4] = *b"SOFT";
+/// The first bytes of every datagram, of any version.
+pub(crate) const MAGIC: [u8; 4] = *b"SOFT";
 /// The version of this format that this program speaks; 1 had tokens in goodbyes only.
 pub const VERSION: u8 = 2;
 /// The goodbyes that a sender says for each flow, since they may be lost; it does not count them as traffic.

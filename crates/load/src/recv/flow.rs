@@ -11,13 +11,14 @@ use super::variation::Variation;
 use crate::gaps::Train;
 use softtimers_measure::distribution::Moments;
 
-/// Datagrams with one number, of one sender.
+/// Datagrams of one sender with one flow's number, or without any.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) peer: SocketAddr,
-    pub(super) number: u32,
+    /// The flow's number in its datagrams; `None` of another program's, which have no numbers at all.
+    pub(super) number: Option<u32>,
     /// The number that its sender knows it by.
-    shown: u32,
+    shown: Option<u32>,
     /// Its datagrams carry the token of an agreement.
     pub(super) agreed: bool,
     sequence: Sequence,
@@ -34,11 +35,16 @@ pub(super) struct Flow {
 
 impl Flow {
     /// The flow `number` of `peer`; `place` is the one among its sender's, if those have agreed.
-    pub(super) fn new(peer: SocketAddr, number: u32, place: Option<u32>, variation: Variation) -> Self {
+    pub(super) fn new(
+        peer: SocketAddr,
+        number: Option<u32>,
+        place: Option<u32>,
+        variation: Variation,
+    ) -> Self {
         Flow {
             peer,
             number,
-            shown: place.unwrap_or(number),
+            shown: place.or(number),
             agreed: place.is_some(),
             sequence: Sequence::default(),
             train: Train::default(),
@@ -53,19 +59,19 @@ impl Flow {
         }
     }
 
-    /// One of its datagrams came: how it stands to those before it, and how many more are lost now. An unlikely one is not
-    /// counted.
+    /// A datagram with this number came: how it stands to those before it, and how many more are lost now. Of an unlikely
+    /// one that is all; any other [follows](Self::follows).
     pub(super) fn arrive(&mut self, sequence: u64) -> (Arrival, i64) {
-        let lost = self.lost();
+        let lost = self.sequence.lost();
         let arrival = self.sequence.arrive(sequence);
-        self.received += u64::from(arrival != Arrival::Unlikely);
         self.reordered += u64::from(arrival == Arrival::Reordered);
         self.duplicated += u64::from(arrival == Arrival::Duplicate);
-        (arrival, more(lost, self.lost()))
+        (arrival, more(lost, self.sequence.lost()))
     }
 
-    /// It came then, so long after the one before it, if there was one.
+    /// One of its datagrams came then, so long after the one before it, if there was one.
     pub(super) fn follows(&mut self, gap: Option<Duration>, time: Timestamp) {
+        self.received += 1;
         match gap {
             Some(gap) => self.gaps.record(u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX)),
             None => self.first = time,
@@ -76,18 +82,23 @@ impl Flow {
     /// Its sender says how many it has sent, and that they are all: how many more are lost now. `None`, and nothing is
     /// counted, if it says more than `most` beyond what is known; then only who agreed is believed that it has ended.
     pub(super) fn end(&mut self, sent: u64, most: u64) -> Option<i64> {
-        let lost = self.lost();
+        let lost = self.sequence.lost();
         let plausible = sent <= self.sequence.next().saturating_add(most);
         self.ended |= plausible || self.agreed;
         plausible.then(|| {
             self.sequence.ended(sent);
-            more(lost, self.lost())
+            more(lost, self.sequence.lost())
         })
     }
 
-    /// Datagrams that are missing so far.
-    pub(super) fn lost(&self) -> u64 {
-        self.sequence.lost()
+    /// Datagrams that are missing so far; `None` if they have no numbers.
+    pub(super) fn lost(&self) -> Option<u64> {
+        self.told(self.sequence.lost())
+    }
+
+    /// A figure that only the numbers of its datagrams can tell.
+    fn told(&self, figure: u64) -> Option<u64> {
+        self.number.map(|_| figure)
     }
 
     /// Datagrams a second from its first to its last; `None` for fewer than two.
@@ -103,8 +114,8 @@ impl Flow {
             flow: self.shown,
             received: self.received,
             lost: self.lost(),
-            reordered: self.reordered,
-            duplicated: self.duplicated,
+            reordered: self.told(self.reordered),
+            duplicated: self.told(self.duplicated),
             gap_mean_ns: self.gaps.mean(),
             gap_stddev_ns: self.gaps.stddev(),
             one_way_variation_ns: self.variation.report(),
@@ -112,9 +123,10 @@ impl Flow {
         }
     }
 
-    /// Flows are worse the more they lost, and then the more their delay varied.
-    pub(super) fn badness(&self) -> (u64, u64) {
-        (self.lost(), self.variation.mean().map_or(0, |mean| mean as u64))
+    /// Flows are worse the more they lost, then the more their delay varied, and then the more their gaps did.
+    pub(super) fn badness(&self) -> (u64, u64, u64) {
+        let rounded = |value: Option<f64>| value.map_or(0, |value| value as u64);
+        (self.lost().unwrap_or(0), rounded(self.variation.mean()), rounded(self.gaps.stddev()))
     }
 }
 

@@ -7,6 +7,8 @@
 //!   datagram, its peer and time ─▶ agreed? ─▶ which flow? ─▶ Flow: sequence, gaps, delays ─▶ RecvStats
 //!                                     └▶ a stranger's, no room, or no datagram of ours: counted as that, and nothing else
 //! ```
+//!
+//! With `any` a datagram of another program is traffic, too: it has gaps, and no sequence or delay.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -17,14 +19,15 @@ use softtimers_core::{Histogram, Timestamp};
 use softtimers_measure::distribution::Recorder;
 use softtimers_measure::stats::Counter;
 
-use crate::wire::{Datagram, ParseError, Token};
+use crate::wire::{Datagram, MAGIC, ParseError, Token};
 
 use super::agreements::Agreements;
 use super::flow::Flow;
 use super::report::{FlowsReport, MOST_FLOWS_SHOWN, RateReport, RecvReport, WORST_SHOWN};
 use super::sequence::Arrival;
-use super::stats::{Counts, RecvStats};
+use super::stats::{CountFigures, RecvStats, Told};
 use super::strip::Strip;
+use super::together::Together;
 use super::variation::{self, Variation, delay};
 
 /// Takes datagrams, counts them, and says what to answer.
@@ -35,7 +38,7 @@ use super::variation::{self, Variation, delay};
 #[derive(Debug)]
 pub(crate) struct Ledger {
     flows: Vec<Flow>,
-    places: HashMap<(SocketAddr, u32), usize>,
+    places: HashMap<(SocketAddr, Option<u32>), usize>,
     /// The flow of the last datagram: mostly that of the next one too.
     latest: usize,
     counter: Counter<RecvStats>,
@@ -59,7 +62,8 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// An empty account. Gaps are judged by `expect_interval`, or else by the interval that the
-    /// first sender states. With `any`, senders are believed without an agreement, and several at a time.
+    /// first sender states. With `any`, senders are believed without an agreement, and several at a time; so are programs
+    /// that know nothing of softtimers.
     pub(crate) fn new(expect_interval: Option<Duration>, any: bool) -> Self {
         Ledger {
             flows: Vec::new(),
@@ -92,18 +96,18 @@ impl Ledger {
     /// A datagram from `peer` that the kernel received at `time`; returns the answer, if one is due.
     pub(crate) fn take(&mut self, peer: SocketAddr, payload: &[u8], time: Timestamp) -> Option<Datagram> {
         let begun = *self.begun.get_or_insert(time);
+        let came = Came { peer, time, bytes: payload.len() as u64 };
         match Datagram::parse(payload) {
             Ok(Datagram::Data { flow, sequence, scheduled, interval, token }) => {
-                let bytes = payload.len() as u64;
-                let came = Came { time, scheduled, sequence, interval, bytes };
+                let header = Header { flow, sequence, scheduled, interval };
                 let Some(token) = token else {
-                    self.unless_stranger(self.any, |ledger| ledger.data(peer, flow, None, &came));
+                    self.unless_stranger(self.any, |ledger| ledger.data(&came, None, &header));
                     return None;
                 };
                 let believed = self.agreements.believe(peer, token, flow, time);
                 let (place, interval) = believed.map(|found| (found.place, found.interval)).unzip();
-                let came = Came { interval: interval.unwrap_or_default(), ..came };
-                self.unless_stranger(believed.is_some(), |ledger| ledger.data(peer, flow, place, &came));
+                let header = Header { interval: interval.unwrap_or_default(), ..header };
+                self.unless_stranger(believed.is_some(), |ledger| ledger.data(&came, place, &header));
                 believed?.answer
             }
             Ok(Datagram::Hello(hello)) => {
@@ -124,6 +128,11 @@ impl Ledger {
                 self.other_version.get_or_insert(version);
                 self.stranger();
                 asks.map(|nonce| Datagram::Busy { nonce })
+            }
+            Err(ParseError::Short | ParseError::Foreign) if self.any && !payload.starts_with(&MAGIC) => {
+                // With our first bytes it would be a datagram of ours that is cut off or forged.
+                self.unnumbered(&came);
+                None
             }
             Err(ParseError::Short | ParseError::Foreign) => {
                 self.counter.count(|stats| stats.counts.foreign += 1);
@@ -157,7 +166,7 @@ impl Ledger {
         };
         let most = most_sent(said.time.saturating_duration_since(since), interval);
         self.unless_stranger(self.any || place.is_some(), |ledger| {
-            let Some(at) = ledger.place(peer, flow, place) else { return true };
+            let Some(at) = ledger.place(peer, Some(flow), place) else { return true };
             let flow = &mut ledger.flows[at];
             if flow.agreed != place.is_some() {
                 return false;
@@ -191,37 +200,28 @@ impl Ledger {
         let stats = self.counter.total();
         let span = stats.span.map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first));
         let per_second = |total: u64| (!span.is_zero()).then(|| total as f64 / span.as_secs_f64());
-        let Counts {
-            received,
-            received_bytes,
-            lost,
-            reordered,
-            duplicated,
-            too_late,
-            foreign,
-            strangers,
-            flows,
-        } = stats.counts;
+        let counts = CountFigures::from(stats.counts);
         RecvReport {
-            received,
-            lost: u64::try_from(lost).unwrap_or(0),
-            reordered,
-            duplicated,
-            too_late,
+            received: counts.received,
+            unnumbered: counts.unnumbered,
+            lost: counts.lost.map(|lost| u64::try_from(lost).unwrap_or(0)),
+            reordered: counts.reordered,
+            duplicated: counts.duplicated,
+            too_late: counts.too_late,
             gaps: stats.gaps.report(),
             one_way_variation_ns: variation::over(
                 self.flows.iter().map(|flow| &flow.variation),
                 &self.variation,
             ),
-            flows,
-            received_bytes,
+            flows: counts.flows,
+            received_bytes: counts.received_bytes,
             span_s: span.as_secs_f64(),
             // n datagrams span the time of n - 1 intervals.
-            received_pps: per_second(received.saturating_sub(1)),
-            received_bps: per_second(received_bytes.saturating_mul(8)),
+            received_pps: per_second(counts.received.saturating_sub(1)),
+            received_bps: per_second(counts.received_bytes.saturating_mul(8)),
             socket_drops: None,
-            foreign,
-            strangers,
+            foreign: counts.foreign,
+            strangers: counts.strangers,
             unsorted: stats.unsorted,
             hellos: stats.hellos,
             gap_cdf: stats.gaps.curve(),
@@ -247,17 +247,18 @@ impl Ledger {
             values.distribution()
         };
         let rounded = |value: f64| value.round() as u64;
+        let all_numbered = self.flows.iter().all(|flow| flow.number.is_some());
         let mut rate = RateReport::default();
         self.flows.iter().for_each(|flow| rate.include(flow.rate()));
         FlowsReport {
             count: self.flows.len() as u64,
             ended: self.ended as u64,
             received: over(&|flow| Some(flow.received)),
-            lost: over(&|flow| Some(flow.lost())),
+            lost: over(&|flow| flow.lost().filter(|_| all_numbered)),
             gap_stddev_ns: over(&|flow| flow.gaps.stddev().map(rounded)),
             one_way_variation_mean_ns: over(&|flow| flow.variation.mean().map(rounded)),
             rate_pps: rate,
-            longest_train: self.target.map(|_| self.together.longest),
+            longest_train: self.target.map(|_| self.together.longest()),
         }
     }
 
@@ -272,34 +273,50 @@ impl Ledger {
         self.target
     }
 
-    /// A datagram of traffic; `place` is that of its flow among those of a sender that has agreed. Whether it belongs to
-    /// its flow.
-    fn data(&mut self, peer: SocketAddr, flow: u32, place: Option<u32>, came: &Came) -> bool {
-        let Some(at) = self.place(peer, flow, place) else {
+    /// A datagram of traffic with this header; `place` is that of its flow among those of a sender that has agreed. Whether
+    /// it belongs to its flow.
+    fn data(&mut self, came: &Came, place: Option<u32>, header: &Header) -> bool {
+        let Some(at) = self.place(came.peer, Some(header.flow), place) else {
             self.counter.count(|stats| stats.unsorted += 1);
             return true;
         };
-        let flows = self.flows.len();
         let flow = &mut self.flows[at];
         if flow.agreed != place.is_some() {
             return false;
         }
-        let (arrival, lost) = flow.arrive(came.sequence);
+        let (arrival, lost) = flow.arrive(header.sequence);
         if arrival == Arrival::Unlikely {
             return false;
         }
-        if !came.interval.is_zero() {
-            self.target.get_or_insert(came.interval);
+        if !header.interval.is_zero() {
+            self.target.get_or_insert(header.interval);
         }
         // What came before has had its delay.
         let first = matches!(arrival, Arrival::InOrder | Arrival::Reordered);
         let variation =
-            first.then(|| flow.variation.record(delay(came.scheduled, came.time), &mut self.variation));
+            first.then(|| flow.variation.record(delay(header.scheduled, came.time), &mut self.variation));
+        self.arrived(at, came, Some(Told { arrival, lost, variation }));
+        true
+    }
+
+    /// A datagram of another program: traffic that is known by its peer alone.
+    fn unnumbered(&mut self, came: &Came) {
+        match self.place(came.peer, None, None) {
+            Some(at) => self.arrived(at, came, None),
+            None => self.counter.count(|stats| stats.unsorted += 1),
+        }
+    }
+
+    /// A datagram of the flow at this place is counted, with what its number tells, if it has one.
+    #[inline]
+    fn arrived(&mut self, at: usize, came: &Came, told: Option<Told>) {
+        let flows = self.flows.len();
+        let flow = &mut self.flows[at];
         let (target, mut gap) = (self.target, None);
         self.counter.count(|stats| {
             target.into_iter().for_each(|target| stats.gaps.adopt_target(target));
             gap = stats.gaps.record(&mut flow.train, came.time);
-            stats.arrived((came.time, came.bytes), (arrival, lost), variation);
+            stats.arrived(came.time, came.bytes, told);
         });
         flow.follows(gap, came.time);
         self.together.record(self.target, flows, came.time);
@@ -307,11 +324,10 @@ impl Ledger {
         if let Some(strip) = &mut self.strip {
             strip.record(came.time);
         }
-        true
     }
 
     /// The place of a flow, new ones included as long as there is room.
-    fn place(&mut self, peer: SocketAddr, number: u32, place: Option<u32>) -> Option<usize> {
+    fn place(&mut self, peer: SocketAddr, number: Option<u32>, place: Option<u32>) -> Option<usize> {
         let latest = self.flows.get(self.latest);
         if latest.is_some_and(|flow| flow.number == number && flow.peer == peer) {
             return Some(self.latest);
@@ -321,7 +337,7 @@ impl Ledger {
             None if self.flows.len() < MOST_FLOWS => {
                 self.places.insert((peer, number), self.flows.len());
                 let variation = match self.flows.len() {
-                    0..MOST_FLOWS_SHOWN => Variation::default(),
+                    0..MOST_FLOWS_SHOWN if number.is_some() => Variation::default(),
                     _ => Variation::without_percentiles(),
                 };
                 self.flows.push(Flow::new(peer, number, place, variation));
@@ -335,41 +351,21 @@ impl Ledger {
     }
 }
 
-/// The datagrams of all flows as they follow each other on the path that they share.
-///
-/// Two of them stick together if they are closer than half the interval that the flows have together, which
-/// nobody knows before all of them have been heard. So what was counted before a new flow came is forgotten.
-#[derive(Debug, Default)]
-struct Together {
-    flows: usize,
-    last: Timestamp,
-    train: u64,
-    longest: u64,
-}
-
-impl Together {
-    #[inline]
-    fn record(&mut self, interval: Option<Duration>, flows: usize, time: Timestamp) {
-        let gap = time.saturating_duration_since(self.last);
-        let close =
-            interval.is_some_and(|interval| gap.as_nanos() * 2 * (flows as u128) < interval.as_nanos());
-        if flows != self.flows {
-            *self = Together { flows, ..Together::default() };
-        }
-        self.train = if close && self.train > 0 { self.train + 1 } else { 1 };
-        self.longest = self.longest.max(self.train);
-        self.last = self.last.max(time);
-    }
-}
-
-/// One datagram of traffic.
+/// One datagram, whatever is in it.
 #[derive(Clone, Copy, Debug)]
 struct Came {
+    peer: SocketAddr,
     time: Timestamp,
-    scheduled: Timestamp,
-    sequence: u64,
-    interval: Duration,
     bytes: u64,
+}
+
+/// What a datagram of our traffic says about itself.
+#[derive(Clone, Copy, Debug)]
+struct Header {
+    flow: u32,
+    sequence: u64,
+    scheduled: Timestamp,
+    interval: Duration,
 }
 
 /// A goodbye's content and time, and the time at which anything came first.

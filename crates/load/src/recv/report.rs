@@ -10,21 +10,24 @@ use crate::gaps::GapReport;
 pub struct RecvReport {
     /// Traffic that came, duplicates included.
     pub received: u64,
-    /// Sent, as far as the sequence numbers and goodbyes tell, and not come in time.
-    pub lost: u64,
-    /// Overtaken by a later one of the same flow.
-    pub reordered: u64,
-    /// Come a second time.
-    pub duplicated: u64,
-    /// Come more than 4,096 datagrams after its turn; counted as lost too.
-    pub too_late: u64,
+    /// Those among them in no format of softtimers, measured with `--any`: without numbers and scheduled times. With one of them
+    /// the next four figures are unknown.
+    pub unnumbered: u64,
+    /// Sent, as far as the sequence numbers and goodbyes tell, and not come in time; `null` if some had no number.
+    pub lost: Option<u64>,
+    /// Overtaken by a later one of the same flow; `null` if some had no number.
+    pub reordered: Option<u64>,
+    /// Come a second time; `null` if some had no number.
+    pub duplicated: Option<u64>,
+    /// Come more than 4,096 datagrams after its turn; counted as lost too; `null` if some had no number.
+    pub too_late: Option<u64>,
     /// Gaps within each flow, by the kernel's receive timestamps; all flows together.
     #[serde(flatten)]
     pub gaps: GapReport,
     /// From when a datagram was due at its sender to when it came, less the least of its flow: all flows
-    /// together. Duplicates have none. Of more than 64 flows the percentiles are against the least until then.
+    /// together. Duplicates and datagrams without numbers have none. Of more than 64 flows the percentiles are against the least until then.
     pub one_way_variation_ns: Distribution,
-    /// Different flows: an address and port with a flow number.
+    /// Different flows: an address and port with a flow number; without one, an address and port.
     pub flows: u64,
     /// Payload of the traffic.
     pub received_bytes: u64,
@@ -37,7 +40,8 @@ pub struct RecvReport {
     /// Dropped because this socket's receive buffer was full; these are among the lost. `null` if
     /// the kernel does not tell.
     pub socket_drops: Option<u64>,
-    /// Not in the format of softtimers, whatever its version; in no other count.
+    /// Not in the format of softtimers, whatever its version, and not measured; with `--any` only those that begin like
+    /// it and are too short. In no other count.
     pub foreign: u64,
     /// In this format or another version of it, and not of a sender that is believed; and what claims more than can have been
     /// sent, by its number or as a goodbye. In no other count.
@@ -56,7 +60,7 @@ pub struct RecvReport {
     /// The first 64 flows.
     pub per_flow: Vec<FlowReport>,
     /// The five of several flows that lost most, and among those that lost equally much the ones whose delay varied
-    /// most.
+    /// most, or else their gaps.
     pub worst_flows: Vec<FlowReport>,
 }
 
@@ -65,16 +69,17 @@ pub struct RecvReport {
 pub struct FlowReport {
     /// The sender's address and port.
     pub peer: String,
-    /// The flow's number there; of a sender that agreed, its place among that sender's flows.
-    pub flow: u32,
+    /// The flow's number there; of a sender that agreed, its place among that sender's flows; `null` of datagrams
+    /// without numbers.
+    pub flow: Option<u32>,
     /// Datagrams that came, duplicates included.
     pub received: u64,
-    /// Not come in time.
-    pub lost: u64,
-    /// Overtaken by a later one.
-    pub reordered: u64,
-    /// Come a second time.
-    pub duplicated: u64,
+    /// Not come in time; `null` without numbers.
+    pub lost: Option<u64>,
+    /// Overtaken by a later one; `null` without numbers.
+    pub reordered: Option<u64>,
+    /// Come a second time; `null` without numbers.
+    pub duplicated: Option<u64>,
     /// The mean of its gaps; `null` without any.
     pub gap_mean_ns: Option<f64>,
     /// The standard deviation of the gaps.
@@ -94,7 +99,7 @@ pub struct FlowsReport {
     pub ended: u64,
     /// Datagrams that came of a flow.
     pub received: Distribution,
-    /// Datagrams of a flow that did not come in time.
+    /// Datagrams of a flow that did not come in time; of no flow if one has no numbers.
     pub lost: Distribution,
     /// The standard deviation of a flow's gaps.
     pub gap_stddev_ns: Distribution,

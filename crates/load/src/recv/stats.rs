@@ -30,13 +30,26 @@ pub struct RecvStats {
     pub variation: Recorder,
 }
 
+/// What the number of a datagram tells.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told {
+    /// Its place in its flow.
+    pub(super) arrival: Arrival,
+    /// So many more of its flow are missing now.
+    pub(super) lost: i64,
+    /// Its delay less the least of its flow, if it had not come before.
+    pub(super) variation: Option<u64>,
+}
+
 /// Datagrams by what became of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Datagrams that came, duplicates included.
     pub received: u64,
     /// Bytes of their payload.
     pub received_bytes: u64,
+    /// Those among them that are of other programs and so have no number.
+    pub unnumbered: u64,
     /// Below zero in an interval in which more came late than were missed.
     pub lost: i64,
     /// Overtaken by a later one of the same flow.
@@ -45,12 +58,55 @@ pub struct Counts {
     pub duplicated: u64,
     /// Come long after their turn; counted as lost, too.
     pub too_late: u64,
-    /// In no format of softtimers.
+    /// Not measured: in no format of softtimers.
     pub foreign: u64,
     /// Not of a sender that is believed.
     pub strangers: u64,
     /// Flows that were new.
     pub flows: u64,
+}
+
+/// The keys of [`Counts`]. What numbers tell is `null` if some datagram of this time had none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct CountFigures {
+    /// Datagrams that came, duplicates included.
+    pub received: u64,
+    /// Bytes of their payload.
+    pub received_bytes: u64,
+    /// Those among them that are of other programs and so have no number.
+    pub unnumbered: u64,
+    /// Below zero in an interval in which more came late than were missed.
+    pub lost: Option<i64>,
+    /// Overtaken by a later one of the same flow.
+    pub reordered: Option<u64>,
+    /// Come a second time.
+    pub duplicated: Option<u64>,
+    /// Come long after their turn; counted as lost, too.
+    pub too_late: Option<u64>,
+    /// Not measured: in no format of softtimers.
+    pub foreign: u64,
+    /// Not of a sender that is believed.
+    pub strangers: u64,
+    /// Flows that were new.
+    pub flows: u64,
+}
+
+impl From<Counts> for CountFigures {
+    fn from(counts: Counts) -> Self {
+        let numbered = counts.unnumbered == 0;
+        CountFigures {
+            received: counts.received,
+            received_bytes: counts.received_bytes,
+            unnumbered: counts.unnumbered,
+            lost: numbered.then_some(counts.lost),
+            reordered: numbered.then_some(counts.reordered),
+            duplicated: numbered.then_some(counts.duplicated),
+            too_late: numbered.then_some(counts.too_late),
+            foreign: counts.foreign,
+            strangers: counts.strangers,
+            flows: counts.flows,
+        }
+    }
 }
 
 /// The keys of `interval` and of `total`.
@@ -62,7 +118,7 @@ pub struct RecvFigures {
     pub received_bps: f64,
     /// Datagrams.
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: CountFigures,
     /// Gaps whose second datagram came in this time.
     #[serde(flatten)]
     pub gaps: GapReport,
@@ -83,23 +139,21 @@ impl RecvStats {
         }
     }
 
-    /// Counts a datagram of `bytes` that came at `time`, in this order, so that `lost` more of its flow are missing
-    /// now; `variation` if it had not come before.
+    /// Counts a datagram of `bytes` that came at `time`, and what its number tells, if it has one.
     #[inline]
-    pub(super) fn arrived(
-        &mut self,
-        (time, bytes): (Timestamp, u64),
-        (arrival, lost): (Arrival, i64),
-        variation: Option<u64>,
-    ) {
+    pub(super) fn arrived(&mut self, time: Timestamp, bytes: u64, told: Option<Told>) {
         let counts = &mut self.counts;
         counts.received += 1;
         counts.received_bytes += bytes;
+        self.span = Some(self.span.map_or((time, time), |(first, last)| (first, last.max(time))));
+        let Some(Told { arrival, lost, variation }) = told else {
+            counts.unnumbered += 1;
+            return;
+        };
         counts.lost = counts.lost.saturating_add(lost);
         counts.reordered += u64::from(arrival == Arrival::Reordered);
         counts.duplicated += u64::from(arrival == Arrival::Duplicate);
         counts.too_late += u64::from(arrival == Arrival::TooLate);
-        self.span = Some(self.span.map_or((time, time), |(first, last)| (first, last.max(time))));
         if let Some(variation) = variation {
             self.variation.record(variation);
         }
@@ -109,7 +163,7 @@ impl RecvStats {
 impl AddAssign<&RecvStats> for RecvStats {
     fn add_assign(&mut self, next: &Self) {
         let (counts, more) = (&mut self.counts, &next.counts);
-        sums!(counts += more: received, received_bytes, reordered, duplicated, too_late, foreign, strangers, flows);
+        sums!(counts += more: received, received_bytes, unnumbered, reordered, duplicated, too_late, foreign, strangers, flows);
         counts.lost = counts.lost.saturating_add(more.lost);
         sums!(self += next: unsorted, hellos, variation);
         self.span = match (self.span, next.span) {
@@ -138,7 +192,7 @@ impl Stats for RecvStats {
         RecvFigures {
             received_pps: per_second(self.counts.received),
             received_bps: per_second(self.counts.received_bytes.saturating_mul(8)),
-            counts: self.counts,
+            counts: self.counts.into(),
             gaps: self.gaps.report(),
             one_way_variation_ns: self.variation.distribution(),
         }

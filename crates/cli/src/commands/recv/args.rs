@@ -40,7 +40,11 @@ pub(crate) struct RecvArgs {
     #[arg(short = 'i', long = "expect-interval", visible_alias = "interval", value_name = "TIME", value_parser = units::positive_duration, display_order = 2)]
     pub(crate) expect_interval: Option<Duration>,
 
-    /// Count every sender without asking: several at a time, `send --no-handshake`, your own programs in its format
+    /// Measure every sender without asking: any program, several at a time, `send --no-handshake`
+    ///
+    /// Another program's datagrams make a flow for each address and port: rate, gaps and bursts are measured, the latter by
+    /// --expect-interval. Loss, reordering and delay show only in the format of softtimers: a dash, or null. Only `send` says
+    /// goodbye, so --once ends such a run by silence.
     ///
     /// Without it only the first sender that agrees is counted, from its address and with its token, and those that follow
     /// it from the same IP address. Anything else in this format is counted as strangers, and what is in no format of
@@ -94,7 +98,7 @@ const RECV_EXAMPLES: &str = "\
 Examples:
   softtimers recv 0.0.0.0:9000
   softtimers recv 127.0.0.1:0 --once --json > run.json
-  softtimers recv 0.0.0.0:9000 --any   # several senders, or one that does not ask
+  softtimers recv 0.0.0.0:7000 --any -i 40us   # how evenly any program sends
   softtimers recv 127.0.0.1:9000 -t 10 -i 40us --assert 'lost==0'
 
 Exit codes:

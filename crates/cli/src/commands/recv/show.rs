@@ -34,7 +34,7 @@ impl Seconds for RecvStats {
             bits(figures.received_bps),
             packets(figures.received_pps),
             figures.counts.received.to_string(),
-            figures.counts.lost.to_string(),
+            or_dash(figures.counts.lost, |lost| lost.to_string()),
             or_dash(figures.one_way_variation_ns.p50, time),
             or_dash(figures.one_way_variation_ns.p99, time),
             or_dash(figures.gaps.back_to_back, share),
@@ -51,10 +51,18 @@ impl Report for RecvReport {
         let (bits, packets) = (or_dash(self.received_bps, bits), or_dash(self.received_pps, packets));
         table.row("rate", format!("{bits}  {packets}"));
         table.row("received", self.received);
-        let once = self.received.saturating_sub(self.duplicated);
-        table.loss("lost", self.lost, once + self.lost);
-        table.loss("reordered", self.reordered, self.received);
-        table.loss("duplicated", self.duplicated, self.received);
+        table.seldom("without numbers", self.unnumbered);
+        let once = self.received.saturating_sub(self.duplicated.unwrap_or(0));
+        for (label, count, whole) in [
+            ("lost", self.lost, once + self.lost.unwrap_or(0)),
+            ("reordered", self.reordered, self.received),
+            ("duplicated", self.duplicated, self.received),
+        ] {
+            match count {
+                Some(count) => table.loss(label, count, whole),
+                None => table.row(label, "-"),
+            }
+        }
         table.times("gap", &self.gaps.gap_ns);
         table.times("PDV", &self.one_way_variation_ns);
         table.row("back to back", or_dash(self.gaps.back_to_back, share));
@@ -71,7 +79,7 @@ impl Report for RecvReport {
         }
         table.grid(worst(&self.worst_flows));
         for (label, count) in [
-            ("too late", self.too_late),
+            ("too late", self.too_late.unwrap_or(0)),
             ("socket drops", self.socket_drops.unwrap_or(0)),
             ("not softtimers", self.foreign),
             ("strangers", self.strangers),
@@ -86,13 +94,28 @@ impl Report for RecvReport {
 }
 
 fn worst(flows: &[FlowReport]) -> Grid {
+    let flows = &flows[..flows.len().min(WORST_IN_TABLE)];
+    if flows.iter().all(|flow| flow.flow.is_none()) {
+        return uneven(flows);
+    }
     let mut grid = Grid::new(["worst flows", "received", "lost", "reordered", "duplicated", "mean PDV"]);
-    for flow in flows.iter().take(WORST_IN_TABLE) {
-        let counts =
-            [flow.received, flow.lost, flow.reordered, flow.duplicated].map(|count| count.to_string());
-        let name = format!("{} flow {}", flow.peer, flow.flow);
+    for flow in flows {
+        let counts = [Some(flow.received), flow.lost, flow.reordered, flow.duplicated];
+        let counts = counts.map(|count| or_dash(count, |count| count.to_string()));
+        let number = flow.flow.map_or_else(String::new, |number| format!(" flow {number}"));
         let mean = or_dash(flow.one_way_variation_ns.mean, time);
-        grid.toned([name].into_iter().chain(counts).chain([mean]), Tone::bad_if(flow.lost > 0));
+        let cells = [format!("{}{number}", flow.peer)].into_iter().chain(counts).chain([mean]);
+        grid.toned(cells, Tone::bad_if(flow.lost > Some(0)));
+    }
+    grid
+}
+
+/// Flows of other programs: without numbers there is nothing to tell of them but their gaps.
+fn uneven(flows: &[FlowReport]) -> Grid {
+    let mut grid = Grid::new(["worst flows", "received", "mean gap", "gap deviation"]);
+    for flow in flows {
+        let [mean, deviation] = [flow.gap_mean_ns, flow.gap_stddev_ns].map(|gap| or_dash(gap, time));
+        grid.row([flow.peer.clone(), flow.received.to_string(), mean, deviation]);
     }
     grid
 }
@@ -107,7 +130,8 @@ mod tests {
     use crate::run::snapshot::{self, Live, times};
     use crate::run::stream::columns;
     use softtimers_load::gaps::GapReport;
-    use softtimers_load::recv::Counts;
+    use softtimers_load::recv::CountFigures;
+    use softtimers_measure::stats::Stats;
     use std::time::Duration;
 
     #[test]
@@ -134,7 +158,7 @@ mod tests {
         let peer = "[2001:db8:ffff:ffff::ffff]:65535".to_owned();
         let variation = Distribution { mean: Some(1.5e9), ..Distribution::default() };
         let worst =
-            FlowReport { peer, flow: 9_999, one_way_variation_ns: variation, ..FlowReport::default() };
+            FlowReport { peer, flow: Some(9_999), one_way_variation_ns: variation, ..FlowReport::default() };
         let some = Distribution { count: 9, min: Some(1), max: Some(2), ..Distribution::default() };
         let table = RecvReport {
             worst_flows: vec![worst; 5],
@@ -159,18 +183,20 @@ mod tests {
     fn snapshot() {
         let worst = FlowReport {
             peer: "127.0.0.1:43210".to_owned(),
-            flow: 3,
+            flow: Some(3),
             received: 12_480,
-            lost: 20,
+            lost: Some(20),
+            reordered: Some(0),
+            duplicated: Some(0),
             one_way_variation_ns: times(),
             ..FlowReport::default()
         };
         let report = RecvReport {
             received: 49_974,
-            lost: 26,
-            reordered: 4,
-            duplicated: 0,
-            too_late: 1,
+            lost: Some(26),
+            reordered: Some(4),
+            duplicated: Some(0),
+            too_late: Some(1),
             gaps: GapReport { gap_ns: times(), back_to_back: Some(0.000_52), longest_burst: Some(2) },
             one_way_variation_ns: times(),
             flows: 4,
@@ -200,7 +226,7 @@ mod tests {
         let seconds = RecvFigures {
             received_pps: 5_000.0,
             received_bps: 48e6,
-            counts: Counts { received: 5_000, lost: -1, ..Counts::default() },
+            counts: CountFigures { received: 5_000, lost: Some(-1), ..CountFigures::default() },
             gaps: report.gaps,
             one_way_variation_ns: times(),
         };
@@ -208,5 +234,49 @@ mod tests {
             columns::<RecvStats>(0, Duration::from_secs(1), &seconds, screen)
         });
         snapshot::check("recv", "recv", &header(&config), &live, &report);
+    }
+
+    /// What other programs sent: a dash for what only numbers tell, and nothing bad about it.
+    #[test]
+    fn snapshot_without_numbers() {
+        let flow = FlowReport {
+            peer: "192.0.2.7:43210".to_owned(),
+            received: 25_000,
+            gap_mean_ns: Some(40_000.0),
+            gap_stddev_ns: Some(7_070.0),
+            ..FlowReport::default()
+        };
+        let gaps = GapReport { gap_ns: times(), back_to_back: Some(0.000_52), longest_burst: Some(2) };
+        let counts =
+            CountFigures { received: 50_000, unnumbered: 50_000, flows: 2, ..CountFigures::default() };
+        let report = RecvReport {
+            received: counts.received,
+            unnumbered: counts.unnumbered,
+            gaps,
+            flows: 2,
+            received_pps: Some(50_000.0),
+            received_bps: Some(480e6),
+            over_flows: FlowsReport {
+                count: 2,
+                received: Distribution { min: Some(25_000), max: Some(25_000), ..times() },
+                gap_stddev_ns: times(),
+                longest_train: Some(3),
+                ..FlowsReport::default()
+            },
+            worst_flows: vec![flow; 2],
+            ..RecvReport::default()
+        };
+        let config = RecvConfig {
+            address: "0.0.0.0:7000".to_owned(),
+            count: Some(50_000),
+            any: true,
+            ..RecvConfig::default()
+        };
+        let figures = RecvStats::new(None).figures(Duration::from_secs(1));
+        let seconds = RecvFigures { received_pps: 50_000.0, received_bps: 480e6, counts, gaps, ..figures };
+        let live = Live::new(RecvStats::COLUMNS, move |screen| {
+            columns::<RecvStats>(0, Duration::from_secs(1), &seconds, screen)
+        });
+        snapshot::check("recv", "recv-any", &header(&config), &live, &report);
     }
 }

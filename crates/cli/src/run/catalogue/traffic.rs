@@ -106,7 +106,7 @@ pub(super) const RECEIVER: &[Field] = &[
         "Payload bits and datagrams per second, from the first datagram to the last.",
     ),
     field("packets", "pps", "Datagrams per second."),
-    field("received", "datagrams", "Datagrams of softtimers senders, duplicates included."),
+    field("received", "datagrams", "Datagrams measured, duplicates included."),
     field(
         "lost",
         "datagrams",
@@ -114,6 +114,11 @@ pub(super) const RECEIVER: &[Field] = &[
     ),
     field("reordered", "datagrams", "Datagrams overtaken by a later one of their flow."),
     field("duplicated", "datagrams", "Datagrams received again."),
+    field(
+        "without numbers",
+        "datagrams",
+        "Those received that other programs sent (--any). With any of them, what was lost, reordered or duplicated is unknown: a dash.",
+    ),
     MINIMUM,
     field("gap", "time", "Time between arrivals of a flow, by the kernel's receive timestamps."),
     field(
@@ -123,19 +128,28 @@ pub(super) const RECEIVER: &[Field] = &[
     ),
     BACK_TO_BACK,
     LONGEST_BURST,
-    field("flows", "flows", "Flows received: an address and port with a flow number."),
+    field("flows", "flows", "Flows received: an address and port with a flow number, or without one."),
     field("per flow", "datagrams", "The fewest and the most datagrams received of one flow."),
     field("gap deviation", "time", "The standard deviation of gaps, over flows."),
     field("mean PDV", "time", "The mean PDV, over flows."),
     field("longest train", "packets", "The longest burst of all flows together."),
-    field("worst flows", "", "The flows that lost most: peer address and flow number."),
+    field(
+        "worst flows",
+        "",
+        "The flows that lost most, or else whose delay or gaps varied most: peer address and flow number.",
+    ),
+    field("mean gap", "time", "The mean gap of a flow without numbers."),
     field("too late", "datagrams", "Received over 4,096 datagrams after their turn; counted as lost."),
     field(
         "socket drops",
         "datagrams",
         "Dropped because this socket's receive buffer was full; among the lost.",
     ),
-    field("not softtimers", "datagrams", "Datagrams in another format; in no other count."),
+    field(
+        "not softtimers",
+        "datagrams",
+        "Datagrams in another format, not measured (--any measures them); in no other count.",
+    ),
     field(
         "strangers",
         "datagrams",

@@ -4,6 +4,7 @@ use super::*;
 use crate::properties;
 use crate::wire::{Hello, MIN_SIZE};
 use proptest::prelude::*;
+use softtimers_measure::distribution::Distribution;
 
 fn peer(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
@@ -23,6 +24,9 @@ fn agreed(flow: u32, sequence: u64, token: Token) -> [u8; MIN_SIZE] {
     let scheduled = Timestamp::ZERO;
     Datagram::Data { flow, sequence, scheduled, interval: Duration::ZERO, token: Some(token) }.encode()
 }
+
+/// Datagrams of other programs: nothing, a byte, less than a header, and more.
+const PLAIN: [&[u8]; 4] = [b"", b"S", b"GET / HTTP/1.1\r\n\r\n", &[0xff; 1_000]];
 
 /// Flows 100 and 101, 40 µs apart.
 const HELLO: Hello = Hello { nonce: 3, flow: 100, flows: 2, interval_ns: 40_000, token: None };
@@ -44,7 +48,7 @@ fn an_even_flow_is_accounted_for() {
         ledger.take(peer(1), &data(0, turn), Timestamp::from_micros(turn * 40));
     }
     let report = ledger.report();
-    assert_eq!((report.received, report.lost, report.flows), (1_001, 0, 1));
+    assert_eq!((report.received, report.lost, report.flows), (1_001, Some(0), 1));
     assert_eq!(report.gaps.back_to_back, Some(0.0));
     assert_eq!(report.received_pps, Some(25_000.0));
     assert_eq!(ledger.target(), Some(Duration::from_micros(40)));
@@ -59,7 +63,7 @@ fn flows_of_one_peer_and_of_several_are_kept_apart() {
         }
     }
     let report = ledger.report();
-    assert_eq!((report.flows, report.lost, report.duplicated), (3, 3, 0));
+    assert_eq!((report.flows, report.lost, report.duplicated), (3, Some(3), Some(0)));
     assert_eq!(report.per_flow[2].peer, "127.0.0.1:2");
     let FlowsReport { count, ended, received, lost, gap_stddev_ns, .. } = report.over_flows;
     assert_eq!((count, ended, received.min, received.max), (3, 0, Some(2), Some(2)));
@@ -75,8 +79,8 @@ fn what_went_wrong_is_told_of_the_flow_it_happened_to() {
         ledger.take(peer(1), &data(flow, sequence), Timestamp::from_micros(turn as u64 * 10));
     }
     let per_flow = ledger.report().per_flow;
-    let counts = |at: usize| (per_flow[at].lost, per_flow[at].reordered, per_flow[at].duplicated);
-    assert_eq!((counts(0), counts(1)), ((0, 1, 0), (1, 0, 1)));
+    let counts = |at: usize| [per_flow[at].lost, per_flow[at].reordered, per_flow[at].duplicated];
+    assert_eq!((counts(0), counts(1)), ([0, 1, 0].map(Some), [1, 0, 1].map(Some)));
     // Gaps of 20, 20; and of 20, 20, 10.
     assert_eq!((per_flow[0].gap_mean_ns, per_flow[0].gap_stddev_ns), (Some(20_000.0), Some(0.0)));
     assert!((per_flow[1].gap_stddev_ns.unwrap() - 4_714.0).abs() < 1.0, "{per_flow:?}");
@@ -100,9 +104,12 @@ fn the_worst_of_many_flows_are_told() {
         }
     }
     let report = ledger.report();
-    let worst: Vec<u32> = report.worst_flows.iter().map(|flow| flow.flow).collect();
+    let worst: Vec<u32> = report.worst_flows.iter().filter_map(|flow| flow.flow).collect();
     assert_eq!((worst.len(), &worst[..2]), (WORST_SHOWN, &[800, 900][..]));
-    assert_eq!((report.worst_flows[0].lost, report.worst_flows[0].one_way_variation_ns.max), (3, Some(0)));
+    assert_eq!(
+        (report.worst_flows[0].lost, report.worst_flows[0].one_way_variation_ns.max),
+        (Some(3), Some(0))
+    );
     let held_up = report.worst_flows[1].one_way_variation_ns;
     assert_eq!((held_up.mean, held_up.max, held_up.p50), (Some(2_000_000.0), Some(10_000_000), None));
     assert_eq!(report.per_flow[5].one_way_variation_ns.p99, Some(0), "each flow has its own least");
@@ -141,13 +148,13 @@ fn an_expected_interval_overrules_the_sender() {
 }
 
 /// Whatever strangers say before, during and after a run is counted as theirs: from other addresses, with other tokens,
-/// and from the sender's own address without its token.
+/// and from the sender's own address without its token; and other programs' datagrams as foreign.
 #[test]
 fn strangers_change_nothing_but_their_own_count() {
     let at = |micros| Timestamp::from_micros(1_000_000 + micros);
     let run = |disturbed: bool| {
         let mut ledger = Ledger::new(None, false);
-        let mut strange = 0;
+        let (mut strange, mut foreign) = (0, 0);
         let mut disturb = |ledger: &mut Ledger, micros| {
             let wrong = Token::new(12_345).unwrap();
             let forged = [
@@ -158,10 +165,14 @@ fn strangers_change_nothing_but_their_own_count() {
                 bye(100, 999_999_999, None),
                 bye(100, 999_999_999, Some(wrong)),
             ];
-            for (port, forged) in [1, 2].into_iter().flat_map(|port| forged.map(|forged| (port, forged))) {
-                if disturbed {
+            for port in [1, 2].into_iter().filter(|_| disturbed) {
+                for forged in forged {
                     assert_eq!(ledger.take(peer(port), &forged, at(micros)), None);
                     strange += 1;
+                }
+                for plain in PLAIN {
+                    assert_eq!(ledger.take(peer(port), plain, at(micros)), None);
+                    foreign += 1;
                 }
             }
         };
@@ -181,12 +192,12 @@ fn strangers_change_nothing_but_their_own_count() {
         disturb(&mut ledger, 6_000);
         assert!(ledger.all_ended());
         let report = ledger.report();
-        assert_eq!(report.strangers, strange);
-        RecvReport { strangers: 0, ..report }
+        assert_eq!((report.strangers, report.foreign, report.unnumbered), (strange, foreign, 0));
+        RecvReport { strangers: 0, foreign: 0, ..report }
     };
     let report = run(false);
-    assert_eq!((report.received, report.lost, report.flows, report.hellos), (200, 2, 2, 2));
-    assert_eq!(report.per_flow.iter().map(|flow| flow.flow).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!((report.received, report.lost, report.flows, report.hellos), (200, Some(2), 2, 2));
+    assert_eq!(report.per_flow.iter().map(|flow| flow.flow).collect::<Vec<_>>(), [Some(0), Some(1)]);
     assert_eq!(run(true), report);
 }
 
@@ -201,14 +212,18 @@ fn a_goodbye_that_claims_too_much_counts_nothing_as_lost() {
     }
     ledger.take(peer(1), &bye(100, 1_000_000_497, Some(token)), at(40_000));
     let report = ledger.report();
-    assert_eq!((report.lost, report.strangers, ledger.all_ended()), (0, 1, true));
+    assert_eq!((report.lost, report.strangers, ledger.all_ended()), (Some(0), 1, true));
     // With `any`, and nobody behind it, not even that.
     let mut ledger = Ledger::new(None, true);
     ledger.take(peer(1), &data(0, 0), at(0));
     ledger.take(peer(1), &bye(0, 1_000_000_497, None), at(40));
     assert!(!ledger.all_ended());
     ledger.take(peer(1), &bye(0, 50_000, None), at(40));
-    assert_eq!((ledger.report().lost, ledger.all_ended()), (49_999, true), "a burst of loss is believed");
+    assert_eq!(
+        (ledger.report().lost, ledger.all_ended()),
+        (Some(49_999), true),
+        "a burst of loss is believed"
+    );
 }
 
 /// With `any`, those that agreed are still asked for their token.
@@ -222,7 +237,7 @@ fn who_has_agreed_is_not_replaced_by_who_has_not() {
     }
     ledger.take(peer(2), &data(100, 0), Timestamp::ZERO);
     let report = ledger.report();
-    assert_eq!((report.received, report.lost, report.strangers), (2, 0, 3));
+    assert_eq!((report.received, report.lost, report.strangers), (2, Some(0), 3));
 }
 
 /// A sender of another version is told so, with no more than it said.
@@ -245,17 +260,82 @@ fn another_version_is_answered_and_remembered() {
 
 #[test]
 fn what_is_not_ours_is_counted_and_not_answered() {
-    let mut ledger = Ledger::new(None, true);
     let welcome = Datagram::Welcome { nonce: 1, token: Token::new(1).unwrap() }.encode();
     let mut unknown = welcome;
     unknown[5] = 99;
-    for payload in [&b""[..], b"SOFT", b"GET / HTTP/1.1\r\n\r\n", &welcome, &unknown] {
-        assert_eq!(ledger.take(peer(1), payload, Timestamp::ZERO), None);
+    let mut later = data(0, 0);
+    later[4] = 3;
+    // The last but three begins like a datagram of ours, and is too short for one.
+    let payloads = || PLAIN.into_iter().chain([&b"SOFT and then some"[..], &welcome, &unknown, &later]);
+    for (any, plain) in [(false, 0), (true, 4)] {
+        let mut ledger = Ledger::new(None, any);
+        for payload in payloads() {
+            assert_eq!(ledger.take(peer(1), payload, Timestamp::ZERO), None);
+        }
+        let report = ledger.report();
+        assert_eq!((report.unnumbered, report.foreign, report.strangers), (plain, 5 - plain, 3), "{any}");
+        assert_eq!((report.received, report.flows, ledger.received()), (plain, plain.min(1), plain));
+        assert_eq!((report.received_pps, report.gaps.back_to_back), (None, None));
+    }
+}
+
+/// Every 100 µs from one port, and every 50 µs in pairs from another: gaps, bursts and rates are measured, and nothing is
+/// said of loss, order and delay.
+#[test]
+fn any_program_is_measured_by_its_port() {
+    let mut ledger = Ledger::new(Some(Duration::from_micros(100)), true);
+    for turn in 0..=1_000 {
+        ledger.take(peer(1), PLAIN[turn as usize % 4], Timestamp::from_micros(turn * 100));
+        let pair = turn - turn % 2;
+        ledger.take(peer(2), &[7; 100], Timestamp::from_micros(pair * 100 + turn % 2 * 10));
     }
     let report = ledger.report();
-    assert_eq!((report.foreign, report.strangers), (3, 2), "in this format, and of no sender");
-    assert_eq!((report.received, report.flows), (0, 0));
-    assert_eq!((report.received_pps, report.gaps.back_to_back), (None, None));
+    assert_eq!((report.received, report.unnumbered, report.flows), (2_002, 2_002, 2));
+    assert_eq!(report.received_bytes, 1_001 * 100 + 250 * (1 + 18 + 1_000));
+    assert_eq!((report.gaps.gap_ns.count, report.gaps.longest_burst), (2_000, Some(2)));
+    assert_eq!(report.gaps.back_to_back, Some(0.25), "half of the gaps of one flow of two");
+    assert_eq!([report.lost, report.reordered, report.duplicated, report.too_late], [None; 4]);
+    assert_eq!((report.foreign, report.strangers), (0, 0));
+    assert_eq!(report.one_way_variation_ns, Distribution::default());
+    let [even, pairs] = &report.per_flow[..] else { panic!("{report:?}") };
+    assert_eq!((&*even.peer, even.flow, even.received, even.lost), ("127.0.0.1:1", None, 1_001, None));
+    assert_eq!((even.gap_mean_ns, even.gap_stddev_ns), (Some(100_000.0), Some(0.0)));
+    assert!(pairs.gap_stddev_ns.unwrap() > 80_000.0, "{pairs:?}");
+    assert_eq!(report.worst_flows[0], *pairs, "whose gaps vary more");
+    let over = report.over_flows;
+    assert_eq!((over.count, over.ended, over.lost), (2, 0, Distribution::default()));
+    assert_eq!((over.received.max, over.rate_pps.min.map(f64::round)), (Some(1_001), Some(10_000.0)));
+    assert!(!ledger.all_ended(), "nobody says goodbye");
+}
+
+/// Of the flow with numbers all is told; of the whole only what both have. What has no room counts for nothing.
+#[test]
+fn beside_datagrams_without_numbers_loss_is_known_of_each_flow_only() {
+    let mut ledger = Ledger::new(None, true);
+    let take = |ledger: &mut Ledger, payload: &[u8], micros| {
+        ledger.take(peer(1), payload, Timestamp::from_micros(micros));
+    };
+    for (turn, sequence) in [0, 2, 1, 1, 4].into_iter().enumerate() {
+        take(&mut ledger, &data(0, sequence), turn as u64 * 40);
+    }
+    let before = ledger.report();
+    assert_eq!([before.lost, before.reordered, before.duplicated], [Some(1); 3]);
+    assert_eq!(before.over_flows.lost.max, Some(1));
+    // From the same port, between two of ours.
+    take(&mut ledger, b"plain", 180);
+    take(&mut ledger, &data(0, 5), 200);
+    let report = ledger.report();
+    assert_eq!((report.received, report.unnumbered, report.flows), (7, 1, 2));
+    assert_eq!([report.lost, report.reordered, report.duplicated, report.too_late], [None; 4]);
+    assert_eq!(report.over_flows.lost, Distribution::default());
+    assert_eq!(report.one_way_variation_ns.count, 5, "those that have one");
+    let [ours, plain] = &report.per_flow[..] else { panic!("{report:?}") };
+    assert_eq!((ours.flow, ours.received, ours.lost), (Some(0), 6, Some(1)));
+    assert_eq!((ours.gap_mean_ns, plain.gap_mean_ns), (Some(40_000.0), None), "the gaps of each its own");
+    assert_eq!((plain.flow, plain.received, plain.lost, plain.reordered), (None, 1, None, None));
+    assert_eq!(report.worst_flows[0], *ours);
+    take(&mut ledger, &bye(0, 6, None), 240);
+    assert!(!ledger.all_ended(), "one of two");
 }
 
 #[test]
@@ -267,6 +347,18 @@ fn memory_is_bounded_whoever_sends() {
     let report = ledger.report();
     assert_eq!((report.flows, report.unsorted), (MOST_FLOWS as u64, MOST_FLOWS as u64));
     assert_eq!((report.received, report.per_flow.len()), (MOST_FLOWS as u64, MOST_FLOWS_SHOWN));
+    // Other programs' flows fill the same room, whatever ports are written on their datagrams.
+    ledger.take(peer(1), b"plain", Timestamp::ZERO);
+    let full = ledger.report();
+    assert_eq!((full.unnumbered, full.unsorted, full.lost), (0, MOST_FLOWS as u64 + 1, Some(0)));
+    let mut ledger = Ledger::new(None, true);
+    for flow in 0..2 * MOST_FLOWS as u32 {
+        let forged = SocketAddr::from((std::net::Ipv4Addr::from_bits(flow), 9));
+        ledger.take(forged, b"plain", Timestamp::ZERO);
+    }
+    let report = ledger.report();
+    assert_eq!((report.flows, report.unsorted), (MOST_FLOWS as u64, MOST_FLOWS as u64));
+    assert_eq!((report.received, report.unnumbered), (MOST_FLOWS as u64, MOST_FLOWS as u64));
 }
 
 proptest! {
