@@ -42,9 +42,9 @@ pub(crate) struct RecvArgs {
 
     /// Measure every sender without asking: any program, several at a time, `send --no-handshake`
     ///
-    /// Another program's datagrams make a flow for each address and port: rate, gaps and bursts are measured, the latter by
-    /// --expect-interval. Loss, reordering and delay show only in the format of softtimers: a dash, or null. Only `send` says
-    /// goodbye, so --once ends such a run by silence.
+    /// Another program's datagrams are a flow for each address and port. Their rate and gaps are measured, with
+    /// --expect-interval their bursts, too. Loss, reordering and delay are unknown: a dash, or null in JSON. Other programs
+    /// say no goodbye, so --once ends such a run by silence.
     ///
     /// Without it only the first sender that agrees is counted, from its address and with its token, and those that follow
     /// it from the same IP address. Anything else in this format is counted as strangers, and what is in no format of
