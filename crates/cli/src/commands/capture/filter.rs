@@ -42,9 +42,10 @@ pub(crate) fn of_expression(expression: &str) -> Result<Filter, Failure> {
         command.uid(uid).gid(gid);
     }
     let output = as_caller(|| output(command)).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Failure::not_possible(
-            "--filter: tcpdump is needed, which compiles it; --filter-code takes what it has compiled elsewhere",
-        ),
+        // A search that passes a directory that nobody may enter says so, and not that there is none.
+        ErrorKind::NotFound | ErrorKind::PermissionDenied => Failure::not_possible(format_args!(
+            "--filter: tcpdump is needed, which compiles it ({error}); --filter-code takes what it has compiled elsewhere",
+        )),
         ErrorKind::InvalidInput => refused(&"not an expression"),
         _ => Failure::broke_off("--filter: running tcpdump", &error),
     })?;
