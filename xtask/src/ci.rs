@@ -43,21 +43,46 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
     });
     report.step("examples", || examples(workspace));
     programs::run(workspace, report);
-    report.step("clippy", || {
-        let words = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-        program::check(cargo(root).args(words))
-    });
-    report.step("features of crates", || {
-        tool(root, &["hack", "check", "--workspace", "--ignore-private", "--each-feature"])
-    });
-    report.step("documentation", || {
-        let words = ["doc", "--workspace", "--no-deps"];
-        program::check(cargo(root).env("RUSTDOCFLAGS", "-D warnings").args(words))
-    });
+    report.step("clippy", || clippy(root));
+    report.step("features of crates", || features_of_crates(root));
+    report.step("documentation", || documentation(root));
     report.step("no_std build", || toolchains::no_std_build(root));
     report.step("instructions", || instructions::check(root));
     report.step("oldest Rust", || toolchains::msrv_check(workspace));
     Ok(())
+}
+
+/// Compiles what the steps after the tests compile, so that these find it done; whether it is well is theirs to say.
+pub(crate) fn ahead(workspace: &Workspace) -> Outcome {
+    let root = workspace.root();
+    let builds = [
+        programs::build(workspace),
+        build_examples(root),
+        program::check(cargo(root).args(["build", "--quiet", "--workspace", "--bins"])),
+        clippy(root),
+        features_of_crates(root),
+        documentation(root),
+    ];
+    let well = builds.iter().filter(|built| matches!(built, Ok(Outcome::Passed(_)))).count();
+    Outcome::passed(format!("{well} of {} builds", builds.len()))
+}
+
+fn clippy(root: &Path) -> Result<Outcome> {
+    program::check(cargo(root).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+}
+
+fn features_of_crates(root: &Path) -> Result<Outcome> {
+    tool(root, &["hack", "check", "--workspace", "--ignore-private", "--each-feature"])
+}
+
+fn documentation(root: &Path) -> Result<Outcome> {
+    let words = ["doc", "--workspace", "--no-deps"];
+    program::check(cargo(root).env("RUSTDOCFLAGS", "-D warnings").args(words))
+}
+
+/// Of an example that has tests of its own `cargo test` builds those only.
+fn build_examples(root: &Path) -> Result<Outcome> {
+    program::check(cargo(root).args(["build", "--quiet", "--workspace", "--examples"]))
 }
 
 /// The tests, then what docs/features.toml and the pages claim of them.
@@ -82,8 +107,10 @@ fn tests(workspace: &Workspace, kept: Option<&Path>, pages: &[Page], report: &mu
 
 /// Runs every example: each ends by itself within seconds, and exits 0.
 fn examples(workspace: &Workspace) -> Result<Outcome> {
-    // Of one that has tests of its own `cargo test` builds those only.
-    program::must(cargo(workspace.root()).args(["build", "--quiet", "--workspace", "--examples"]))?;
+    let built = build_examples(workspace.root())?;
+    if matches!(built, Outcome::Failed(_)) {
+        return Ok(built);
+    }
     let targets = workspace.members().flat_map(|member| &member.targets);
     let mut problems = vec![];
     for example in targets.filter(|target| target.is_example()) {

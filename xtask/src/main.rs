@@ -57,6 +57,8 @@ enum Task {
         #[arg(long, value_name = "FILE")]
         tests: Option<PathBuf>,
     },
+    /// Compile what ci compiles after the tests, while they run
+    Ahead,
     /// Run ci, then examples/, sanitizers, loom, fuzzing, mutation and the commands of docs/outputs
     Full {
         /// As for ci
@@ -145,6 +147,7 @@ fn run(task: Task) -> Result<Outcome> {
     let root = workspace.root();
     match task {
         Task::Ci { tests } => reported(|report| ci::run(&workspace, tests.as_deref(), report)),
+        Task::Ahead => Ok(ci::ahead(&workspace)),
         Task::Full { tests, effort, steps } => {
             reported(|report| full::run(&workspace, tests.as_deref(), &effort, &steps, report))
         }

@@ -24,7 +24,11 @@ pub(crate) fn run(workspace: &Workspace, report: &mut Report) {
     }
 }
 
-fn build(workspace: &Workspace) -> Result<Outcome> {
+/// Builds them.
+///
+/// # Errors
+/// If cargo cannot be started.
+pub(crate) fn build(workspace: &Workspace) -> Result<Outcome> {
     let mut cargo = cargo(&workspace.root().join("examples"));
     cargo.env("CARGO_TARGET_DIR", workspace.target("")).args(["build", "--quiet", "--locked"]);
     program::check(cargo.args(NAMES.iter().flat_map(|name| ["-p", name])))
