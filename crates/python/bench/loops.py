@@ -3,14 +3,16 @@
     python bench/loops.py [--json FILE] [--seconds 2] [--rounds 3] [--loops NAME,...] [--quick]
 
 Loops: ``softtimers``; ``default``; ``select``, asyncio's over select(2), with the thread's timer slack at 1 ns; ``uvloop``
-where it is installed. Each measurement runs in a process of its own, in turn, and each figure is the median of the rounds; a ratio is that of runs
-of one round.
+where it is installed. Each loop runs in a process of its own, in turn, and each figure is the median of the rounds; a
+ratio is that of one round.
 
 - *late*: a timer that is set again each time it runs. With others: beside 1,000 more of the same length, of which each
   is set again once in 100 ms after the last one, so 10,000 a second run.
 - *CPU per callback*: of a timer of 100 us and one of 1 ms, and of 1,000 timers of 100 ms; the loop does nothing else.
 - *echo*: 64 bytes there and back over TCP, by a client that is another process: it sends on each of its connections, 1
-  or 16, and then waits for all answers.
+  or 16, and then waits for all answers. The rate is that of the median time. The servers of a round run at once, and the
+  client asks them in turn, in random order. All share one CPU: across two, the kernel's placement of a server makes a
+  factor of two.
 """
 
 import argparse
@@ -112,21 +114,26 @@ def many(loop, length, count, seconds):
 
 
 CLIENT = """
-import socket, sys, time
-port, seconds, connections = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
-peers = [socket.create_connection(("127.0.0.1", port)) for _ in range(connections)]
-for peer in peers:
-    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-count, message, begin = 0, b"x" * 64, time.monotonic()
-while time.monotonic() < begin + seconds:
+import random, socket, statistics, sys, time
+seconds, connections, ports = float(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+servers = [[socket.create_connection(("127.0.0.1", port)) for _ in range(connections)] for port in ports]
+for peers in servers:
     for peer in peers:
-        peer.sendall(message)
-    for peer in peers:
-        left = len(message)
-        while left:
-            left -= len(peer.recv(left))
-    count += connections
-print(count / (time.monotonic() - begin))
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+message, took = b"x" * 64, [[] for _ in ports]
+turns, end = list(zip(servers, took)), time.monotonic() + seconds * len(ports)
+while time.monotonic() < end:
+    random.shuffle(turns)
+    for peers, times in turns:
+        begin = time.perf_counter_ns()
+        for peer in peers:
+            peer.sendall(message)
+        for peer in peers:
+            left = len(message)
+            while left:
+                left -= len(peer.recv(left))
+        times.append(time.perf_counter_ns() - begin)
+print(*(1e9 * connections / statistics.median(times) for times in took))
 """
 
 
@@ -139,25 +146,47 @@ class Echo(asyncio.Protocol):
         self.transport.write(data)
 
 
-def echo(loop, _length, connections, seconds):
-    async def main():
-        server = await loop.create_server(Echo, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        arguments = [sys.executable, "-c", CLIENT, str(port), str(seconds), str(connections)]
-        client = await loop.run_in_executor(None, lambda: subprocess.Popen(arguments, stdout=subprocess.PIPE))
-        rate = float(await loop.run_in_executor(None, client.stdout.read))
-        client.wait()
-        server.close()
-        return {RATE: rate}
+def serve(loop):
+    """Echoes until the standard input ends."""
 
-    return loop.run_until_complete(main())
+    async def main():
+        ended = loop.create_future()
+        loop.add_reader(sys.stdin, lambda: ended.done() or ended.set_result(None))
+        server = await loop.create_server(Echo, "127.0.0.1", 0)
+        print(server.sockets[0].getsockname()[1], flush=True)
+        await ended
+        loop.remove_reader(sys.stdin)
+        server.close()
+
+    loop.run_until_complete(main())
+
+
+def echo(loops, connections, seconds):
+    """The result of each loop."""
+    cpus = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, [max(cpus)])
+    try:
+        servers = []
+        for name in loops:
+            command = [sys.executable, os.path.abspath(__file__), "--serve", name]
+            servers.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        ports = [server.stdout.readline().strip() for server in servers]
+        if not all(ports):
+            raise SystemExit("a server has not started")
+        client = [sys.executable, "-c", CLIENT, str(seconds), str(connections), *ports]
+        rates = subprocess.run(client, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+        for server in servers:
+            server.communicate()
+    finally:
+        os.sched_setaffinity(0, cpus)
+    return [{RATE: float(rate)} for rate in rates]
 
 
 def measure(name, number, seconds):
     kind, length, count = MEASUREMENTS[number]
     loop = new_loop(name)
     try:
-        return {"timer": timer, "many": many, "echo": echo}[kind](loop, length, count, seconds)
+        return {"timer": timer, "many": many}[kind](loop, length, count, seconds)
     finally:
         loop.close()
 
@@ -175,9 +204,13 @@ def measured(loops, rounds, seconds):
     """The results of the rounds, by number of the measurement and loop."""
     found = {}
     for _ in range(rounds):
-        for number in range(len(MEASUREMENTS)):
-            for name in loops:
-                found.setdefault((number, name), []).append(one(name, number, seconds))
+        for number, (kind, _, count) in enumerate(MEASUREMENTS):
+            if kind == "echo":
+                results = echo(loops, count, seconds)
+            else:
+                results = [one(name, number, seconds) for name in loops]
+            for name, result in zip(loops, results):
+                found.setdefault((number, name), []).append(result)
     return found
 
 
@@ -214,7 +247,7 @@ def tables_of(found, loops):
 
 
 def bars_of(found, loops):
-    """What is asked of this loop; ratios are those of the runs of one round, which follow each other."""
+    """What is asked of this loop; ratios are those of one round, whose runs follow each other or take turns."""
 
     def ratio(number, key, other):
         pairs = zip(found[number, "softtimers"], found[number, other])
@@ -264,7 +297,9 @@ def main():
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
+    if sys.argv[1:2] == ["--serve"]:
+        serve(new_loop(sys.argv[2]))
+    elif sys.argv[1:2] == ["--one"]:
         print(json.dumps(measure(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))))
     else:
         main()

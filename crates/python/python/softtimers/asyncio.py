@@ -82,6 +82,7 @@ class EventLoop(asyncio.SelectorEventLoop):
         super().close()
         # By a selector that somebody has put in the place of ours it is not closed.
         self._poller.close()
+        self._due.clear()
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         # asyncio's own tests make handles that no loop has scheduled.
@@ -92,9 +93,11 @@ class EventLoop(asyncio.SelectorEventLoop):
         # As in asyncio: callbacks of descriptors first, then those of timers.
         if event_list:
             self._process_descriptors(event_list)
-        due = self._due()
-        if due is not None:
-            self._ready.extend(due)
+        due = self._due
+        if due:
+            # No call, after which a signal's handler may raise: a timer that stays in the list runs twice.
+            self._ready += due
+            del due[:]
 
 
 def new_event_loop() -> EventLoop:

@@ -99,6 +99,20 @@ class TimersTest(unittest.TestCase):
         self.assertEqual(self.loop.run_until_complete(echo()), b"here")
         self.assertGreater(len(ran), 0)
 
+    def test_a_timer_that_was_found_due_before_a_turn_was_interrupted_runs_once_in_the_next(self):
+        ran = []
+        self.loop.call_later(0, lambda: (ran.append(None), self.loop.stop()))
+        self.loop.call_later(10, self.loop.stop)
+        # The first half of a turn; a signal's handler that raises may leave out the rest.
+        self.loop._selector.select()
+        self.assertEqual((len(ran), len(self.loop._poller)), (0, 1))
+        self.loop.run_forever()
+        # It ended at once: the other timer has not run.
+        self.assertEqual((len(ran), len(self.loop._poller)), (1, 1))
+        self.loop.call_soon(self.loop.stop)
+        self.loop.run_forever()
+        self.assertEqual(len(ran), 1)
+
     def test_never_is_a_time(self):
         handle = self.loop.call_later(math.inf, self.fail)
         self.loop.call_later(1e12, self.fail)
