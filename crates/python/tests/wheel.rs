@@ -134,6 +134,13 @@ fn plots_show_what_was_found_and_what_was_published() {
 }
 
 #[test]
+fn the_snippets_of_the_page_run() {
+    if ["pyarrow", "pandas", "matplotlib", "distributed"].into_iter().all(has) {
+        own_tests_pass(&package("page"), &["test_page_runs"]);
+    }
+}
+
+#[test]
 fn the_notebook_runs() {
     if ["ipykernel", "nbclient", "nbformat", "pyarrow", "pandas", "matplotlib"].into_iter().all(has) {
         own_tests_pass(&package("notebook"), &["test_notebook"]);

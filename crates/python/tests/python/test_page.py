@@ -1,4 +1,5 @@
-"""The snippets of docs/python.md are Python, name what there is, and the first of them runs."""
+"""The snippets of docs/python.md are Python, name what there is, and the first of them runs; `test_page_runs` runs the others,
+which need other packages."""
 
 import ast
 import importlib
