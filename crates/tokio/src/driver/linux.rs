@@ -38,6 +38,8 @@ pub(crate) struct Timers {
 struct Counts {
     /// The time of the latest turn that was a poll of a timer and left nothing, in nanoseconds.
     looked: AtomicU64,
+    /// The time of the latest turn that was begun although others came first, in nanoseconds.
+    pressed: AtomicU64,
     fired: AtomicU64,
     fired_by_backup: AtomicU64,
     waker_panics: AtomicU64,
@@ -157,7 +159,7 @@ impl Timers {
     #[inline]
     fn may_wake(&self, now: Timestamp) -> bool {
         let gate = self.remote.gate();
-        now >= gate && !self.others_come_first(now.saturating_duration_since(gate))
+        now >= gate && !self.others_come_first(now, now.saturating_duration_since(gate))
     }
 
     /// Says whether many tasks wait in the queue that all workers share, and the earliest timer can wait as well.
@@ -168,10 +170,19 @@ impl Timers {
     /// waits in its order where it is, up to [`PATIENCE`].
     ///
     /// The driver's task wakes in any case, but it may itself be among those in the shared queue, and then nobody else sees to the
-    /// descriptor.
-    fn others_come_first(&self, overdue: Duration) -> bool {
-        let waiting = || self.metrics.as_ref().map_or(0, runtime::RuntimeMetrics::global_queue_depth);
-        overdue <= PATIENCE && waiting() > FEW
+    /// descriptor. So beyond that a turn is begun all the same, but only now and then: whoever woke all that is overdue would move it
+    /// into the shared queue, where it is served in no order, and as new timers come due behind it, it would stay there.
+    fn others_come_first(&self, now: Timestamp, overdue: Duration) -> bool {
+        let waiting = self.metrics.as_ref().map_or(0, runtime::RuntimeMetrics::global_queue_depth);
+        waiting > FEW && !(overdue > PATIENCE && self.presses(now))
+    }
+
+    /// Says whether this thread may begin a turn before others: one in [`SELDOM`].
+    fn presses(&self, now: Timestamp) -> bool {
+        let (pressed, relaxed) = (&self.counts.pressed, Ordering::Relaxed);
+        let latest = pressed.load(relaxed);
+        now >= Timestamp::from_nanos(latest) + SELDOM
+            && pressed.compare_exchange(latest, now.as_nanos(), relaxed, relaxed).is_ok()
     }
 
     /// Wakes what the turn hands out, at most [`AT_ONCE`]; returns how many were found, those that had been postponed
@@ -303,6 +314,10 @@ const FEW: usize = 8;
 /// time.
 const PATIENCE: Duration = Duration::from_micros(500);
 
+/// The time between two turns that are begun although others come first: a worker runs some hundred tasks in it, so the shared queue
+/// gets shorter.
+const SELDOM: Duration = Duration::from_micros(100);
+
 /// Less than any wake-up takes.
 const NOT_AGAIN: Duration = Duration::from_micros(5);
 
@@ -376,9 +391,17 @@ mod tests {
             timers.trigger_in_passing(now);
         }
         assert_eq!(count.0.load(Ordering::Relaxed), 0);
-        // The first is overdue for too long, and whoever finds that wakes what is due.
-        timers.trigger_in_passing(early + PATIENCE + Duration::from_nanos(1));
-        assert_eq!(count.0.load(Ordering::Relaxed), 2);
+        // The first is overdue for too long, and whoever finds that wakes what is due, as many as at any trigger state.
+        (0..AT_ONCE).for_each(|_| set(late));
+        let pressed = early + PATIENCE + Duration::from_nanos(1);
+        timers.trigger_in_passing(pressed);
+        assert_eq!(count.0.load(Ordering::Relaxed), AT_ONCE);
+        // The others are overdue as well, and wait until those in the queue have had some time.
+        for now in [late + PATIENCE, late + 2 * PATIENCE].map(|now| now.min(pressed + SELDOM * 99 / 100)) {
+            timers.trigger_in_passing(now);
+            assert_eq!(timers.trigger(TriggerState::HandlerExit, now), 0);
+        }
+        assert_eq!(timers.trigger(TriggerState::HandlerExit, pressed + SELDOM), 2);
         let later = early + 2 * PATIENCE;
         set(later);
         assert_eq!(timers.trigger(TriggerState::HandlerExit, later), 0);
@@ -388,7 +411,7 @@ mod tests {
         }
         worker.await.unwrap();
         assert_eq!(timers.trigger(TriggerState::HandlerExit, later), 1);
-        assert_eq!(count.0.load(Ordering::Relaxed), 3);
+        assert_eq!(count.0.load(Ordering::Relaxed), AT_ONCE + 3);
     }
 
     /// The own queue of a `current_thread` runtime has no bound, so nothing overflows into the other.
