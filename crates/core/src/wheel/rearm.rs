@@ -10,6 +10,9 @@ impl<E> Wheel<E> {
     /// that does not come next is moved at once.
     #[inline(always)]
     pub(crate) fn put_off(&mut self, timer: u32, terms: &Terms) -> bool {
+        if self.len == 1 && self.is_small() && self.move_only(timer, terms) {
+            return true;
+        }
         let record = &mut self.records[timer];
         let (before, place) = (record.deadline(&self.margins), record.place);
         let stays = if let Some(at) = place.at_later() {
@@ -23,10 +26,22 @@ impl<E> Wheel<E> {
         };
         if stays {
             record.agree(terms, &mut self.margins);
-            self.earliest.exclude(before);
+            self.earliest.exclude(|| before);
             self.earliest.include(terms.deadline);
         }
         stays
+    }
+
+    /// Moves the only timer that there is, to whatever time; false if it is not in the queue.
+    #[inline(always)]
+    fn move_only(&mut self, timer: u32, terms: &Terms) -> bool {
+        let Some(first) = self.front.queue.first_mut() else { return false };
+        (first.due, first.sequence) = (terms.due(), terms.key.sequence);
+        self.records[timer].agree(terms, &mut self.margins);
+        self.gate = terms.due();
+        self.earliest.clear();
+        self.earliest.include(terms.deadline);
+        true
     }
 
     /// Moves a pending timer: O(1), or O(log n) at the front.
@@ -37,7 +52,7 @@ impl<E> Wheel<E> {
         let record = &mut self.records[timer];
         let (before, place) = (record.deadline(&self.margins), record.place);
         record.agree(terms, &mut self.margins);
-        self.earliest.exclude(before);
+        self.earliest.exclude(|| before);
         self.take_out(place);
         if !self.is_small() {
             return self.admit(now, timer, terms);

@@ -146,6 +146,12 @@ impl<E> Record<E> {
         Key { due: self.due, sequence: self.held.as_ref().map_or(Sequence::FIRST, |held| held.sequence) }
     }
 
+    /// Says whether it comes out where this entry says, and has not been postponed since.
+    #[inline]
+    pub(super) fn is_at(&self, entry: &Entry) -> bool {
+        self.due == entry.due && self.held.as_ref().is_some_and(|held| held.sequence == entry.sequence)
+    }
+
     #[inline]
     pub(super) fn deadline(&self, margins: &Margins) -> u64 {
         self.held.as_ref().map_or(u64::MAX, |held| margins.deadline(held.margin, self.due))
