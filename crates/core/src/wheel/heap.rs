@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use super::record::{Entry, Place, Records};
+use super::terms::Key;
 
 #[derive(Debug)]
 pub(super) struct Heap {
@@ -61,6 +62,15 @@ impl Heap {
             } else {
                 self.replace(at, last, records);
             }
+        }
+    }
+
+    /// Moves the timer in a place to a later time, if none is below it; else it moves on when it comes first.
+    #[inline]
+    pub(super) fn put_off(&mut self, at: usize, Key { due, sequence }: Key) {
+        let is_last = ARITY * at + 1 >= self.entries.len();
+        if let Some(entry) = self.entries.get_mut(at).filter(|_| is_last) {
+            (entry.due, entry.sequence) = (due, sequence);
         }
     }
 

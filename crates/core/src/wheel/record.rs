@@ -98,6 +98,12 @@ impl Place {
         (self.0 & (FEW | MARKS) == FEW | INBOX).then_some(((self.0 & !FEW) >> MARK_BITS) as usize)
     }
 
+    /// The index in the heap, if it is there.
+    #[inline]
+    pub(super) fn at_heap(self) -> Option<usize> {
+        (self.0 & MARKS == HEAP).then_some((self.0 >> MARK_BITS) as usize)
+    }
+
     /// In a run or the heap.
     #[inline]
     pub(super) fn is_at_front(self) -> bool {

@@ -116,6 +116,28 @@ fn the_only_timer_takes_the_gate_along() {
     assert_eq!(driver.turn(50 * TICK), [1, 0]);
 }
 
+/// In the heap one that has none below it is postponed with its entry; the first of several keeps the entry until that comes
+/// out.
+#[test]
+fn one_without_others_below_it_is_postponed_with_its_entry() {
+    let mut driver = Driver::new(0);
+    driver.wheel = Wheel::new(TICK, 500);
+    driver.set(0, 100 * TICK);
+    for timer in [1, 2, 3] {
+        driver.set(timer, u64::from(10 * timer) * TICK);
+    }
+    let entry = |driver: &Driver, timer: u32| {
+        let at = driver.wheel.records[timer].place.at_heap().expect("it is in the heap");
+        driver.wheel.front.heap.at(at).map(|entry| entry.due / TICK)
+    };
+    driver.set(2, 60 * TICK);
+    driver.set(1, 50 * TICK);
+    assert_eq!([1, 2, 3].map(|timer| entry(&driver, timer)), [10, 60, 30].map(Some));
+    assert_eq!(driver.turn(49 * TICK), [3]);
+    assert_eq!([1, 2].map(|timer| entry(&driver, timer)), [50, 60].map(Some));
+    assert_eq!(driver.turn(100 * TICK), [1, 2, 0]);
+}
+
 /// When a crowd sends what was near back to those that come later, there is room near for all of these.
 #[test]
 fn room_near_grows_with_those_that_come_later() {
