@@ -247,8 +247,8 @@ impl<E> Wheel<E> {
         Some(event)
     }
 
-    /// The least timer that comes before `limit`, taken out; `None` when the turn is over.
-    #[inline(never)]
+    /// The least timer that comes before `limit`, taken out; `None` when the turn is over. The first of the queue without a call.
+    #[inline(always)]
     pub(crate) fn take_due(&mut self, limit: Key) -> Option<u32> {
         if self.is_small()
             && self.front.only_queue()

@@ -40,7 +40,7 @@ impl Heap {
     }
 
     /// Adds an entry, in O(log n); its place.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push<E>(&mut self, entry: Entry, records: &mut Records<E>) -> Place {
         let at = self.entries.len();
         self.entries.push(entry);

@@ -104,7 +104,7 @@ impl Run {
         if let Some(free) = self.ring.get_mut(at) {
             *free = entry;
         }
-        (self.to, self.live) = (self.to.wrapping_add(1), self.live + 1);
+        (self.to, self.live) = (counted.wrapping_add(1), self.live + 1);
         place(counted & COUNTED)
     }
 
