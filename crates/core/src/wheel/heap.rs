@@ -65,10 +65,11 @@ impl Heap {
         }
     }
 
-    /// Moves the timer in a place to a later time, if none is below it; else it moves on when it comes first.
+    /// Moves the timer in a place to a later time, if none is below it; else it moves on when it comes first. So does the first, which may
+    /// be the least of all: those that come later are looked at when it has gone.
     #[inline]
     pub(super) fn put_off(&mut self, at: usize, Key { due, sequence }: Key) {
-        let is_last = ARITY * at + 1 >= self.entries.len();
+        let is_last = at > 0 && ARITY * at + 1 >= self.entries.len();
         if let Some(entry) = self.entries.get_mut(at).filter(|_| is_last) {
             (entry.due, entry.sequence) = (due, sequence);
         }

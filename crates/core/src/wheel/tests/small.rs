@@ -138,6 +138,23 @@ fn one_without_others_below_it_is_postponed_with_its_entry() {
     assert_eq!(driver.turn(100 * TICK), [1, 2, 0]);
 }
 
+/// The least of all is alone in the heap, and postponed beyond those that come later: of these one is the next.
+#[test]
+fn the_least_of_all_is_not_postponed_beyond_those_that_come_later() {
+    let mut driver = Driver::new(0);
+    driver.wheel = Wheel::new(TICK, 500);
+    driver.set(0, 1_000 * TICK);
+    (1..200).for_each(|timer| driver.set(timer, u64::from(5 + timer) * TICK));
+    let first_later = later::LEAST_CROWD as u32 + 2;
+    assert!((2..first_later).all(|timer| driver.remove(timer)));
+    assert_eq!((driver.wheel.front.heap.len(), driver.wheel.later.len()), (1, 200 - first_later as usize));
+    driver.set(1, 900 * TICK);
+    let due = u64::from(5 + first_later) * TICK;
+    assert_eq!(driver.wheel.next_due(), due);
+    assert_eq!(driver.turn(due), [first_later]);
+    assert!(driver.turn(900 * TICK).into_iter().eq((first_later + 1..200).chain([1])));
+}
+
 /// When a crowd sends what was near back to those that come later, there is room near for all of these.
 #[test]
 fn room_near_grows_with_those_that_come_later() {
