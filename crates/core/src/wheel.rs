@@ -390,7 +390,7 @@ impl<E> Wheel<E> {
         let record = &mut self.records[timer];
         let held = record.held.take()?;
         let asked = self.margins.asked(held.margin, record.due);
-        self.earliest.exclude(|| self.margins.deadline(held.margin, record.due));
+        self.earliest.exclude(self.margins.deadline(held.margin, record.due));
         self.margins.release(held.margin);
         Some((asked, held.event, then(record)))
     }

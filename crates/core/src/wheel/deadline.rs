@@ -47,12 +47,10 @@ impl Earliest {
         self.at = self.at.min(deadline);
     }
 
-    /// The timer with this deadline is gone. The deadline is only worked out where that may matter.
+    /// The timer with this deadline is gone.
     #[inline]
-    pub(super) fn exclude(&mut self, deadline: impl FnOnce() -> u64) {
-        if !self.gone && self.at != u64::MAX {
-            self.gone = deadline() == self.at;
-        }
+    pub(super) fn exclude(&mut self, deadline: u64) {
+        self.gone |= deadline == self.at;
     }
 }
 

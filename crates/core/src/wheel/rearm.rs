@@ -42,14 +42,14 @@ impl<E> Wheel<E> {
             let stays =
                 reaches_slots && (is_later || self.slots.is_promised(place, terms, &self.front.chain));
             if stays {
-                self.earliest.exclude(|| before);
+                self.earliest.exclude(before);
                 self.earliest.include(terms.deadline);
                 record.agree(terms, &mut self.margins);
             }
             return stays;
         };
         if stays {
-            self.earliest.exclude(|| record.deadline(&self.margins));
+            self.earliest.exclude(record.deadline(&self.margins));
             self.earliest.include(terms.deadline);
             record.agree(terms, &mut self.margins);
         }
@@ -63,7 +63,7 @@ impl<E> Wheel<E> {
     pub(crate) fn move_to(&mut self, now: u64, timer: u32, terms: &Terms) {
         let record = &mut self.records[timer];
         let place = record.place;
-        self.earliest.exclude(|| record.deadline(&self.margins));
+        self.earliest.exclude(record.deadline(&self.margins));
         record.agree(terms, &mut self.margins);
         self.take_out(place);
         if !self.is_small() {

@@ -36,23 +36,19 @@ impl<T> Segments<T> {
 
     #[inline]
     pub(crate) fn get(&self, at: u32) -> Option<&T> {
-        match self.first.get(at as usize) {
-            Some(element) => Some(element),
-            None => {
-                let behind = behind(at);
-                self.parts.get(behind / PART)?.get(behind % PART)
-            }
+        let at = at as usize;
+        match at.checked_sub(FIRST) {
+            None => self.first.get(at),
+            Some(behind) => self.parts.get(behind / PART)?.get(behind % PART),
         }
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
-        match self.first.get_mut(at as usize) {
-            Some(element) => Some(element),
-            None => {
-                let behind = behind(at);
-                self.parts.get_mut(behind / PART)?.get_mut(behind % PART)
-            }
+        let at = at as usize;
+        match at.checked_sub(FIRST) {
+            None => self.first.get_mut(at),
+            Some(behind) => self.parts.get_mut(behind / PART)?.get_mut(behind % PART),
         }
     }
 
@@ -96,12 +92,10 @@ impl<T> Index<u32> for Segments<T> {
 
     #[inline]
     fn index(&self, at: u32) -> &T {
-        match self.first.get(at as usize) {
-            Some(element) => element,
-            None => {
-                let behind = behind(at);
-                &self.parts[behind / PART][behind % PART]
-            }
+        let at = at as usize;
+        match at.checked_sub(FIRST) {
+            None => &self.first[at],
+            Some(behind) => &self.parts[behind / PART][behind % PART],
         }
     }
 }
@@ -109,21 +103,12 @@ impl<T> Index<u32> for Segments<T> {
 impl<T> IndexMut<u32> for Segments<T> {
     #[inline]
     fn index_mut(&mut self, at: u32) -> &mut T {
-        match self.first.get_mut(at as usize) {
-            Some(element) => element,
-            None => {
-                let behind = behind(at);
-                &mut self.parts[behind / PART][behind % PART]
-            }
+        let at = at as usize;
+        match at.checked_sub(FIRST) {
+            None => &mut self.first[at],
+            Some(behind) => &mut self.parts[behind / PART][behind % PART],
         }
     }
-}
-
-/// The index among all parts of an element that is not in the first segment. Where that has no such element yet, an index that
-/// no part has: so the first segment's length is all that few elements are compared with.
-#[inline]
-fn behind(at: u32) -> usize {
-    (at as usize).wrapping_sub(FIRST)
 }
 
 const PART: usize = 4_096;
