@@ -59,8 +59,13 @@ impl Histogram {
         self.buckets[bucket(value)] += times;
         self.count += times;
         self.sum += u128::from(value) * u128::from(times);
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
+        // Few values are extremes, and the others write nothing here.
+        if value < self.min {
+            self.min = value;
+        }
+        if value > self.max {
+            self.max = value;
+        }
     }
 
     /// Adds all that `other` has counted.

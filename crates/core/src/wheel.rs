@@ -186,20 +186,10 @@ impl<E> Wheel<E> {
     /// [`insert`](Self::insert) while there are few.
     #[inline]
     fn insert_of_few(&mut self, timer: u32, terms: &Terms, event: E) -> u32 {
-        if self.later.room() == 0 {
-            self.make_room_for_few();
-        }
         self.len += 1;
         self.announce_at_front(terms);
         let entry = Entry::new(terms.key, timer);
-        let place = if self.front.queue.has_room_for(&entry) {
-            self.front.queue.append(entry, Place::in_queue, &mut self.records)
-        } else if self.is_for_later(&entry) {
-            self.push_later(entry)
-        } else {
-            self.front.heap.push(entry, &mut self.records);
-            self.records[timer].place
-        };
+        let place = self.place_of_few(entry);
         let record = self.hold(timer, terms, event);
         record.place = place;
         record.generation
@@ -257,17 +247,52 @@ impl<E> Wheel<E> {
         Some(event)
     }
 
-    /// The least timer that comes before `limit`, taken out; `None` when the turn is over.
-    #[inline(never)]
+    /// The least timer that comes before `limit`, taken out; `None` when the turn is over. The first of the queue without a call.
+    #[inline(always)]
     pub(crate) fn take_due(&mut self, limit: Key) -> Option<u32> {
+        if self.is_small()
+            && self.front.only_queue()
+            && let found @ Some(_) = self.take_queued(limit)
+        {
+            return found;
+        }
+        self.take_due_slowly(limit)
+    }
+
+    /// [`take_due`](Self::take_due), wherever the least may be.
+    #[inline(never)]
+    fn take_due_slowly(&mut self, limit: Key) -> Option<u32> {
         loop {
             match self.pop(limit) {
                 Pop::Timer(timer) => return Some(timer),
+                // Of few the gate is right already, and closed for this turn.
+                Pop::More if self.is_small() && limit.due < self.gate => {
+                    self.refresh_earliest();
+                    return None;
+                }
                 Pop::More => {}
                 Pop::Idle if self.tidy(limit.due) => {}
                 Pop::Idle => return None,
             }
         }
+    }
+
+    /// Takes out the first of the queue, which has the least of few: the gate is opened for the next at once. `None` if it does
+    /// not come before `limit`, or was postponed.
+    #[inline(always)]
+    fn take_queued(&mut self, limit: Key) -> Option<u32> {
+        let &first = self.front.queue.first()?;
+        if !first.key().is_before(limit) || !self.records[first.timer].is_at(&first) {
+            return None;
+        }
+        self.front.queue.drop_first();
+        self.forget_one();
+        match self.front.queue.first() {
+            Some(next) if self.later.is_after(next.key()) => self.gate = next.due,
+            _ if self.len == 0 => {}
+            _ => self.settle_now(),
+        }
+        Some(first.timer)
     }
 
     /// Takes the least timer out, if it comes before `limit`: one quantum of work, four chunks of 13 timers and what
@@ -330,7 +355,7 @@ impl<E> Wheel<E> {
     /// One has left the front; it may have been postponed since.
     #[inline]
     fn handed_out(&mut self, least: &Entry) -> Pop {
-        if self.records[least.timer].key() == least.key() {
+        if self.records[least.timer].is_at(least) {
             self.forget_one();
             return Pop::Timer(least.timer);
         }
@@ -341,20 +366,15 @@ impl<E> Wheel<E> {
     /// [`pop`](Self::pop) while there are few. The gate is opened for the next at once.
     #[inline]
     fn pop_of_few(&mut self, limit: Key) -> Pop {
-        if self.front.only_queue() {
-            let first = self.front.queue.first().filter(|first| first.key().is_before(limit));
-            let Some(&first) = first else { return Pop::Idle };
-            self.front.queue.drop_first();
-            let found = self.handed_out(&first);
-            match self.front.queue.first() {
-                Some(next) if found != Pop::More && self.later.is_after(next.key()) => self.gate = next.due,
-                _ if self.len == 0 => {}
-                _ => self.settle_now(),
-            }
-            return found;
-        }
         let Some(least) = self.front.take_least(limit, &mut self.records) else { return Pop::Idle };
-        let found = self.handed_out(&least);
+        let record = &self.records[least.timer];
+        let found = if record.is_at(&least) {
+            self.forget_one();
+            Pop::Timer(least.timer)
+        } else {
+            self.file_of_few(record.entry(least.timer));
+            Pop::More
+        };
         self.settle();
         found
     }
@@ -513,7 +533,7 @@ impl<E> Wheel<E> {
             self.front.insert(entry, &mut self.records);
         } else {
             // The run is the chain's while that is handed out: its first would be taken for the least of what is left there.
-            self.front.heap.push(entry, &mut self.records);
+            self.records[timer].place = self.front.heap.push(entry, &mut self.records);
         }
     }
 

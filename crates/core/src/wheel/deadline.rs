@@ -47,6 +47,7 @@ impl Earliest {
         self.at = self.at.min(deadline);
     }
 
+    /// The timer with this deadline is gone.
     #[inline]
     pub(super) fn exclude(&mut self, deadline: u64) {
         self.gone |= deadline == self.at;
@@ -149,6 +150,14 @@ impl<E> Wheel<E> {
     /// Returns when the first is due, while there are few. What is at the front may have been postponed since.
     #[inline]
     pub(super) fn next_due_of_few(&self) -> u64 {
+        match self.front.queue.first() {
+            Some(first) if self.front.only_queue() && self.records[first.timer].due == first.due => first.due,
+            _ => self.find_next_due(),
+        }
+    }
+
+    #[inline(never)]
+    fn find_next_due(&self) -> u64 {
         match self.front.least() {
             Some(least) if self.records[least.timer].due == least.due => least.due,
             _ => {

@@ -1,4 +1,4 @@
-//! A 4-ary heap that each record knows its place in: timers set for a time that slots have been emptied up to, and what
+//! An 8-ary heap that each record knows its place in: timers set for a time that slots have been emptied up to, and what
 //! came out of a slot in no order.
 //!
 //! A slot of the wheel says nothing about the order within it, and how many timers are set for "now" has no limit:
@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use super::record::{Entry, Place, Records};
+use super::terms::Key;
 
 #[derive(Debug)]
 pub(super) struct Heap {
@@ -38,26 +39,46 @@ impl Heap {
         self.entries.get(at)
     }
 
-    /// Adds an entry, in O(log n).
-    #[inline]
-    pub(super) fn push<E>(&mut self, entry: Entry, records: &mut Records<E>) {
+    /// Adds an entry, in O(log n); its place.
+    #[inline(always)]
+    pub(super) fn push<E>(&mut self, entry: Entry, records: &mut Records<E>) -> Place {
+        let at = self.entries.len();
         self.entries.push(entry);
-        self.sift_up(self.entries.len() - 1, entry, records);
+        if at > 0 && entry.is_before(&self.entries[parent(at)]) {
+            self.sift_up(at, entry, records);
+            return records[entry.timer].place;
+        }
+        Place::in_heap(at)
     }
 
-    /// Removes the entry at a place: O(log n).
+    /// Removes the entry at a place: O(log n); O(1) if it is not the first of a few.
     #[inline]
     pub(super) fn remove<E>(&mut self, at: usize, records: &mut Records<E>) {
         let Some(last) = self.entries.pop() else { return };
-        if at < self.entries.len() {
-            self.replace(at, last, records);
+        let len = self.entries.len();
+        if at < len {
+            if at > 0 && parent(at) == parent(len) {
+                self.put(at, last, records);
+            } else {
+                self.replace(at, last, records);
+            }
+        }
+    }
+
+    /// Moves the timer in a place to a later time, if none is below it; else it moves on when it comes first. So does the first, which may
+    /// be the least of all: those that come later are looked at when it has gone.
+    #[inline]
+    pub(super) fn put_off(&mut self, at: usize, Key { due, sequence }: Key) {
+        let is_last = at > 0 && ARITY * at + 1 >= self.entries.len();
+        if let Some(entry) = self.entries.get_mut(at).filter(|_| is_last) {
+            (entry.due, entry.sequence) = (due, sequence);
         }
     }
 
     /// Puts an entry in the place of another: O(log n).
-    #[inline]
-    pub(super) fn replace<E>(&mut self, at: usize, entry: Entry, records: &mut Records<E>) {
-        if at > 0 && entry.is_before(&self.entries[(at - 1) / ARITY]) {
+    #[inline(never)]
+    fn replace<E>(&mut self, at: usize, entry: Entry, records: &mut Records<E>) {
+        if at > 0 && entry.is_before(&self.entries[parent(at)]) {
             self.sift_up(at, entry, records);
         } else {
             self.sift_down(at, entry, records);
@@ -93,10 +114,10 @@ impl Heap {
     }
 
     /// The entry on its way is held, not swapped: each that it passes is written once.
-    #[inline]
+    #[inline(never)]
     fn sift_up<E>(&mut self, mut at: usize, entry: Entry, records: &mut Records<E>) {
         while at > 0 {
-            let parent = (at - 1) / ARITY;
+            let parent = parent(at);
             let above = self.entries[parent];
             if !entry.is_before(&above) {
                 break;
@@ -138,4 +159,11 @@ impl Heap {
     }
 }
 
-const ARITY: usize = 4;
+/// The place above one that is not the first.
+#[inline]
+fn parent(at: usize) -> usize {
+    (at - 1) / ARITY
+}
+
+/// A few timers are the first and its children: to set or cancel any but the first moves no other.
+pub(super) const ARITY: usize = 8;

@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::Wheel;
+use super::heap::ARITY;
 use super::record::{Entry, Place, Records};
 use super::terms::Key;
 
@@ -155,7 +156,7 @@ impl<E> Wheel<E> {
 
     /// Says where one of few belongs that does not come in order: later, or at the front.
     #[inline]
-    pub(super) fn is_for_later(&mut self, entry: &Entry) -> bool {
+    fn is_for_later(&mut self, entry: &Entry) -> bool {
         let comes_later = !self.later.is_empty() && self.later.until.is_before(entry.key());
         // All that have come since may be before those that come later. A look through these is worth it when a quarter as
         // many have.
@@ -210,7 +211,7 @@ impl<E> Wheel<E> {
 
     /// Takes in one that comes later, with room for it among those that are near.
     #[inline]
-    pub(super) fn push_later(&mut self, entry: Entry) -> Place {
+    fn push_later(&mut self, entry: Entry) -> Place {
         let place = self.later.push(entry);
         if self.later.room().min(MOST) > self.front.near.room() {
             self.make_room_near();
@@ -218,17 +219,31 @@ impl<E> Wheel<E> {
         place
     }
 
+    /// Finds a place for one of few, and puts its entry there.
+    #[inline(always)]
+    pub(super) fn place_of_few(&mut self, entry: Entry) -> Place {
+        if !self.front.is_for_queue(&entry) {
+            return self.place_out_of_order(entry);
+        }
+        if self.front.queue.is_full() && self.later.room() == 0 {
+            self.make_room_for_few();
+        }
+        self.front.queue.append(entry, Place::in_queue, &mut self.records)
+    }
+
+    #[inline(never)]
+    fn place_out_of_order(&mut self, entry: Entry) -> Place {
+        if self.is_for_later(&entry) {
+            self.push_later(entry)
+        } else {
+            self.front.heap.push(entry, &mut self.records)
+        }
+    }
+
     /// Inserts one of few.
     #[inline]
     pub(super) fn file_of_few(&mut self, entry: Entry) {
-        let place = if self.front.queue.has_room_for(&entry) {
-            self.front.queue.append(entry, Place::in_queue, &mut self.records)
-        } else if self.is_for_later(&entry) {
-            self.push_later(entry)
-        } else {
-            return self.front.heap.push(entry, &mut self.records);
-        };
-        self.records[entry.timer].place = place;
+        self.records[entry.timer].place = self.place_of_few(entry);
     }
 
     /// One of few has come to the front or left it: sees to it that the least of all is there, and opens the gate when that is
@@ -257,8 +272,8 @@ const SOME: usize = 32;
 pub(super) const MOST: usize = 128;
 /// Room for as many later ones is made at first.
 const FIRST: usize = 16;
-/// As many out of order at the front are no crowd, however few come later.
-const LEAST_CROWD: usize = 1;
+/// As many out of order at the front are no crowd, however few come later: those that the heap has on two levels.
+pub(super) const LEAST_CROWD: usize = ARITY;
 
 #[cfg(test)]
 mod tests {

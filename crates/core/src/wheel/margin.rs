@@ -50,13 +50,12 @@ impl Margins {
         if early == 0 && terms.deadline == u64::MAX {
             return Margin(MICROS | NEVER as u32);
         }
-        self.keep_more(terms)
+        self.keep_more(early, terms.asked, terms.deadline)
     }
 
     #[inline(never)]
-    fn keep_more(&mut self, terms: &Terms) -> Margin {
-        let Terms { asked, deadline, .. } = *terms;
-        let (early, slack) = (terms.due() - asked, deadline - asked);
+    fn keep_more(&mut self, early: u64, asked: u64, deadline: u64) -> Margin {
+        let slack = deadline - asked;
         let count = if deadline == u64::MAX { NEVER } else { slack / 1_000 };
         let is_exact = deadline == u64::MAX || (count < NEVER && count * 1_000 == slack);
         if early <= MOST_EARLY && is_exact {

@@ -7,24 +7,51 @@ use super::terms::Terms;
 impl<E> Wheel<E> {
     /// Puts a pending timer off, if nothing but its record has to be written: if it comes out later than now and has a
     /// later deadline, or its slot promises no more. It moves on when its slot, or its turn at the front, comes up. One of few
-    /// that does not come next is moved at once.
+    /// that does not come next is moved at once, and so is the only one there is.
     #[inline(always)]
     pub(crate) fn put_off(&mut self, timer: u32, terms: &Terms) -> bool {
         let record = &mut self.records[timer];
-        let (before, place) = (record.deadline(&self.margins), record.place);
+        let place = record.place;
         let stays = if let Some(at) = place.at_later() {
             // Where there are slots, it moves there.
             self.horizon == u64::MAX && self.later.put_off(at, terms.key)
-        } else if !place.is_at_front() && terms.due().min(record.due) >> self.shift < self.horizon {
-            false
+        } else if place.is_at_front() {
+            let is_small = self.horizon == u64::MAX;
+            if self.len == 1
+                && is_small
+                && let Some(first) = self.front.queue.first_mut()
+            {
+                // It is the only one, and so the gate is its own.
+                (first.due, first.sequence) = (terms.due(), terms.key.sequence);
+                self.gate = terms.due();
+                true
+            } else {
+                let is_later = terms.due() >= record.due;
+                if is_later
+                    && is_small
+                    && let Some(at) = place.at_heap()
+                {
+                    self.front.heap.put_off(at, terms.key);
+                }
+                is_later
+            }
         } else {
+            let before = record.deadline(&self.margins);
+            let reaches_slots = terms.due().min(record.due) >> self.shift >= self.horizon;
             let is_later = terms.due() >= record.due && terms.deadline >= before;
-            is_later || self.slots.is_promised(place, terms, &self.front.chain)
+            let stays =
+                reaches_slots && (is_later || self.slots.is_promised(place, terms, &self.front.chain));
+            if stays {
+                self.earliest.exclude(before);
+                self.earliest.include(terms.deadline);
+                record.agree(terms, &mut self.margins);
+            }
+            return stays;
         };
         if stays {
-            record.agree(terms, &mut self.margins);
-            self.earliest.exclude(before);
+            self.earliest.exclude(record.deadline(&self.margins));
             self.earliest.include(terms.deadline);
+            record.agree(terms, &mut self.margins);
         }
         stays
     }
@@ -35,9 +62,9 @@ impl<E> Wheel<E> {
     #[inline(never)]
     pub(crate) fn move_to(&mut self, now: u64, timer: u32, terms: &Terms) {
         let record = &mut self.records[timer];
-        let (before, place) = (record.deadline(&self.margins), record.place);
+        let place = record.place;
+        self.earliest.exclude(record.deadline(&self.margins));
         record.agree(terms, &mut self.margins);
-        self.earliest.exclude(before);
         self.take_out(place);
         if !self.is_small() {
             return self.admit(now, timer, terms);

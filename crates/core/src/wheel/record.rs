@@ -98,6 +98,12 @@ impl Place {
         (self.0 & (FEW | MARKS) == FEW | INBOX).then_some(((self.0 & !FEW) >> MARK_BITS) as usize)
     }
 
+    /// The index in the heap, if it is there.
+    #[inline]
+    pub(super) fn at_heap(self) -> Option<usize> {
+        (self.0 & MARKS == HEAP).then_some((self.0 >> MARK_BITS) as usize)
+    }
+
     /// In a run or the heap.
     #[inline]
     pub(super) fn is_at_front(self) -> bool {
@@ -144,6 +150,12 @@ impl<E> Record<E> {
     #[inline]
     pub(crate) fn key(&self) -> Key {
         Key { due: self.due, sequence: self.held.as_ref().map_or(Sequence::FIRST, |held| held.sequence) }
+    }
+
+    /// Says whether it comes out where this entry says, and has not been postponed since.
+    #[inline]
+    pub(super) fn is_at(&self, entry: &Entry) -> bool {
+        self.due == entry.due && self.held.as_ref().is_some_and(|held| held.sequence == entry.sequence)
     }
 
     #[inline]

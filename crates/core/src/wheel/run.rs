@@ -44,6 +44,13 @@ impl Run {
         if self.is_empty() { None } else { self.ring.get(self.at(self.from)) }
     }
 
+    /// The first entry, for who keeps the order.
+    #[inline]
+    pub(super) fn first_mut(&mut self) -> Option<&mut Entry> {
+        let at = self.at(self.from);
+        if self.is_empty() { None } else { self.ring.get_mut(at) }
+    }
+
     #[inline]
     fn last(&self) -> Option<&Entry> {
         if self.is_empty() { None } else { self.ring.get(self.at(self.to.wrapping_sub(1))) }
@@ -76,6 +83,12 @@ impl Run {
         self.last().is_none_or(|last| last.is_before(entry) && self.live < self.most)
     }
 
+    /// Says whether no place is free, between gaps included, or none has been made yet.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.to.wrapping_sub(self.from) as usize == self.ring.len()
+    }
+
     /// Appends an entry that there is room for; its place, which `place` makes of what it is counted as.
     #[inline]
     pub(super) fn append<E>(
@@ -84,14 +97,14 @@ impl Run {
         place: impl Fn(u32) -> Place,
         records: &mut Records<E>,
     ) -> Place {
-        if self.to.wrapping_sub(self.from) as usize == self.ring.len() {
+        if self.is_full() {
             self.make_room(&place, records);
         }
         let (counted, at) = (self.to, self.at(self.to));
         if let Some(free) = self.ring.get_mut(at) {
             *free = entry;
         }
-        (self.to, self.live) = (self.to.wrapping_add(1), self.live + 1);
+        (self.to, self.live) = (counted.wrapping_add(1), self.live + 1);
         place(counted & COUNTED)
     }
 
@@ -130,10 +143,18 @@ impl Run {
     }
 
     /// Takes out the first. There is one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn drop_first(&mut self) {
         self.live -= 1;
         self.from = self.from.wrapping_add(1);
+        if self.first().is_some_and(|first| first.timer == NIL) {
+            self.drop_gaps();
+        }
+    }
+
+    /// Passes the gaps at the beginning.
+    #[inline(never)]
+    fn drop_gaps(&mut self) {
         while self.first().is_some_and(|first| first.timer == NIL) {
             self.from = self.from.wrapping_add(1);
         }

@@ -31,7 +31,7 @@ impl<E> Wheel<E> {
         // The front alone knew the least until now.
         self.least = self.gate;
         // As wide as the timers are apart: they will be more, and the time to the end of a slot is what its timers share.
-        let apart = self.later.ahead(now) / u64::from(self.len / 2 + 1);
+        let apart = self.later.ahead(now) / u64::from(self.len + 1 - self.later.len() as u32 / 2);
         let most = MOST_SHIFT.min(self.least_shift + MORE_SHIFT);
         self.shift = apart.max(1).ilog2().clamp(self.least_shift, most);
         let horizon = (now >> self.shift) + 1;

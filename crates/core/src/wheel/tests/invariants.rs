@@ -29,6 +29,7 @@ use alloc::vec::Vec;
 
 use crate::wheel::Wheel;
 use crate::wheel::chunk::{List, NIL};
+use crate::wheel::heap;
 use crate::wheel::later;
 use crate::wheel::level::{BLOCK, BLOCK_BITS, Slot};
 use crate::wheel::record::Entry;
@@ -144,7 +145,7 @@ impl Inside<'_> {
         }
         for &(at, timer) in &places.heap {
             assert!(front.heap.at(at).is_some_and(|entry| is_of(entry, &timer)));
-            let parent = at.checked_sub(1).and_then(|below| front.heap.at(below / 4));
+            let parent = at.checked_sub(1).and_then(|below| front.heap.at(below / heap::ARITY));
             assert!(parent.is_none_or(|parent| !front.heap.at(at).expect("it is there").is_before(parent)));
         }
         let heap = || places.heap.iter().map(|(_, entry)| entry);

@@ -47,7 +47,7 @@ fn one_that_comes_later_is_postponed_in_place() {
     assert_eq!(driver.turn(3_000 * TICK), [timer]);
 }
 
-/// Two that come in no order are no crowd. When as many as a quarter of those that come later have come before these,
+/// Some that come in no order are no crowd. When as many as a quarter of those that come later have come before these,
 /// the others of them come later, too.
 #[test]
 fn a_crowd_out_of_order_comes_later() {
@@ -57,16 +57,102 @@ fn a_crowd_out_of_order_comes_later() {
         |driver: &Driver, timer: u32| matches!(driver.wheel.records[timer].place.filed(), Filed::Heap { .. });
     driver.set(0, 1_000 * TICK);
     (1..200).for_each(|timer| driver.set(timer, u64::from(5 + timer) * TICK));
-    assert!([1, 2].into_iter().all(|timer| is_in_heap(&driver, timer)));
-    assert!((3..200).all(|timer| driver.wheel.records[timer].place.at_later().is_some()));
-    assert_eq!(driver.turn(7 * TICK), [1, 2]);
+    let crowd = later::LEAST_CROWD as u32 + 1;
+    assert!((1..=crowd).all(|timer| is_in_heap(&driver, timer)));
+    assert!((crowd + 1..200).all(|timer| driver.wheel.records[timer].place.at_later().is_some()));
+    assert!(driver.turn(u64::from(5 + crowd) * TICK).into_iter().eq(1..=crowd));
     let (until, later) = (driver.wheel.later.until.due, driver.wheel.later.len());
-    assert!(until > 10 * TICK && later > 100);
+    assert!(until > u64::from(8 + crowd) * TICK && later > 100);
     let comes_next = |timer: &u32| {
         driver.set(*timer, until - 1 - u64::from(timer % 2));
         is_in_heap(&driver, *timer)
     };
-    assert_eq!((200..400).take_while(comes_next).count(), later / 4 + 2);
+    assert_eq!((200..400).take_while(comes_next).count(), later / 4 + 1 + later::LEAST_CROWD);
+}
+
+/// A few that were set in no order are in the heap, all but those that came after all in the queue. Once they are set in order,
+/// they are in the queue again: when eight in a row have shown it, not before.
+#[test]
+fn a_streak_in_order_is_queued_although_most_are_not() {
+    let mut driver = Driver::new(0);
+    driver.wheel = Wheel::new(TICK, 500);
+    let is_queued = |driver: &Driver, timer: u32| {
+        matches!(driver.wheel.records[timer].place.filed(), Filed::Queue { .. })
+    };
+    for (timer, ticks) in [5, 3, 8, 2, 4].into_iter().enumerate() {
+        driver.set(timer as u32, ticks * TICK);
+    }
+    assert_eq!([0, 1, 2, 3, 4].map(|timer| is_queued(&driver, timer)), [true, false, true, false, false]);
+    // As many in the heap as in the queue, then more.
+    assert!(driver.remove(3));
+    driver.set(3, 9 * TICK);
+    assert!(is_queued(&driver, 3), "no more are in the heap");
+    (5..7).for_each(|timer| driver.set(timer, TICK));
+    let after = |timer: u32| u64::from(100 + timer) * TICK;
+    (7..15).for_each(|timer| driver.set(timer, after(timer)));
+    assert!((7..14).all(|timer| !is_queued(&driver, timer)));
+    assert!(is_queued(&driver, 14), "the eighth in order");
+    driver.set(15, 50 * TICK);
+    driver.set(16, after(16));
+    assert!(![15, 16].iter().any(|&timer| is_queued(&driver, timer)), "a streak that ended");
+}
+
+/// The only timer is moved where it is, later or sooner, and the gate with it: nobody looks at its old time.
+#[test]
+fn the_only_timer_takes_the_gate_along() {
+    let mut driver = Driver::new(0);
+    driver.wheel = Wheel::new(TICK, 500);
+    driver.set(0, 10 * TICK);
+    let place = driver.wheel.records[0].place;
+    for ticks in [30, 20, 40] {
+        driver.set(0, ticks * TICK);
+        let wheel = &driver.wheel;
+        assert_eq!((wheel.gate(), wheel.earliest_deadline()), (ticks * TICK, ticks * TICK));
+        assert_eq!(driver.wheel.records[0].place, place);
+    }
+    driver.set(1, 35 * TICK);
+    driver.set(0, 50 * TICK);
+    assert_eq!(driver.wheel.gate(), 35 * TICK, "there are two");
+    assert_eq!(driver.turn(50 * TICK), [1, 0]);
+}
+
+/// In the heap one that has none below it is postponed with its entry; the first of several keeps the entry until that comes
+/// out.
+#[test]
+fn one_without_others_below_it_is_postponed_with_its_entry() {
+    let mut driver = Driver::new(0);
+    driver.wheel = Wheel::new(TICK, 500);
+    driver.set(0, 100 * TICK);
+    for timer in [1, 2, 3] {
+        driver.set(timer, u64::from(10 * timer) * TICK);
+    }
+    let entry = |driver: &Driver, timer: u32| {
+        let at = driver.wheel.records[timer].place.at_heap().expect("it is in the heap");
+        driver.wheel.front.heap.at(at).map(|entry| entry.due / TICK)
+    };
+    driver.set(2, 60 * TICK);
+    driver.set(1, 50 * TICK);
+    assert_eq!([1, 2, 3].map(|timer| entry(&driver, timer)), [10, 60, 30].map(Some));
+    assert_eq!(driver.turn(49 * TICK), [3]);
+    assert_eq!([1, 2].map(|timer| entry(&driver, timer)), [50, 60].map(Some));
+    assert_eq!(driver.turn(100 * TICK), [1, 2, 0]);
+}
+
+/// The least of all is alone in the heap, and postponed beyond those that come later: of these one is the next.
+#[test]
+fn the_least_of_all_is_not_postponed_beyond_those_that_come_later() {
+    let mut driver = Driver::new(0);
+    driver.wheel = Wheel::new(TICK, 500);
+    driver.set(0, 1_000 * TICK);
+    (1..200).for_each(|timer| driver.set(timer, u64::from(5 + timer) * TICK));
+    let first_later = later::LEAST_CROWD as u32 + 2;
+    assert!((2..first_later).all(|timer| driver.remove(timer)));
+    assert_eq!((driver.wheel.front.heap.len(), driver.wheel.later.len()), (1, 200 - first_later as usize));
+    driver.set(1, 900 * TICK);
+    let due = u64::from(5 + first_later) * TICK;
+    assert_eq!(driver.wheel.next_due(), due);
+    assert_eq!(driver.turn(due), [first_later]);
+    assert!(driver.turn(900 * TICK).into_iter().eq((first_later + 1..200).chain([1])));
 }
 
 /// When a crowd sends what was near back to those that come later, there is room near for all of these.

@@ -215,30 +215,44 @@ impl Program {
         }
     }
 
-    /// False if the turn is over.
+    /// As `step`, or as `next`; false if the turn is over.
     fn quantum(&mut self, limit: Key) -> bool {
+        if self.random.below(2) == 0 {
+            let taken = self.wheel.take_due(limit);
+            match taken {
+                Some(timer) => self.take(timer, limit),
+                None => self.assert_none_left(limit),
+            }
+            return taken.is_some();
+        }
         let before = self.wheel.touched;
-        let found = self.wheel.pop(limit);
-        let due = |terms: &Terms| terms.key.is_before(limit);
-        let more = match found {
+        let more = match self.wheel.pop(limit) {
             Pop::Timer(timer) => {
-                let taken = self.wheel.taken(timer, |record| record.due);
-                let due_at = taken.expect("it was pending").2;
-                let terms = self.filed.remove(&timer).expect("a timer that is pending");
-                let key = terms.key;
-                assert_eq!(due_at, key.due);
-                assert!(due(&terms), "timer {timer} is early");
-                assert!(self.filed.values().all(|other| key.is_before(other.key)), "it is not the least");
+                self.take(timer, limit);
                 true
             }
             Pop::More => true,
             Pop::Idle => {
-                assert!(!self.filed.values().any(due), "a timer that is due was left");
+                self.assert_none_left(limit);
                 self.wheel.tidy(limit.due)
             }
         };
         assert!(self.wheel.touched - before <= MOST, "more than a quantum of work");
         more
+    }
+
+    /// One has come out: it is due, and the least.
+    fn take(&mut self, timer: u32, limit: Key) {
+        let taken = self.wheel.taken(timer, |record| record.due);
+        let due_at = taken.expect("it was pending").2;
+        let Terms { key, .. } = self.filed.remove(&timer).expect("a timer that is pending");
+        assert_eq!(due_at, key.due);
+        assert!(key.is_before(limit), "timer {timer} is early");
+        assert!(self.filed.values().all(|other| key.is_before(other.key)), "it is not the least");
+    }
+
+    fn assert_none_left(&self, limit: Key) {
+        assert!(!self.filed.values().any(|terms| terms.key.is_before(limit)), "a timer that is due was left");
     }
 
     fn check(&self, settled: bool) {
