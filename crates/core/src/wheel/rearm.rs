@@ -21,20 +21,22 @@ impl<E> Wheel<E> {
                 && is_small
                 && let Some(first) = self.front.queue.first_mut()
             {
-                // It is the only one, and so the gate is its own.
+                // It is the only one, and so the gate is its own, and the deadline.
                 (first.due, first.sequence) = (terms.due(), terms.key.sequence);
                 self.gate = terms.due();
-                true
-            } else {
-                let is_later = terms.due() >= record.due;
-                if is_later
-                    && is_small
-                    && let Some(at) = place.at_heap()
-                {
-                    self.front.heap.put_off(at, terms.key);
-                }
-                is_later
+                self.earliest.clear();
+                self.earliest.include(terms.deadline);
+                record.agree(terms, &mut self.margins);
+                return true;
             }
+            let is_later = terms.due() >= record.due;
+            if is_later
+                && is_small
+                && let Some(at) = place.at_heap()
+            {
+                self.front.heap.put_off(at, terms.key);
+            }
+            is_later
         } else {
             let before = record.deadline(&self.margins);
             let reaches_slots = terms.due().min(record.due) >> self.shift >= self.horizon;
