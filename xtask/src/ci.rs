@@ -55,14 +55,8 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
 /// Compiles what the steps after the tests compile, so that these find it done; whether it is well is theirs to say.
 pub(crate) fn ahead(workspace: &Workspace) -> Outcome {
     let root = workspace.root();
-    let builds = [
-        programs::build(workspace),
-        build_examples(root),
-        program::check(cargo(root).args(["build", "--quiet", "--workspace", "--bins"])),
-        clippy(root),
-        features_of_crates(root),
-        documentation(root),
-    ];
+    // None of them writes a program or a library that a test may be using.
+    let builds = [clippy(root), programs::build(workspace), features_of_crates(root), documentation(root)];
     let well = builds.iter().filter(|built| matches!(built, Ok(Outcome::Passed(_)))).count();
     Outcome::passed(format!("{well} of {} builds", builds.len()))
 }
@@ -78,11 +72,6 @@ fn features_of_crates(root: &Path) -> Result<Outcome> {
 fn documentation(root: &Path) -> Result<Outcome> {
     let words = ["doc", "--workspace", "--no-deps"];
     program::check(cargo(root).env("RUSTDOCFLAGS", "-D warnings").args(words))
-}
-
-/// Of an example that has tests of its own `cargo test` builds those only.
-fn build_examples(root: &Path) -> Result<Outcome> {
-    program::check(cargo(root).args(["build", "--quiet", "--workspace", "--examples"]))
 }
 
 /// The tests, then what docs/features.toml and the pages claim of them.
@@ -107,10 +96,8 @@ fn tests(workspace: &Workspace, kept: Option<&Path>, pages: &[Page], report: &mu
 
 /// Runs every example: each ends by itself within seconds, and exits 0.
 fn examples(workspace: &Workspace) -> Result<Outcome> {
-    let built = build_examples(workspace.root())?;
-    if matches!(built, Outcome::Failed(_)) {
-        return Ok(built);
-    }
+    // Of one that has tests of its own `cargo test` builds those only.
+    program::must(cargo(workspace.root()).args(["build", "--quiet", "--workspace", "--examples"]))?;
     let targets = workspace.members().flat_map(|member| &member.targets);
     let mut problems = vec![];
     for example in targets.filter(|target| target.is_example()) {

@@ -1,6 +1,6 @@
 //! The programs of `docs/integrations.md`: published software on softtimers, each run for a second.
 //!
-//! They are a workspace of their own, which is built in the same directory, so that crates which both have are built once.
+//! They are a workspace of their own, with a directory of its own: it is built while tests use what is in the other.
 
 use anyhow::Result;
 
@@ -30,7 +30,7 @@ pub(crate) fn run(workspace: &Workspace, report: &mut Report) {
 /// If cargo cannot be started.
 pub(crate) fn build(workspace: &Workspace) -> Result<Outcome> {
     let mut cargo = cargo(&workspace.root().join("examples"));
-    cargo.env("CARGO_TARGET_DIR", workspace.target("")).args(["build", "--quiet", "--locked"]);
+    cargo.env("CARGO_TARGET_DIR", workspace.target("programs")).args(["build", "--quiet", "--locked"]);
     program::check(cargo.args(NAMES.iter().flat_map(|name| ["-p", name])))
 }
 
@@ -39,7 +39,7 @@ const TRIES: usize = 3;
 
 /// Runs a program for one round of a second; it says itself what it lacks.
 fn run_one(workspace: &Workspace, name: &str) -> Result<Outcome> {
-    let path = workspace.target("debug").join(name);
+    let path = workspace.target("programs/debug").join(name);
     let mut tried = 0;
     let printed = loop {
         let mut program = program::program(&path, workspace.root());

@@ -265,7 +265,7 @@ impl<E> Wheel<E> {
         loop {
             match self.pop(limit) {
                 Pop::Timer(timer) => return Some(timer),
-                // Of few the gate is right already, and closed for this turn.
+                // While there are few, the gate is already right, and closed for this turn.
                 Pop::More if self.is_small() && limit.due < self.gate => {
                     self.refresh_earliest();
                     return None;

@@ -20,6 +20,11 @@
 //! than the delay, and hands out first and reads then, offers what it reads with the time when it came, and
 //! the queue drops what it would have dropped.
 
+mod change;
+mod discipline;
+mod link;
+mod packet;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
@@ -27,14 +32,18 @@ use std::time::Duration;
 use softtimers_core::{Random, Timestamp};
 
 use crate::account::Taken;
-use crate::aqm::{Accounts, Codel, FqCodel, Pie, Store, Verdict};
+use crate::aqm::{Codel, FqCodel, Pie, Verdict};
 use crate::bottleneck::Link;
 use crate::delay::Propagation;
 use crate::incidence::IncidenceProcess;
 use crate::loss::LossProcess;
 use crate::scenario::Timeline;
 use crate::slots::SlotProcess;
-use crate::{Aqm, Backlog, Counters, Measured, PathConfig, PathError, Scenario, Way};
+use crate::{Aqm, Backlog, Counters, Measured, PathConfig, PathError};
+
+pub(crate) use packet::Packet;
+use packet::UnderWay;
+pub use packet::{Admission, Delivery, Traits};
 
 /// One direction of a path. Packets are values of yours; the model only knows how long they are.
 ///
@@ -102,80 +111,6 @@ pub struct Direction<T> {
     lost: Option<VecDeque<(Timestamp, T)>>,
     counters: Counters,
     measured: Box<Measured>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Packet<T> {
-    packet: T,
-    bytes: u32,
-    number: u64,
-    offered: Timestamp,
-    marked: bool,
-    traits: Traits,
-}
-
-/// The properties of a packet beside its length that a [managed queue](Aqm) goes by.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Traits {
-    /// Its transport understands marks: then a queue that may mark does not drop it.
-    pub capable: bool,
-    /// A number for its flow, such as a hash of its addresses and ports.
-    pub flow: u64,
-}
-
-#[derive(Debug)]
-struct UnderWay<T> {
-    due: Timestamp,
-    sequence: u64,
-    copy: bool,
-    flipped: Option<u64>,
-    packet: Packet<T>,
-}
-
-/// The result of offering a packet. A loss happens on the way, and is not told here.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Admission {
-    /// It is on the link or waits for it.
-    Accepted,
-    /// It waits, and the queue has marked it.
-    Marked,
-    /// The queue is full, or its management has dropped it.
-    QueueFull,
-    /// More is held than [`PathConfig`] allows.
-    Overflow,
-}
-
-/// A packet that comes out.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Delivery<T> {
-    /// The packet that was offered.
-    pub packet: T,
-    /// Its length, as it was said to be.
-    pub bytes: u32,
-    /// When it was offered.
-    pub offered: Timestamp,
-    /// The time at which it arrives.
-    pub due: Timestamp,
-    /// The queue has marked it: congestion experienced.
-    pub marked: bool,
-    /// It is the second copy.
-    pub copy: bool,
-    /// This bit of it is to be flipped, counted from the first byte's least significant one on. The model
-    /// does not see the bytes: see [`damaged`](Self::damaged).
-    pub flipped: Option<u64>,
-}
-
-impl<T: AsMut<[u8]>> Delivery<T> {
-    /// The packet, with the bit flipped if one is to be.
-    pub fn damaged(mut self) -> T {
-        if let Some(bit) = self.flipped {
-            let byte = usize::try_from(bit / 8).ok().and_then(|byte| self.packet.as_mut().get_mut(byte));
-            if let Some(byte) = byte {
-                *byte ^= 1 << (bit % 8);
-            }
-        }
-        self.packet
-    }
 }
 
 impl<T: Clone> Direction<T> {
@@ -427,89 +362,6 @@ impl<T: Clone> Direction<T> {
         (next.due <= self.looked).then_some(next.due)
     }
 
-    /// Another path from `now` on.
-    ///
-    /// Nothing that is held is lost, and nothing changes its place. What waits, waits for the new link, and
-    /// of the packet on the link the same part is done; a limit that the queue exceeds now holds for what
-    /// comes. What is under way arrives when it would have, and unless packets may overtake each other,
-    /// those behind it wait for it. A trace begins anew unless it is the same. What was drawn at random
-    /// stays drawn.
-    ///
-    /// # Errors
-    /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
-    pub fn set(&mut self, now: Timestamp, path: PathConfig) -> Result<(), PathError> {
-        path.check()?;
-        self.advance(now);
-        self.become_path(path);
-        Ok(())
-    }
-
-    /// Changes the path by a scenario that begins at `now`, as its direction `way`; one that was played before ends. Each
-    /// round begins with the path of now.
-    ///
-    /// # Errors
-    /// [`PathError`], as [`PathConfig::check`], of any path that it would come to; then nothing changes.
-    pub fn play(&mut self, now: Timestamp, scenario: &Scenario, way: Way) -> Result<(), PathError> {
-        let timeline = self.timeline(now, scenario, way)?;
-        self.follow(timeline);
-        Ok(())
-    }
-
-    pub(crate) fn timeline(
-        &mut self,
-        now: Timestamp,
-        scenario: &Scenario,
-        way: Way,
-    ) -> Result<Timeline, PathError> {
-        self.advance(now);
-        Timeline::new(self.latest, scenario, way, &self.path)
-    }
-
-    pub(crate) fn follow(&mut self, timeline: Timeline) {
-        self.timeline = timeline;
-    }
-
-    /// Another path from `latest` on, up to which the link has been worked off.
-    fn become_path(&mut self, path: PathConfig) {
-        self.look_at_wait();
-        let serving = self.serving.as_ref().map(|(done, packet)| (*done, self.on_link(packet.bytes)));
-        let through = self.link.change(self.latest, &path.bottleneck, path.burst, serving);
-        if let (Some((done, _)), Some(through)) = (&mut self.serving, through) {
-            *done = through;
-        }
-        let is_new = (self.path.aqm, self.path.overhead) != (path.aqm, path.overhead);
-        if self.path.aqm != path.aqm {
-            (self.codel, self.pie) = (Codel::default(), Pie::default());
-        }
-        self.path = path;
-        if is_new {
-            self.wait_anew();
-        }
-        self.expect_wait();
-    }
-
-    /// All that waits joins the queue that there is now, in the order in which it came.
-    fn wait_anew(&mut self) {
-        let mut all: Vec<_> = self.waiting.drain(..).collect();
-        all.extend(self.fair.take().into_iter().flat_map(|fair| fair.into_packets()));
-        all.sort_unstable_by_key(|packet| packet.number);
-        if let Aqm::FqCodel(config) = self.path.aqm {
-            self.fair = Some(Box::new(FqCodel::new(self.salt, &config)));
-        }
-        self.waiting_bytes = 0;
-        all.into_iter().for_each(|packet| self.wait(packet));
-    }
-
-    /// The parameters that hold now, up to where the link has been worked off: see [`path_at`](Self::path_at).
-    pub fn path(&self) -> &PathConfig {
-        &self.path
-    }
-
-    /// The parameters at `now`, if a [scenario](Self::play) has changed or will change them by then.
-    pub fn path_at(&self, now: Timestamp) -> PathConfig {
-        self.timeline.path_at(now, &self.path)
-    }
-
     /// Returns the counters of the packets so far.
     pub fn counters(&self) -> Counters {
         self.counters
@@ -518,112 +370,6 @@ impl<T: Clone> Direction<T> {
     /// Returns the measurements of those that came out.
     pub fn measured(&self) -> &Measured {
         &self.measured
-    }
-
-    /// Works off what the link has finished by `now`.
-    fn advance(&mut self, now: Timestamp) {
-        let now = self.latest.max(now);
-        while let Some(change) = self.timeline.next_at().filter(|&change| change <= now) {
-            // What is through when it changes was through before.
-            self.work_off(change);
-            self.latest = self.latest.max(change);
-            let path = self.timeline.pass(&self.path);
-            self.become_path(path);
-            if self.serving.is_none() && self.link.is_rested(self.latest) {
-                self.timeline.skip_to(now);
-            }
-        }
-        self.work_off(now);
-        self.latest = now;
-    }
-
-    /// Packets that the link has finished by then leave it.
-    fn work_off(&mut self, now: Timestamp) {
-        while let Some((done, packet)) = self.serving.take_if(|(done, _)| *done <= now) {
-            // What a managed queue drops then was dropped then.
-            self.latest = self.latest.max(done);
-            self.leave(done, packet);
-            if let Some(next) = self.dequeue(done) {
-                self.serve(done, next);
-            }
-        }
-    }
-
-    /// Takes the next packet out of the queue at `at`, when the link is free.
-    fn dequeue(&mut self, at: Timestamp) -> Option<Packet<T>> {
-        let config = match self.path.aqm {
-            Aqm::Codel(config) => config,
-            Aqm::FqCodel(config) => {
-                let mut fair = self.fair.take()?;
-                let next = fair.dequeue(&config, at, self);
-                self.fair = Some(fair);
-                return next;
-            }
-            _ => return self.pop(),
-        };
-        let mut codel = std::mem::take(&mut self.codel);
-        let next = codel.dequeue(&config, at, self);
-        self.codel = codel;
-        next
-    }
-
-    /// The verdict of a managed queue on a packet that comes.
-    fn early_verdict(&mut self, ahead: &Backlog, capable: bool) -> Verdict {
-        let Aqm::Pie(config) = self.path.aqm else { return Verdict::Enqueue };
-        self.pie.verdict(&config, ahead.packets, capable, &mut self.early)
-    }
-
-    /// Before anything changes what waits.
-    fn look_at_wait(&mut self) {
-        if let Aqm::Pie(config) = self.path.aqm {
-            self.pie.update(&config, self.latest);
-        }
-    }
-
-    /// After it has changed.
-    fn expect_wait(&mut self) {
-        if let Aqm::Pie(_) = self.path.aqm {
-            self.pie.expect(self.link.through(self.latest, self.waiting_bytes));
-        }
-    }
-
-    fn serve(&mut self, at: Timestamp, packet: Packet<T>) {
-        let done = self.link.serve(at, self.on_link(packet.bytes));
-        self.serving = Some((done, packet));
-    }
-
-    /// A packet is through the bottleneck.
-    fn leave(&mut self, done: Timestamp, packet: Packet<T>) {
-        let bytes = packet.bytes;
-        if self.path.outage || self.loss.next(&self.path.loss) {
-            self.held_bytes -= u64::from(bytes);
-            self.counters.held -= 1;
-            self.counters.lost += 1;
-            return self.keep(done, packet.packet);
-        }
-        let copy = self.duplicate.next(&self.path.duplicate).then(|| packet.clone());
-        self.send(done, packet, false);
-        let Some(copy) = copy else { return };
-        self.counters.duplicated += 1;
-        if self.has_room(bytes) {
-            self.held_bytes += u64::from(bytes);
-            self.counters.held += 1;
-            self.send(done, copy, true);
-        } else {
-            self.counters.overflowed += 1;
-        }
-    }
-
-    fn send(&mut self, done: Timestamp, packet: Packet<T>, copy: bool) {
-        let on_link = self.on_link(packet.bytes);
-        let PathConfig { delay, ref jitter, reorder, corrupt, slots, .. } = self.path;
-        let sent = slots.map_or(done, |slots| self.slots.leaves(done, on_link, &slots));
-        let due = self.propagation.arrival(sent, delay, jitter, reorder);
-        let hit = packet.bytes > 0 && self.corrupt.next(&corrupt);
-        let flipped = hit.then(|| self.corrupt.random.below(u64::from(packet.bytes) * 8));
-        self.counters.corrupted += u64::from(hit);
-        self.under_way.push(Reverse(UnderWay { due, sequence: self.sequence, copy, flipped, packet }));
-        self.sequence += 1;
     }
 
     fn keep(&mut self, at: Timestamp, packet: T) {
@@ -648,92 +394,5 @@ impl<T: Clone> Direction<T> {
 
     fn on_link(&self, bytes: u32) -> u64 {
         u64::from(bytes) + u64::from(self.path.overhead)
-    }
-}
-
-impl<T: Clone> Store for Direction<T> {
-    type Packet = Packet<T>;
-
-    fn pop(&mut self) -> Option<Packet<T>> {
-        let next = self.waiting.pop_front()?;
-        self.waiting_bytes -= self.on_link(next.bytes);
-        Some(next)
-    }
-
-    fn came(packet: &Packet<T>) -> Timestamp {
-        packet.offered
-    }
-
-    fn is_short(&self) -> bool {
-        self.waiting_bytes <= LONGEST + u64::from(self.path.overhead)
-    }
-
-    fn mark(&mut self, packet: &mut Packet<T>) -> bool {
-        self.counters.marked += u64::from(packet.traits.capable && !packet.marked);
-        packet.marked |= packet.traits.capable;
-        packet.traits.capable
-    }
-
-    fn discard(&mut self, packet: Packet<T>) {
-        self.held_bytes -= u64::from(packet.bytes);
-        self.counters.held -= 1;
-        self.counters.queue_drops += 1;
-        self.counters.aqm_drops += 1;
-        self.keep(self.latest, packet.packet);
-    }
-}
-
-impl<T: Clone> Accounts<Packet<T>> for Direction<T> {
-    fn came(packet: &Packet<T>) -> Timestamp {
-        packet.offered
-    }
-
-    fn length(&self, packet: &Packet<T>) -> u64 {
-        self.on_link(packet.bytes)
-    }
-
-    fn is_short(&self, bytes: u64) -> bool {
-        bytes <= LONGEST + u64::from(self.path.overhead)
-    }
-
-    fn left(&mut self, packet: &Packet<T>) {
-        self.waiting_bytes -= self.on_link(packet.bytes);
-    }
-
-    fn mark(&mut self, packet: &mut Packet<T>) -> bool {
-        Store::mark(self, packet)
-    }
-
-    fn discard(&mut self, packet: Packet<T>) {
-        Store::discard(self, packet);
-    }
-}
-
-/// A packet of the usual length, in bytes of Ethernet with a tag: with no more waiting, a drop would leave the link idle.
-const LONGEST: u64 = 1_518;
-
-impl<T> UnderWay<T> {
-    fn key(&self) -> (Timestamp, u64) {
-        (self.due, self.sequence)
-    }
-}
-
-impl<T> PartialEq for UnderWay<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl<T> Eq for UnderWay<T> {}
-
-impl<T> PartialOrd for UnderWay<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for UnderWay<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
     }
 }

@@ -117,8 +117,7 @@ impl Front {
     }
 
     /// Says whether one of few is to be queued: it comes after all in the queue, and others come in order as well. Where most are in
-    /// the heap, it takes a streak to show that; else those set at random would be here and there, and which is next, and which
-    /// to take out, nobody could foretell.
+    /// the heap, it takes a streak to show that: otherwise random timers spread over queue and heap, and branches are mispredicted.
     #[inline(always)]
     pub(super) fn is_for_queue(&mut self, entry: &Entry) -> bool {
         if self.heap.len() > self.queue.len() && !self.goes_on(entry.due) {
@@ -358,7 +357,7 @@ impl<E> Wheel<E> {
     }
 }
 
-/// Eight in a row come in order by chance once in hundreds of times.
+/// Random times come in order eight in a row once in some hundred thousand times.
 const STREAK: u32 = 0xFF;
 /// Entries of the run: the chunks of a slot that are loaded at once.
 const MOST_IN_RUN: usize = 4 * ROOM;

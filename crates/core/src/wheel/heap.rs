@@ -65,8 +65,8 @@ impl Heap {
         }
     }
 
-    /// Moves the timer in a place to a later time, if none is below it; else it moves on when it comes first. So does the first, which may
-    /// be the least of all: those that come later are looked at when it has gone.
+    /// Moves an entry without children to a later time, if it is not the first; the others move when they come first. The first may be the
+    /// least of all, and those that come later are looked at when it has gone.
     #[inline]
     pub(super) fn put_off(&mut self, at: usize, Key { due, sequence }: Key) {
         let is_last = at > 0 && ARITY * at + 1 >= self.entries.len();

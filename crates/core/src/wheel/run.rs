@@ -44,7 +44,7 @@ impl Run {
         if self.is_empty() { None } else { self.ring.get(self.at(self.from)) }
     }
 
-    /// The first entry, for who keeps the order.
+    /// The first entry, for callers that keep the order.
     #[inline]
     pub(super) fn first_mut(&mut self) -> Option<&mut Entry> {
         let at = self.at(self.from);

@@ -95,7 +95,7 @@ class EventLoop(asyncio.SelectorEventLoop):
             self._process_descriptors(event_list)
         due = self._due
         if due:
-            # No call, after which a signal's handler may raise: a timer that stays in the list runs twice.
+            # No call, after which a signal's handler may raise (from Python 3.10 on): a timer that stays in the list runs twice.
             self._ready += due
             del due[:]
 

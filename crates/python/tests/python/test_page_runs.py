@@ -48,8 +48,12 @@ class PageRunsTest(unittest.TestCase):
         sending, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, remote_addr=address)
         self.names["transport"] = sending
         await snippet
-        while len(receiver.received) < len(self.names["datagrams"]):
-            await asyncio.sleep(0.001)
+
+        async def arrived():
+            while len(receiver.received) < len(self.names["datagrams"]):
+                await asyncio.sleep(0.001)
+
+        await asyncio.wait_for(arrived(), 60)
         self.assertEqual(receiver.received, self.names["datagrams"])
         sending.close()
         listening.close()

@@ -48,6 +48,8 @@ impl Command for WrittenReport {
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<Findings>, Failure> {
         self.check_name()?;
         self.spare_the_runs(&self.beside("json"))?;
+        // Before there are files: a signal that ended the process would leave them empty.
+        run.interrupt()?;
         self.files = Some(self.create()?);
         let (runs, ended) = match &self.config.from {
             Some(directory) => {
