@@ -50,7 +50,7 @@ fn no_more_than_the_count_is_sent() {
     }
 }
 
-/// Whatever the loop does between departures, all of them leave, and what was polled away is told.
+/// Whatever the loop does between departures, all of them leave, and what was busy-polled is told.
 #[test]
 fn both_accounts_agree_whatever_the_idle_policy() {
     for (idle, budget) in [

@@ -1,7 +1,7 @@
 //! The choice of a loop with nothing to do: [`Idle`] decides between polling and sleeping.
 //!
 //! A sleeping wake-up comes late by an amount that one can learn (15–20 µs in a typical virtual
-//! machine). Sleeping less by that much meets the due time; the rest is polled away:
+//! machine). Sleeping less by that much meets the due time; the rest is busy-polled:
 //!
 //! ```text
 //!                 now                       due − lead      due
@@ -114,7 +114,7 @@ impl Idle {
     }
 
     /// This policy and its budget from now on, with the account of another one that ran until now: a
-    /// change of policy is no reason to forget what was polled away.
+    /// change of policy is no reason to forget what was busy-polled.
     #[must_use]
     pub fn after(self, before: &Idle) -> Self {
         Idle { meter: before.meter.under(self.budget()), ..self }

@@ -1,5 +1,5 @@
 //! Idle policies on a simulated machine whose wake-ups are late and whose looks take time: what is
-//! polled away stays within the budget, over any stretch of time, and what is not due is never run.
+//! busy-polled stays within the budget, over any stretch of time, and what is not due is never run.
 
 mod machine;
 
@@ -77,7 +77,7 @@ impl Player {
         }
     }
 
-    /// The most that was polled away in any stretch of time, beyond `percent` of that stretch.
+    /// The most that was busy-polled in any stretch of time, beyond `percent` of that stretch.
     fn most_beyond(&self, percent: u32) -> Duration {
         let share = i128::from(percent);
         let (mut level, mut least, mut most, mut before) = (0i128, 0i128, 0i128, Timestamp::ZERO);

@@ -225,7 +225,7 @@ pub struct SendConfig {
     pub slack_ns: u64,
     /// The idle policy of `soft`; `null` for the other timers.
     pub idle: Option<String>,
-    /// The share of one CPU that may be polled away; `null` for the other timers.
+    /// The share of one CPU that may be busy-polled; `null` for the other timers.
     pub cpu_budget: Option<f64>,
     /// The slice asked of the scheduler; `null` if it is left as it is.
     pub sched_slice_ns: Option<u64>,

@@ -73,7 +73,7 @@ fn a_run_that_sigterm_ends_leaves_the_thread_as_it_was() {
                 is_caught(Signal::TERM)
             });
             assert!(listens, "the run did not begin within 10 s");
-            // Long beside a pause of the machine, which counts as polled away if it comes in the middle of a poll.
+            // Long beside a pause of the machine, which counts as busy-polled if it comes in the middle of a poll.
             pause(Duration::from_secs(1));
             kill_process(getpid(), Signal::TERM).unwrap();
         });

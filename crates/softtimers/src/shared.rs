@@ -183,7 +183,7 @@ impl<E> Shared<E> {
     }
 
     /// As [`arm`](Self::arm), but the descriptor becomes readable `lead` before the earliest deadline, whoever sets
-    /// that until the next call: for an owner that polls away what a wake-up may take
+    /// that until the next call: for an owner that busy-polls what a wake-up may take
     /// ([`Idle`](crate::idle::Idle)). Returns when that is as things stand.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ fn spin(idle: Idle, interval: Duration, length: Duration, enough: impl Fn(&Done)
     }
 }
 
-/// Time in which a CPU that was taken away counts as polled away: what a loop that keeps its budget has made up in
+/// Time in which a CPU that was taken away counts as busy-polled: what a loop that keeps its budget has made up in
 /// the end, and one that does not never will.
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -157,7 +157,7 @@ pub struct DriverStats {
     pub set: u64,
     /// Times that it went off: wake-ups that these timers cost the process.
     pub wake_ups: u64,
-    /// Time that the idle policy has polled away.
+    /// Time that the idle policy has busy-polled.
     pub polled: Duration,
     /// Wakers that panicked when they were called.
     pub waker_panics: u64,

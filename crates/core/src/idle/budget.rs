@@ -1,4 +1,4 @@
-//! How much time may be polled away: [`PollBudget`], kept by a [`Meter`].
+//! How much time may be spent busy polling: [`PollBudget`], kept by a [`Meter`].
 //!
 //! The meter is a leaky bucket in wall time. Polling fills it; it leaks at the allowed share all the
 //! time, also while the program polls, works or sleeps:
@@ -22,7 +22,7 @@ use crate::{Percent, Timestamp};
 
 /// The share of one CPU that a loop may poll away while it has nothing to do.
 ///
-/// In any time `t`, at most `share · (t + period)` is polled away, plus one look at the sources. Of a
+/// In any time `t`, at most `share · (t + period)` is busy-polled, plus one look at the sources. Of a
 /// look that was interrupted for so long that it would take more than a second to pay off, the rest is
 /// forgiven. A share of 100% is no limit; at 0% the loop sleeps whenever nothing is due.
 ///
@@ -57,7 +57,7 @@ impl PollBudget {
         PollBudget { share, period: NANOS_PER_SEC / 100 }
     }
 
-    /// The same share, over `period` (up to 584 years): `share · period` may be polled away at once.
+    /// The same share, over `period` (up to 584 years): `share · period` may be busy-polled at once.
     #[must_use]
     pub const fn over(self, period: Duration) -> Self {
         let nanos = period.as_nanos();
@@ -87,7 +87,7 @@ impl PollBudget {
         self.full().saturating_add(self.hundredths(LONGEST_PAYMENT))
     }
 
-    /// Hundredths of nanoseconds that may be polled away for `nanos` of time.
+    /// Hundredths of nanoseconds that may be busy-polled for `nanos` of time.
     const fn hundredths(self, nanos: u64) -> u64 {
         nanos.saturating_mul(self.share.get() as u64)
     }
@@ -96,8 +96,8 @@ impl PollBudget {
 /// The busy-poll time of an idle policy, and the sleeps that its budget forced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Polling {
-    /// Time polled away: from a decision to poll until the next decision, or until something was
-    /// found. It is wall time, so a CPU that was lost while polling counts as polled away.
+    /// Busy-poll time: from a decision to poll until the next decision, or until something was
+    /// found. It is wall time, so a CPU that was lost while polling counts as busy-polled.
     pub time: Duration,
     /// Sleeps to the deadline itself that would have been shorter, or none at all, with more budget.
     pub forced_sleeps: u64,

@@ -118,7 +118,7 @@ pub struct FramesReport {
 /// The `polled` object.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct PolledReport {
-    /// Time polled away with nothing due, as a share of one CPU; `null` for timers without an idle
+    /// Time busy-polled with nothing due, as a share of one CPU; `null` for timers without an idle
     /// policy.
     pub share: Option<f64>,
     /// The share that was allowed; `null` for those timers. A loop that has not polled may poll without a pause at

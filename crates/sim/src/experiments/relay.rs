@@ -1,5 +1,5 @@
 //! **A UDP relay on N CPUs**: what `forward --udp --pollers N` could carry where there are more CPUs than were measured. No
-//! paper has it; what a packet costs here was measured on two CPUs, and everything beyond them is assumed.
+//! paper has it; the costs of a packet were measured with one poller on one CPU, and everything beyond is assumed.
 //!
 //! ```text
 //!   clients ─▶ the kernel's hash ─┬─▶ receiving (softirq) ─▶ buffer ─▶ poller: turns of at most a quota ─┐
@@ -24,7 +24,7 @@ pub(crate) static RELAY: Experiment = Experiment {
     about: "A UDP relay with a poller on each of N CPUs (a model of forward --udp --pollers N; no paper's)",
     details: "Clients send at random times, all at the same mean rate, and each belongs to one poller. A poller sleeps \
               until a packet comes; a turn takes at most --quota packets, which leave together at its end. The costs are \
-              those that were measured with one and two CPUs; how they grow with N is the model's assumption.",
+              those that were measured with one poller on one CPU; how they grow with N is the model's assumption.",
     parameters: &[
         Parameter::count("pollers", "Pollers, each on a CPU of its own", 1..=1_024, 4),
         Parameter::count("load", "Offered packets, in % of N times what one poller carries alone", LOAD, 60),
