@@ -13,7 +13,7 @@ pub(crate) struct Packet<T> {
     pub(super) traits: Traits,
 }
 
-/// The properties of a packet beside its length that a [managed queue](Aqm) goes by.
+/// The properties of a packet beside its length that a [managed queue](crate::Aqm) goes by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Traits {
     /// Its transport understands marks: then a queue that may mark does not drop it.
@@ -41,7 +41,7 @@ pub enum Admission {
     Marked,
     /// The queue is full, or its management has dropped it.
     QueueFull,
-    /// More is held than [`PathConfig`] allows.
+    /// More is held than [`PathConfig`](crate::PathConfig) allows.
     Overflow,
 }
 
