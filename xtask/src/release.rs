@@ -126,9 +126,9 @@ fn image(workspace: &Workspace) -> Result<Outcome> {
         return Ok(Outcome::skipped("it is made of the static binary, which there is none of"));
     }
     let tools = ["buildah", "podman", "docker"];
-    let there = tools.iter().find(|tool| program::works(command(tool, workspace.root()).arg("--version")));
+    let there = tools.iter().find(|tool| program::works(command(tool, workspace.root()).arg("info")));
     let Some(tool) = there else {
-        return Ok(Outcome::skipped(format!("none of {} is installed", tools.join(", "))));
+        return Ok(Outcome::skipped(format!("none of {} works here", tools.join(", "))));
     };
     program::check(command(tool, &directory).args(["build", "--tag", "softtimers", "."]))
 }
