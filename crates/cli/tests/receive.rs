@@ -4,7 +4,7 @@ mod common;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use common::{Receiver, command, refusal, run, stderr, streamed};
@@ -122,18 +122,24 @@ fn silence_ends_a_run_whose_goodbyes_were_lost() {
     assert_eq!(ended, [true, false]);
 }
 
-/// Loss is told when it shows, and taken back when a datagram was only late; all of stdout is lines.
-#[test]
-fn the_seconds_of_a_stream_add_up() {
-    let mut receiver = command("recv 127.0.0.1:0 --any --duration 60s --count 6 --json-stream")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+/// A receiver of `count` datagrams that prints a line a second, and a sender to it.
+fn streaming(count: u32) -> (Child, Sender) {
+    let mut receiver =
+        command(&format!("recv 127.0.0.1:0 --any --duration 60s --count {count} --json-stream"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
     let mut listening = String::new();
     BufReader::new(receiver.stderr.take().unwrap()).read_line(&mut listening).unwrap();
     let address = listening.trim().strip_prefix("listening on ").unwrap().parse().unwrap();
-    let sender = Sender::to_address(address);
+    (receiver, Sender::to_address(address))
+}
+
+/// Loss is told when it shows, and taken back when a datagram was only late; all of stdout is lines.
+#[test]
+fn the_seconds_of_a_stream_add_up() {
+    let (mut receiver, sender) = streaming(6);
     [0, 1, 4, 4].into_iter().for_each(|sequence| sender.data(sequence));
     let mut stdout = BufReader::new(receiver.stdout.take().unwrap());
     let counts = |line: &Value| {
@@ -287,15 +293,7 @@ fn any_program_is_measured_by_its_gaps() {
 /// A line tells of its own second: nothing of loss in one with datagrams of another program.
 #[test]
 fn the_seconds_of_a_stream_tell_what_is_unknown() {
-    let mut receiver = command("recv 127.0.0.1:0 --any --duration 60s --count 5 --json-stream")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut listening = String::new();
-    BufReader::new(receiver.stderr.take().unwrap()).read_line(&mut listening).unwrap();
-    let address = listening.trim().strip_prefix("listening on ").unwrap().parse().unwrap();
-    let sender = Sender::to_address(address);
+    let (mut receiver, sender) = streaming(5);
     let mut stdout = BufReader::new(receiver.stdout.take().unwrap());
     let mut text = String::new();
     let mut next = |received: u64| loop {

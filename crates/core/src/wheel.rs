@@ -183,18 +183,6 @@ impl<E> Wheel<E> {
         generation
     }
 
-    /// [`insert`](Self::insert) while there are few.
-    #[inline]
-    fn insert_of_few(&mut self, timer: u32, terms: &Terms, event: E) -> u32 {
-        self.len += 1;
-        self.announce_at_front(terms);
-        let entry = Entry::new(terms.key, timer);
-        let place = self.place_of_few(entry);
-        let record = self.hold(timer, terms, event);
-        record.place = place;
-        record.generation
-    }
-
     /// Writes the terms and the event of a timer into its record.
     #[inline]
     fn hold(&mut self, timer: u32, terms: &Terms, event: E) -> &mut Record<E> {
@@ -277,24 +265,6 @@ impl<E> Wheel<E> {
         }
     }
 
-    /// Takes out the first of the queue, which has the least of few: the gate is opened for the next at once. `None` if it does
-    /// not come before `limit`, or was postponed.
-    #[inline(always)]
-    fn take_queued(&mut self, limit: Key) -> Option<u32> {
-        let &first = self.front.queue.first()?;
-        if !first.key().is_before(limit) || !self.records[first.timer].is_at(&first) {
-            return None;
-        }
-        self.front.queue.drop_first();
-        self.forget_one();
-        match self.front.queue.first() {
-            Some(next) if self.later.is_after(next.key()) => self.gate = next.due,
-            _ if self.len == 0 => {}
-            _ => self.settle_now(),
-        }
-        Some(first.timer)
-    }
-
     /// Takes the least timer out, if it comes before `limit`: one quantum of work, four chunks of 13 timers and what
     /// is in the inbox at most. Its record does not know yet: see [`taken`](Self::taken).
     #[inline]
@@ -361,22 +331,6 @@ impl<E> Wheel<E> {
         }
         self.refile(least.timer);
         Pop::More
-    }
-
-    /// [`pop`](Self::pop) while there are few. The gate is opened for the next at once.
-    #[inline]
-    fn pop_of_few(&mut self, limit: Key) -> Pop {
-        let Some(least) = self.front.take_least(limit, &mut self.records) else { return Pop::Idle };
-        let record = &self.records[least.timer];
-        let found = if record.is_at(&least) {
-            self.forget_one();
-            Pop::Timer(least.timer)
-        } else {
-            self.file_of_few(record.entry(least.timer));
-            Pop::More
-        };
-        self.settle();
-        found
     }
 
     /// Takes what a timer that has been [popped](Self::pop) leaves: the time it was asked for, its event, and what

@@ -119,7 +119,7 @@ pub fn ledger(script: &[u8]) {
     adds_up(&ledger.report(), any, taken);
 }
 
-/// The counts of a report on so many datagrams agree with each other; `any` says whether other programs' are among them.
+/// The counts of a report on `taken` datagrams agree with each other; `any` says whether other programs' are among them.
 fn adds_up(report: &RecvReport, any: bool, taken: u64) {
     assert!(report.received + report.foreign + report.unsorted + report.hellos + report.strangers <= taken);
     let delays = report.one_way_variation_ns;

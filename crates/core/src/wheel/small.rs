@@ -15,13 +15,61 @@
 
 use super::level::Reach;
 use super::migration::Migrations;
-use super::{MORE_SHIFT, MOST_SHIFT, Wheel};
+use super::record::Entry;
+use super::terms::{Key, Terms};
+use super::{MORE_SHIFT, MOST_SHIFT, Pop, Wheel};
 
 impl<E> Wheel<E> {
     /// Says whether no timer is in a slot, or will be when it is set.
     #[inline]
     pub(super) fn is_small(&self) -> bool {
         self.horizon == u64::MAX
+    }
+
+    /// [`insert`](Self::insert) while there are few.
+    #[inline]
+    pub(super) fn insert_of_few(&mut self, timer: u32, terms: &Terms, event: E) -> u32 {
+        self.len += 1;
+        self.announce_at_front(terms);
+        let entry = Entry::new(terms.key, timer);
+        let place = self.place_of_few(entry);
+        let record = self.hold(timer, terms, event);
+        record.place = place;
+        record.generation
+    }
+
+    /// Takes out the first of the queue, which has the least of few: the gate is opened for the next at once. `None` if it does
+    /// not come before `limit`, or was postponed.
+    #[inline(always)]
+    pub(super) fn take_queued(&mut self, limit: Key) -> Option<u32> {
+        let &first = self.front.queue.first()?;
+        if !first.key().is_before(limit) || !self.records[first.timer].is_at(&first) {
+            return None;
+        }
+        self.front.queue.drop_first();
+        self.forget_one();
+        match self.front.queue.first() {
+            Some(next) if self.later.is_after(next.key()) => self.gate = next.due,
+            _ if self.len == 0 => {}
+            _ => self.settle_now(),
+        }
+        Some(first.timer)
+    }
+
+    /// [`pop`](Self::pop) while there are few. The gate is opened for the next at once.
+    #[inline]
+    pub(super) fn pop_of_few(&mut self, limit: Key) -> Pop {
+        let Some(least) = self.front.take_least(limit, &mut self.records) else { return Pop::Idle };
+        let record = &self.records[least.timer];
+        let found = if record.is_at(&least) {
+            self.forget_one();
+            Pop::Timer(least.timer)
+        } else {
+            self.file_of_few(record.entry(least.timer));
+            Pop::More
+        };
+        self.settle();
+        found
     }
 
     /// Too many for an array: puts the horizon at the present, for what is set from now on.

@@ -359,7 +359,7 @@ struct Came {
     bytes: u64,
 }
 
-/// What a datagram of our traffic says about itself.
+/// The header of a datagram of our traffic.
 #[derive(Clone, Copy, Debug)]
 struct Header {
     flow: u32,

@@ -30,12 +30,12 @@ pub struct RecvStats {
     pub variation: Recorder,
 }
 
-/// What the number of a datagram tells.
+/// The findings that the number of a datagram allows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
     /// Its place in its flow.
     pub(super) arrival: Arrival,
-    /// So many more of its flow are missing now.
+    /// The change in the datagrams of its flow that are missing.
     pub(super) lost: i64,
     /// Its delay less the least of its flow, if it had not come before.
     pub(super) variation: Option<u64>,

@@ -236,7 +236,7 @@ mod tests {
         snapshot::check("recv", "recv", &header(&config), &live, &report);
     }
 
-    /// What other programs sent: a dash for what only numbers tell, and nothing bad about it.
+    /// Datagrams of other programs: a dash for figures that need numbers, and no warning.
     #[test]
     fn snapshot_without_numbers() {
         let flow = FlowReport {

@@ -308,7 +308,7 @@ fn any_program_is_measured_by_its_port() {
     assert!(!ledger.all_ended(), "nobody says goodbye");
 }
 
-/// Of the flow with numbers all is told; of the whole only what both have. What has no room counts for nothing.
+/// A flow with numbers keeps all its figures; the whole has those that both have. Datagrams without room count for nothing.
 #[test]
 fn beside_datagrams_without_numbers_loss_is_known_of_each_flow_only() {
     let mut ledger = Ledger::new(None, true);
