@@ -99,6 +99,17 @@ impl Contender for Keyed {
         }
     }
 
+    fn step(&mut self, now: u64, fired: &mut Vec<u32>) -> bool {
+        self.now = Timestamp::from_micros(now);
+        let turn = self.timers.turn(self.now);
+        match self.timers.step(&turn) {
+            Step::Fired((number, _)) => fired.push(number),
+            Step::MoreWork => {}
+            Step::Done => return false,
+        }
+        true
+    }
+
     fn next(&mut self) -> Option<u64> {
         self.timers.next_due().map(|due| due.as_nanos().div_ceil(1_000))
     }
