@@ -12,7 +12,7 @@
 //!
 //! `a#T + b#T` names tables of the same columns that are shown as one. With `bars` the bars of any tables are shown instead: the figure,
 //! the bar, the measured value and the verdict. With `spread` the quartiles stand beside each median. A table whose rounds were all
-//! disturbed says so below. A table whose cells come from several files has a mark of its own ([`rows`]).
+//! disturbed says so below. A table whose cells come from several files has a mark of its own (`rows.rs`).
 //!
 //! The pages of `FIGURES` hold no other table with a number in it, so that nobody publishes a figure that no file has.
 
