@@ -24,6 +24,7 @@ mod objects;
 mod packages;
 mod program;
 mod programs;
+mod readme;
 mod release;
 mod report;
 mod site;
@@ -32,7 +33,7 @@ mod tests;
 mod toolchains;
 mod workspace;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -101,6 +102,8 @@ enum Task {
     },
     /// Write the simulated tables of docs/papers.md, docs/hip.md and docs/sim.md, which tests of softtimers-sim hold against the simulator
     Papers,
+    /// Write docs/output.md from the labels of the command's reports, which a test of softtimers-cli holds against them
+    Output,
     /// Build the documentation of docs/ into target/site; needs mdbook
     Site {
         /// Address of the root of the sources; links to them lead there
@@ -164,13 +167,15 @@ fn run(task: Task) -> Result<Outcome> {
         Task::Header { check: false } => header::write(root),
         Task::Objects { check: true } => objects::check(root),
         Task::Objects { check: false } => objects::write(root),
-        Task::Papers => {
-            let mut cargo = program::cargo(root);
-            let tests = ["test", "-p", "softtimers-sim", "--test", "pages"];
-            program::check(cargo.env("BLESS", "1").args(tests))
-        }
+        Task::Papers => blessed(root, &["softtimers-sim", "--test", "pages"]),
+        Task::Output => blessed(root, &["softtimers-cli", "--lib", "catalogue::page"]),
         Task::Site { sources } => site::built(&workspace, sources.as_deref()),
     }
+}
+
+/// Runs tests of a package, which write what they hold against the code.
+fn blessed(root: &Path, tests: &[&str]) -> Result<Outcome> {
+    program::check(program::cargo(root).env("BLESS", "1").args(["test", "-p"]).args(tests))
 }
 
 /// Runs steps, and closes their account.

@@ -1,7 +1,7 @@
 //! When to touch the one hardware timer behind all soft timers: [`Alarm`].
 //!
-//! Setting a kernel timer costs half a microsecond, and ten where it becomes the CPU's next interrupt, as one a
-//! hundred microseconds ahead usually does; a wake-up for nothing costs some 27. So the alarm is moved *earlier* at once,
+//! Setting a kernel timer costs 0.6 µs, and 3 to 10 where it becomes the CPU's next interrupt, as one a
+//! hundred microseconds ahead usually does; a wake-up for nothing costs 7 to 27. So the alarm is moved *earlier* at once,
 //! *later* only when it would otherwise go off soon, and cleared as soon as nothing wants it (soft timers §5.9: arming
 //! must be cheap, the cost is in the expiry).
 //!

@@ -12,9 +12,11 @@
 //!
 //! `a#T + b#T` names tables of the same columns that are shown as one. With `bars` the bars of any tables are shown instead: the figure,
 //! the bar, the measured value and the verdict. With `spread` the quartiles stand beside each median. A table whose rounds were all
-//! disturbed says so below.
+//! disturbed says so below. A table whose cells come from several files has a mark of its own (`rows.rs`).
 //!
 //! The pages of `FIGURES` hold no other table with a number in it, so that nobody publishes a figure that no file has.
+
+mod rows;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,6 +28,7 @@ use softtimers_measure::result::{Results, Table};
 
 use crate::command::root;
 use crate::{course, overload, slack, strip};
+use rows::{ROWS, Wanted};
 
 type Draw = fn(&Table) -> Result<String, String>;
 
@@ -116,8 +119,20 @@ fn rendered(page: &str, files: &BTreeMap<String, Results>) -> Result<String, Str
     while let Some(line) = lines.next() {
         text += line;
         text.push('\n');
-        let Some(mark) = line.strip_prefix(MARK).and_then(|rest| rest.strip_suffix(" -->")) else { continue };
-        text += &format!("\n{}\n{END}\n", table(mark, files).map_err(|error| format!("{mark}: {error}"))?);
+        let (mark, table) = if let Some(heads) = line.strip_prefix(ROWS) {
+            let mut own = Vec::new();
+            while own.last() != Some(&"-->") {
+                own.push(lines.next().ok_or_else(|| format!("{heads}: no `-->` follows"))?);
+            }
+            text.extend(own.iter().map(|line| format!("{line}\n")));
+            own.pop();
+            (heads, rows::rows(heads, &own, files))
+        } else if let Some(mark) = line.strip_prefix(MARK).and_then(|rest| rest.strip_suffix(" -->")) {
+            (mark, table(mark, files))
+        } else {
+            continue;
+        };
+        text += &format!("\n{}\n{END}\n", table.map_err(|error| format!("{mark}: {error}"))?);
         if !lines.by_ref().any(|line| line == END) {
             return Err(format!("{mark}: no `{END}` follows"));
         }
@@ -153,7 +168,7 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
         return Err(format!("`{}` and `{}` have not the same columns", table.key, other.key));
     }
     let list = |words: &str| words.split(';').map(|word| word.trim().to_owned()).collect::<Vec<_>>();
-    let (mut columns, mut wanted, mut below) = (Vec::new(), Vec::new(), String::new());
+    let (mut columns, mut wanted, mut below) = (Vec::new(), Wanted::default(), String::new());
     if !parts.contains(&"rounds") {
         let reasons = named.iter().filter_map(|(_, table)| table.inconclusive.as_ref());
         below.extend(reasons.map(|reason| format!("\nNo quiet round: {reason}.\n")));
@@ -161,11 +176,7 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
     for part in parts {
         match part.split_once(": ") {
             Some(("columns", names)) => columns = list(names),
-            Some(("where", rule)) => {
-                let (column, values) = rule.split_once('=').ok_or("where: COLUMN = VALUE; … is wanted")?;
-                let place = table.columns.iter().position(|name| name == column.trim());
-                wanted.push((place.ok_or_else(|| format!("no column `{}`", column.trim()))?, list(values)));
-            }
+            Some(("where", rule)) => wanted.add(table, rule)?,
             None if part == "source" => {
                 for (Results { date, machine, command, .. }, _) in &named {
                     below += &format!("\n{date}, {machine}: `{command}`\n");
@@ -178,14 +189,7 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
             _ => return Err(format!("`{part}`: columns, where, bars, spread, source or rounds is known")),
         }
     }
-    let is = |cell: &str, value: &str| {
-        value.strip_suffix('…').map_or(cell == value, |begin| cell.starts_with(begin))
-    };
-    let has = |cells: &[String]| {
-        wanted.iter().all(|(place, values): &(usize, Vec<String>)| {
-            values.iter().any(|value| is(&cells[*place], value))
-        })
-    };
+    let has = |cells: &[String]| wanted.has(cells);
     let mut markdown = table.markdown(&columns, has)?;
     for (_, other) in &named[1..] {
         markdown.extend(other.markdown(&columns, has)?.lines().skip(2).map(|row| format!("{row}\n")));
@@ -216,7 +220,7 @@ fn own_table(page: &str) -> Option<usize> {
     let (mut marked, mut code) = (false, false);
     let mut previous = "";
     for (number, line) in page.lines().enumerate() {
-        marked = (marked || line.starts_with(MARK)) && line != END;
+        marked = (marked || line.starts_with(MARK) || line.starts_with(ROWS)) && line != END;
         code ^= line.starts_with("```");
         let is_row = line.starts_with('|') && previous.starts_with('|') && !previous.is_empty();
         if is_row && !marked && !code && line.contains(|c: char| c.is_ascii_digit()) {

@@ -1,8 +1,10 @@
-//! Every label that a report prints, with its unit and meaning. The OUTPUT FIELDS of each manual page are made of it, and a test
-//! finds labels of the snapshots that it lacks.
+//! Every label that a report prints, with its unit and meaning. The OUTPUT FIELDS of each manual page and docs/output.md are made of
+//! it, and a test finds labels of the snapshots that it lacks.
 
 mod frames;
 mod machine;
+#[cfg(test)]
+mod page;
 mod traffic;
 
 #[cfg(test)]
