@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use common::{Receiver, command};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use softtimers::{Clock, Monotonic};
 use softtimers_load::wire::Datagram;
@@ -160,6 +160,23 @@ fn await_listening(sender: &Child) {
         caught >> (Signal::INT.as_raw() - 1) & 1 == 1
     });
     assert!(listens, "the run did not begin within 30 s");
+}
+
+/// Ctrl-C strikes the clients as well as the run; that they ended is nothing to report then.
+#[test]
+fn clients_that_the_same_key_ended_are_no_news() {
+    use std::os::unix::process::CommandExt;
+
+    let (receiver, address) = listen();
+    let mut sender =
+        command(&format!("send {address} --no-handshake --interval 1ms --duration 60s --busy echo --json"));
+    sender.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let sender = sender.spawn().unwrap();
+    // Before the run begins it waits for them.
+    assert!(matches!(next(&receiver), Some(Datagram::Data { .. })));
+    kill_process_group(Pid::from_child(&sender), Signal::INT).unwrap();
+    let fallbacks = report(sender)["fallbacks"].to_string();
+    assert!(!fallbacks.contains("echo clients"), "{fallbacks}");
 }
 
 /// Clients that died leave a loop that is idle although it was to be busy; the report says so.

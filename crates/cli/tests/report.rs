@@ -418,6 +418,11 @@ fn a_signal_to_the_report_alone_ends_it_with_what_there_is() {
     let object: Value = serde_json::from_str(&object).unwrap();
     assert_eq!(object["inconclusive"], "ended by a signal after 0 of 2 runs");
     assert_eq!(object["missing"], 1);
+    let text = object.to_string();
+    assert!(
+        text.contains("noise: not made: interrupted") && !text.contains("not among the saved runs"),
+        "{text}"
+    );
     check_page(&fs::read_to_string(&out).unwrap());
 }
 

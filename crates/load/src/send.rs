@@ -143,7 +143,7 @@ impl Prepared<'_> {
         if plan.timer.sends() {
             session.say_goodbye();
         }
-        session.fallbacks.extend(session.work.stop());
+        session.fallbacks.extend(session.work.stop(&session.interrupt));
         session.fallbacks.extend(session.flow.fallback());
         session.flow.settle();
         let disagreement = tsc.and_then(|clock| clock.disagreement());

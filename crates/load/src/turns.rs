@@ -150,7 +150,7 @@ pub fn take_turns<const N: usize>(
     }
     let watched = session.unwatch(plan.destination);
     session.say_goodbye();
-    session.work.stop();
+    session.work.stop(&session.interrupt);
     watched.map(|()| turns)
 }
 

@@ -136,9 +136,9 @@ impl Workload {
     }
 
     /// Ends the clients. Returns what went wrong with them, for the report.
-    pub(crate) fn stop(&mut self) -> Option<String> {
+    pub(crate) fn stop(&mut self, interrupt: &Interrupt) -> Option<String> {
         let Workload::Echo(echo) = self else { return None };
-        echo.stop()
+        echo.stop(interrupt)
     }
 }
 

@@ -124,12 +124,15 @@ impl EchoServer {
         self.dropped += self.answers.len() as u64;
     }
 
-    pub(super) fn stop(&mut self) -> Option<String> {
+    /// Ends the clients. Returns what went wrong with them: not that a signal which ended the run has ended them, too.
+    pub(super) fn stop(&mut self, interrupt: &Interrupt) -> Option<String> {
         let ended = self.clients.try_wait();
         let killed = self.clients.kill();
         // Who cannot be ended is not waited for: it ends with this process.
         let waited = killed.and_then(|()| self.clients.wait());
         match (ended, waited) {
+            // A key strikes all processes of the terminal.
+            (Ok(Some(status)), _) if status.success() && interrupt.arrived() => None,
             (Ok(Some(status)), _) => {
                 Some(format!("the echo clients had ended before the run did ({status}): it was idle in part"))
             }

@@ -57,7 +57,10 @@ impl<'a> Search<'a> {
         let mut search = LossFree::new((first / 4.0) as u64, MOST);
         let mut capacity: f64 = 0.0;
         while let Some(rate) = search.rate() {
-            let Some(point) = self.trial(rate as f64, 1)? else { break };
+            let Some(point) = self.trial(rate as f64, 1)? else {
+                report.search_ended = true;
+                break;
+            };
             report.search_trials += 1;
             capacity = capacity.max(point.delivered_pps);
             let reached = self.offer(rate as f64).was_reached(point.offered_pps);
@@ -66,10 +69,13 @@ impl<'a> Search<'a> {
                 break;
             }
         }
-        report.capacity_pps = Some(capacity);
+        report.capacity_pps = (report.search_trials > 0).then_some(capacity);
         let mut confirmation = Confirmation::new(search.found());
         while let Some(rate) = confirmation.rate() {
-            let Some(point) = self.trial(rate as f64, LONGER)? else { break };
+            let Some(point) = self.trial(rate as f64, LONGER)? else {
+                report.search_ended = true;
+                break;
+            };
             report.search_trials += 1;
             confirmation.tried(point.loss_free);
             // What was sent is what held, not what was asked of the sender.

@@ -82,13 +82,17 @@ impl BenchConfig {
 /// The findings of the run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct BenchReport {
-    /// The most that was delivered in a trial of the search: what multiples are multiples of. `null` without a search.
+    /// The most that was delivered in a trial of the search: what multiples are multiples of. `null` without a search,
+    /// or if a signal came before its first trial had ended.
     pub(crate) capacity_pps: Option<f64>,
     /// The maximum loss-free receive rate: found by halving to 1%, then offered again for four times as long. The rate that
     /// was offered in that longer trial; `null` without a search, or if it and six lower rates lost datagrams.
     pub(crate) mlfrr_pps: Option<u64>,
     /// Trials that this took.
     pub(crate) search_trials: u64,
+    /// Whether a signal ended them.
+    #[serde(skip)]
+    pub(crate) search_ended: bool,
     /// The time that the filter takes for a datagram, measured before the first trial.
     pub(crate) work_ns: u64,
     /// The same after the last trial.
@@ -158,6 +162,7 @@ impl Report for BenchReport {
         if let Some(capacity) = self.capacity_pps {
             let found = match self.mlfrr_pps {
                 Some(mlfrr) => format!("{}, confirmed by a longer trial", packets(mlfrr as f64)),
+                None if self.search_ended => "none confirmed: interrupted".to_owned(),
                 None => "none confirmed: each longer trial lost datagrams".to_owned(),
             };
             table.row("MLFRR", format!("{found}  {}", number(self.search_trials, "trial")));
@@ -241,7 +246,21 @@ const POINTS: [&str; 13] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::screen::Screen;
     use crate::run::snapshot::{self, Live, times};
+
+    #[test]
+    fn a_search_that_a_signal_ended_found_nothing_out() {
+        let ended = BenchReport { search_ended: true, ..BenchReport::default() };
+        let text = |report: &BenchReport| report.table().draw(&Screen::PIPE);
+        assert!(!text(&ended).contains("MLFRR"), "{}", text(&ended));
+        let before_its_longer_trial =
+            BenchReport { capacity_pps: Some(48_200.0), search_trials: 9, ..ended.clone() };
+        let said = text(&before_its_longer_trial);
+        assert!(said.contains("none confirmed: interrupted  9 trials"), "{said}");
+        let lost = BenchReport { search_ended: false, ..before_its_longer_trial };
+        assert!(text(&lost).contains("each longer trial lost datagrams"), "{}", text(&lost));
+    }
 
     #[test]
     fn snapshot() {
@@ -263,6 +282,7 @@ mod tests {
             capacity_pps: Some(48_200.0),
             mlfrr_pps: Some(45_100),
             search_trials: 12,
+            search_ended: false,
             work_ns: 20_000,
             work_after_ns: 20_400,
             highest_multiple: Some(3.0),

@@ -54,7 +54,7 @@ pub(super) fn all(interrupt: &Interrupt) -> Vec<FeatureReport> {
         let found = (!interrupt.arrived()).then(|| in_a_child(feature));
         // On a terminal, Ctrl-C ends the child, too; that is no finding.
         let found = found.filter(|_| !interrupt.arrived());
-        found.unwrap_or_else(|| FeatureReport::not(feature, "not probed: interrupted"))
+        found.unwrap_or_else(|| FeatureReport::not(feature, NOT_PROBED))
     };
     Feature::ALL.iter().map(probed).collect()
 }
@@ -64,10 +64,17 @@ pub(super) fn blank() -> Vec<FeatureReport> {
     Feature::ALL.iter().map(|&feature| FeatureReport::not(feature, "")).collect()
 }
 
+const NOT_PROBED: &str = "not probed: interrupted";
+
 /// The findings for people: what works first. How it was seen is for who asks.
 pub(super) fn add_to(features: &[FeatureReport], verbose: bool, table: &mut Table) {
-    for (works, label) in [(true, "works here"), (false, "not seen to work")] {
-        let found: Vec<_> = features.iter().filter(|found| found.works == works).collect();
+    let label_of = |found: &FeatureReport| match (found.works, found.how.as_str()) {
+        (true, _) => "works here",
+        (false, NOT_PROBED) => "not probed",
+        (false, _) => "not seen to work",
+    };
+    for label in ["works here", "not seen to work", "not probed"] {
+        let found: Vec<_> = features.iter().filter(|found| label_of(found) == label).collect();
         if found.is_empty() {
             continue;
         }
@@ -149,5 +156,16 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         let at = |word: &str| text.lines().position(|line| line.trim_start().starts_with(word));
         assert!(at("works here") < at("gso") && at("gso") < at("not seen") && at("not seen") < at("netem"));
+    }
+
+    #[test]
+    fn what_a_signal_left_untried_is_not_called_broken() {
+        let feature = |feature, why| FeatureReport::not(feature, why);
+        let found = [feature(Feature::Netem, "Operation not permitted"), feature(Feature::Gso, NOT_PROBED)];
+        let mut table = Table::default();
+        add_to(&found, false, &mut table);
+        let text = table.draw(&Screen::PIPE);
+        assert!(text.contains("not seen to work  1 of 2: netem"), "{text}");
+        assert!(text.contains("not probed        1 of 2: gso"), "{text}");
     }
 }

@@ -145,6 +145,9 @@ impl WrittenReport {
         for (at, &source) in sources.iter().enumerate() {
             say(format_args!("{} of {}: {}", at + 1, sources.len(), source.name));
             let Some(made) = measure::make(source, self.config.quick, interrupt) else {
+                for missed in &sources[at..] {
+                    runs.keep(missed, Err("not made: interrupted".to_owned()));
+                }
                 let why = format!("ended by a signal after {at} of {} runs", sources.len());
                 return Ok((runs, Some(why)));
             };

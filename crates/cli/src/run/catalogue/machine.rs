@@ -58,6 +58,7 @@ pub(super) const COMPARISON: &[Field] = &[
     field("clock checks", "time", "With --verbose: the mean time between two checks of the clock."),
     field("works here", "", "Kernel features that were used once and worked."),
     field("not seen to work", "", "Kernel features that did not work for this user; --verbose says why."),
+    field("not probed", "", "Kernel features that were not tried, because a signal had ended the run."),
 ];
 
 pub(super) const COSTS: &[Field] = &[
