@@ -86,7 +86,7 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// Understands the arguments of `replay`, and reads the recording.
+    /// Interprets the arguments of `replay`, and reads the recording.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed, or the file and the byte.
@@ -136,7 +136,7 @@ impl Replay {
         })
     }
 
-    /// Names the packets that are not sent as they were recorded, one sentence each.
+    /// Names the packets that are not sent as recorded, one sentence each.
     pub(crate) fn notes(&self) -> Vec<String> {
         let Changed { lengthened, cut, out_of_order } = self.summary.changed;
         let notes = [
@@ -148,7 +148,7 @@ impl Replay {
         counted.map(|(count, what)| format!("{count} of {} packets: {what}", self.summary.packets)).collect()
     }
 
-    /// The configuration in effect, for the report.
+    /// Returns the configuration in effect, for the report.
     pub(crate) fn configuration(&self) -> ReplayConfig {
         ReplayConfig {
             file: self.file.clone(),
@@ -168,7 +168,7 @@ pub(crate) struct ReplayConfig {
     pub(crate) speed: f64,
     /// Bytes of each recorded length that are headers; `null` for those of the capture's link, IP and UDP.
     pub(crate) headers_bytes: Option<u32>,
-    /// The keys of `send`: the rate and interval are the recording's mean, the size its longest.
+    /// The keys of `send`: rate and interval are the recording's mean, the size its longest.
     #[serde(flatten)]
     pub(crate) send: SendConfig,
 }
@@ -212,7 +212,7 @@ mod tests {
         plan
     }
 
-    /// `packets` of them so far apart, and one more an hour later.
+    /// `packets` datagrams at this distance, and one more an hour later.
     fn rush(packets: u64, micros: u64) -> String {
         let times = (0..packets).map(|number| number * micros).chain([3_600_000_000]);
         times.map(|time| format!("{time},100\n")).collect()

@@ -14,7 +14,7 @@
 //! outage = "2s"
 //! ```
 //!
-//! A setting is read by who reads it at the control socket, and [`Scenario`] does the rest.
+//! Settings are parsed as at the control socket, and [`Scenario`] does the rest.
 
 use std::path::Path;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use super::delays;
 use super::setting::{Setting, read};
 use crate::run::privileges::user::exceeds_caller;
 
-/// A scenario, and where its steps stand.
+/// A scenario, and the position of each step.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ScenarioFile {
     pub(crate) scenario: Scenario,
