@@ -123,7 +123,7 @@ impl Prepared<'_> {
     pub fn send(mut self, interrupt: &Interrupt) -> Result<Outcome, Failure> {
         let (plan, generator) = (self.plan, &mut self.generator);
         let _kept = plan.cpu.map(Processor::keep).transpose();
-        let _kept = _kept.map_err(|error| Failure::broke_off("keeping the loop on its processor", &error))?;
+        let _kept = _kept.map_err(|error| Failure::broke_off("keeping the loop on its CPU", &error))?;
         let before = Usage::now();
         while !generator.is_done() && !interrupt.arrived() {
             generator.run().map_err(|error| failure(plan, &error))?;

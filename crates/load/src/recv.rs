@@ -194,7 +194,7 @@ impl<'a> Receiver<'a> {
         }
         if let Some(version) = self.ledger.other_version() {
             self.fallbacks.push(format!(
-                "somebody sent format {version}; this program reads format {VERSION}: use the same version at both ends"
+                "received format {version}; this program reads format {VERSION}: use the same version at both ends"
             ));
         }
         if self.unstamped {

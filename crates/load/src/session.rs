@@ -148,7 +148,7 @@ impl Session {
         framed.map_err(broke_off("following the route"))?;
         let Surroundings { work, program, cpu, sched_slice, trace } = surroundings;
         let work = Workload::start(work, program, cpu, &interrupt).map_err(broke_off("starting the work"))?;
-        let anywhere = Processors::allowed().map_err(broke_off("asking for the processors"))?;
+        let anywhere = Processors::allowed().map_err(broke_off("asking for the CPUs"))?;
         let kept = cpu.map(Processor::keep).transpose().map_err(broke_off("keeping to a CPU"))?;
         // After the work's processes have been started, which would inherit it.
         let slice = sched_slice.map(Slice::hold).transpose();

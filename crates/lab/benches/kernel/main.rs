@@ -49,8 +49,7 @@ fn main() -> ExitCode {
 
 fn plan(asked: &Asked) -> Done<Bench> {
     Probe::start(&ProbeConfig { samples: 0, ..ProbeConfig::default() }).map_err(Failure::not_possible)?;
-    let [server, client] =
-        Processor::two().ok_or_else(|| Failure::not_possible("this needs two processors"))?;
+    let [server, client] = Processor::two().ok_or_else(|| Failure::not_possible("this needs two CPUs"))?;
     let (server, client) = (Processor::new(server)?, Processor::new(client)?);
     Ok(Bench {
         server,

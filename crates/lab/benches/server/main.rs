@@ -53,7 +53,7 @@ const SECTIONS: [Section<Effort>; 5] = [
 fn main() -> ExitCode {
     bench::child(contender::serve).unwrap_or_else(|| {
         bench::main("server", &SECTIONS, |asked| {
-            let missing = "this needs two processors, one for the server and one for the load";
+            let missing = "this needs two CPUs, one for the server and one for the load";
             let [here, there] = Processor::two().ok_or_else(|| Failure::not_possible(missing))?;
             let trial = Duration::from_millis(if asked.quick { 200 } else { 1_000 });
             let processors = [Processor::new(here)?, Processor::new(there)?];

@@ -76,10 +76,7 @@ fn note(round: &mut Round, doctor: &Value) {
     // A host that takes a virtual CPU away may not report it, but a loop that never sleeps shows it.
     let taken = 1.0 - had.iter().sum::<f64>() / had.len() as f64;
     if taken > MOST_TAKEN {
-        round.set_aside(format!(
-            "loops that never sleep did not get {:.1}% of their CPU",
-            100.0 * taken
-        ));
+        round.set_aside(format!("loops that never sleep did not get {:.1}% of their CPU", 100.0 * taken));
     }
 }
 

@@ -29,7 +29,7 @@ pub fn missing() -> Option<String> {
         return Some("the rig needs root: namespaces, packet sockets, programs in the kernel".to_owned());
     }
     if std::thread::available_parallelism().is_ok_and(|number| number.get() < 2) {
-        return Some("the rig needs two processors: one sends, one forwards".to_owned());
+        return Some("the rig needs two CPUs: one sends, one forwards".to_owned());
     }
     let tools = [("ip", "-V"), ("ethtool", "--version"), ("taskset", "--version")];
     let (tool, _) = tools.into_iter().find(|(tool, flag)| !works(Command::new(tool).arg(flag)))?;

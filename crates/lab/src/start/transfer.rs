@@ -111,7 +111,7 @@ impl Network {
             // Advance to the next event.
             let timeouts = [self.client.poll_timeout(self.epoch), self.server.poll_timeout(self.epoch)];
             let next = timeouts.into_iter().flatten().chain(self.wan.poll_at()).chain(end).min();
-            self.now = next.ok_or("everybody waits for somebody")?.max(self.now);
+            self.now = next.ok_or("both ends wait for each other")?.max(self.now);
         }
     }
 

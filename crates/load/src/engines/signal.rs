@@ -60,9 +60,9 @@ pub(super) fn run(session: &mut Session, ticks: Ticks) -> io::Result<()> {
     session.loop_ends();
     session.waited(waiting);
     if unread > 0 {
-        session.fallbacks.push(format!(
-            "the loop fell 4,096 departures behind; the signal's handler postponed {unread}"
-        ));
+        session
+            .fallbacks
+            .push(format!("the loop fell 4,096 departures behind; the signal's handler postponed {unread}"));
     }
     pacer.error().map_or(Ok(()), Err)
 }

@@ -346,7 +346,7 @@ Rules, in a file:
   from 192.0.2.0/24 rate 5kpps burst 50ms accept   # as long as they behave
   from 2001:db8::/32 length 0-512 accept
   type arp accept                                  # between interfaces
-  reject                                           # the last rule decides about the rest
+  reject                                           # the default rule
 
 Presets: the defaults are those that measurements chose; the papers' are `Preset::Paper` of the library.
 

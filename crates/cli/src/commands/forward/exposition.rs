@@ -79,10 +79,8 @@ impl Exposition {
     fn ends(&mut self, stats: &Stats) {
         let label = if stats.interfaces.is_some() { "interface" } else { "side" };
         type Carried = fn(&EndStats) -> Volume;
-        let carried: [(&str, &str, Carried); 2] = [
-            ("received", "were received there", |end| end.received),
-            ("sent", "left there", |end| end.sent),
-        ];
+        let carried: [(&str, &str, Carried); 2] =
+            [("received", "were received there", |end| end.received), ("sent", "left there", |end| end.sent)];
         for (what, words, volume) in carried {
             for (unit, of) in UNITS {
                 let name = format!("softtimers_forward_{what}_{unit}_total");

@@ -198,7 +198,9 @@ fn open(
         }
         Some(Ok(route)) => {
             if between.auto {
-                say(format_args!("driver tc: programs in the kernel forward packets that need no user-space work"));
+                say(format_args!(
+                    "driver tc: programs in the kernel forward packets that need no user-space work"
+                ));
             }
             Some(route)
         }

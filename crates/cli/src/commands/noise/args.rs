@@ -101,7 +101,7 @@ impl Setup {
     /// # Errors
     /// A usage failure for a CPU that this process may not run on.
     fn new(args: &NoiseArgs) -> Result<Self, Failure> {
-        let unknown = |error| Failure::broke_off("asking for the processor", &error);
+        let unknown = |error| Failure::broke_off("asking for the CPU", &error);
         let processor = args.cpu.map_or_else(|| Processor::current().map_err(unknown), Processor::new)?;
         Ok(Setup { cpu: processor.number(), seed: args.seed, processor, output: Output::from(&args.output) })
     }

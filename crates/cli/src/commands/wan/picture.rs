@@ -72,8 +72,7 @@ fn comparison(report: &WanReport) -> Grid {
 }
 
 fn rate(at: usize, way: &str, spans: &[Span]) -> Figure {
-    let text =
-        format!("Rates into and out of the path {way}, with headers, next to the configured rate.");
+    let text = format!("Rates into and out of the path {way}, with headers, next to the configured rate.");
     let per_second = |of: fn(&WaySpan) -> u64| {
         spans.iter().map(move |span| (middle(span), of(&span.ways[at]) as f64 / span.seconds() / 1e6))
     };

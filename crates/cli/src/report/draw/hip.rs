@@ -35,7 +35,7 @@ pub(in super::super) fn table_3(runs: &Runs, drawn: &mut Drawn) {
         ("paper", "paper_interrupts", Cell::Number),
         ("polls", "polls", Cell::Number),
         ("paper", "paper_polls", Cell::Number),
-        ("in vain", "unsuccessful", Cell::Number),
+        ("empty polls", "unsuccessful", Cell::Number),
         ("paper", "paper_unsuccessful", Cell::Number),
     ];
     drawn.table(table("Table 3", all, &columns));
