@@ -140,7 +140,7 @@ fn transfer(path: WanBuilder, bytes: u64) -> Result<Transfer, Box<dyn Error>> {
         server.drive(now, instant(now), &mut wan);
         let timeouts = [client.poll_timeout(), server.poll_timeout()].into_iter().flatten();
         let timeouts = timeouts.map(|at| Timestamp::ZERO + at.saturating_duration_since(epoch));
-        let next = timeouts.chain(wan.poll_at()).min().ok_or("everybody waits for somebody")?;
+        let next = timeouts.chain(wan.poll_at()).min().ok_or("both ends wait for each other")?;
         now = next.max(now);
     }
     let counters = wan.direction(Way::Up).counters();

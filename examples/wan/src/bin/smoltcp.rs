@@ -139,7 +139,7 @@ fn transfer(path: WanBuilder, bytes: u64, window: usize) -> Result<Transfer, Box
         client.poll(now, Way::Up, &mut wan);
         server.poll(now, Way::Down, &mut wan);
         let wishes = [wan.poll_at(), client.poll_at(now), server.poll_at(now)];
-        let next = wishes.into_iter().flatten().min().ok_or("everybody waits for somebody")?;
+        let next = wishes.into_iter().flatten().min().ok_or("both ends wait for each other")?;
         now = next.max(now);
     }
     let counters = wan.direction(Way::Up).counters();
