@@ -201,7 +201,9 @@ mod tests {
         let refused = ClientsReport { refused: 3, ..ClientsReport::default() };
         let drawn = WanReport { clients: refused, ..WanReport::default() }.table().draw(&Screen::PIPE);
         assert!(
-            drawn.contains("nothing was carried") && drawn.contains("refused") && !drawn.contains("delay")
+            drawn.contains("no packet reached the path")
+                && drawn.contains("refused")
+                && !drawn.contains("delay")
         );
     }
 
