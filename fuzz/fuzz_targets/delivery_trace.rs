@@ -1,4 +1,4 @@
-//! Recorded capacity of anybody, in the format of mahimahi.
+//! Recorded capacity from any source, in the format of mahimahi.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| softtimers_corpora::run("delivery_trace", input));

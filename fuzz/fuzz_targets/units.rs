@@ -1,4 +1,4 @@
-//! Quantities, patterns, parts and parameters as people type them.
+//! Quantities, patterns, parts and parameters as typed.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

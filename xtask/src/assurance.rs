@@ -1,4 +1,4 @@
-//! Tools that see what tests do not: undefined behaviour, races, interleavings, inputs that nobody thought of. Steps of
+//! Tools that find what tests miss: undefined behaviour, races, interleavings, unexpected inputs. Steps of
 //! [`full`](crate::full).
 //!
 //! ```text
@@ -20,7 +20,7 @@ use crate::report::{Outcome, stopwatch};
 use crate::toolchains::{NIGHTLY, toolchain};
 use crate::workspace::Workspace;
 
-/// The effort of the steps that could go on for ever.
+/// The effort of steps that could go on for ever.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Effort {
     /// Seconds for each fuzz target
@@ -40,15 +40,15 @@ impl Effort {
     }
 }
 
-/// Undefined behaviour and leaks in core's tests, and in those of linux that need no kernel; tests have fewer cases under
-/// `cfg!(miri)`.
+/// Looks for undefined behaviour and leaks in core's tests, and in those of linux that need no kernel; tests have fewer
+/// cases under `cfg!(miri)`.
 pub(crate) fn miri(root: &Path) -> Result<Outcome> {
     let nightly = nightly(root);
     if !program::works(cargo_of(&nightly, root).args(["miri", "--version"])) {
         return Ok(Outcome::skipped("no nightly with Miri; `rustup component add miri rust-src` brings it"));
     }
     let run = |words: &[&str]| {
-        // Proptest's record of failures asks where it is, and Miri lets nobody see.
+        // Proptest's record of failures needs the current directory, which Miri hides.
         let mut cargo = cargo_of(&nightly, root);
         cargo.env("MIRIFLAGS", "-Zmiri-disable-isolation");
         program::check(cargo.args(["miri", "test", "--no-fail-fast"]).args(words))
@@ -58,7 +58,7 @@ pub(crate) fn miri(root: &Path) -> Result<Outcome> {
     Ok(all([core, linux], "core, and the logic of linux"))
 }
 
-/// The modules of softtimers-linux whose tests Miri can run: what they call is pure, or has a stand-in.
+/// The modules of softtimers-linux whose tests Miri can run: their calls are pure, or have a substitute.
 const WITHOUT_A_KERNEL: &[&str] = &[
     "bpf::code",
     "control::",
@@ -70,7 +70,7 @@ const WITHOUT_A_KERNEL: &[&str] = &[
     "sockaddr",
 ];
 
-/// The harnesses under `cfg(kani)`: arithmetic of the wheel, and of rings, for all values.
+/// Runs the harnesses under `cfg(kani)`: arithmetic of the wheel, and of rings, for all values.
 pub(crate) fn kani(root: &Path) -> Result<Outcome> {
     if !program::works(cargo(root).args(["kani", "--version"])) {
         let instead = "the tests `the_laws_of_…` try the same properties at random";
@@ -79,8 +79,8 @@ pub(crate) fn kani(root: &Path) -> Result<Outcome> {
     program::check(cargo(root).args(["kani", "-p", "softtimers-core", "-p", "softtimers-linux"]))
 }
 
-/// The C programs and the timers for the kernel, compiled with the C compiler's AddressSanitizer and
-/// UndefinedBehaviorSanitizer; and the unsafe code of linux with that of a nightly.
+/// Compiles the C programs and the timers for the kernel with the C compiler's AddressSanitizer and
+/// UndefinedBehaviorSanitizer; and the unsafe code of linux with a nightly's.
 pub(crate) fn sanitizers(workspace: &Workspace) -> Result<Outcome> {
     let root = workspace.root();
     if !["gcc", "clang"].iter().any(|compiler| links_sanitized(compiler, root)) {
@@ -106,8 +106,8 @@ fn links_sanitized(compiler: &str, root: &Path) -> bool {
     program::works(command("sh", root).args(["-c", &probe]))
 }
 
-/// ThreadSanitizer on what threads share: `softtimers::shared`, and the clocks. The standard library is built for it as well:
-/// what the locks of an ordinary one synchronise looks like races.
+/// Runs ThreadSanitizer on code shared by threads: `softtimers::shared`, and the clocks. The standard library is built
+/// for it as well: otherwise the synchronisation of its locks would look like races.
 pub(crate) fn threads(workspace: &Workspace) -> Result<Outcome> {
     let root = workspace.root();
     let sysroot =
@@ -122,10 +122,10 @@ pub(crate) fn threads(workspace: &Workspace) -> Result<Outcome> {
     program::check(cargo.args(["--", "shared::", "clock::"]))
 }
 
-/// Rust's sanitizers are for hosts of this kind.
+/// The host for which Rust's sanitizers are used.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// The nightly's cargo, for a build of its own with a sanitizer.
+/// Returns the nightly's cargo, for a separate build with a sanitizer.
 fn sanitized(sanitizer: &str, workspace: &Workspace) -> Command {
     let root = workspace.root();
     let mut cargo = cargo_of(&nightly(root), root);
@@ -134,8 +134,8 @@ fn sanitized(sanitizer: &str, workspace: &Workspace) -> Command {
     cargo
 }
 
-/// Every interleaving of the packages that depend on loom. It replaces the atomics under `cfg(loom)`, so nothing built
-/// for it can be shared with other builds.
+/// Tries every interleaving of the packages that depend on loom. It replaces the atomics under `cfg(loom)`, so its
+/// build cannot be shared with others.
 pub(crate) fn loom(workspace: &Workspace) -> Result<Outcome> {
     let knows = |member: &&Package| member.dependencies.iter().any(|dependency| dependency.name == "loom");
     let packages = workspace.members().filter(knows).flat_map(|member| ["--package", member.name.as_str()]);
@@ -145,7 +145,7 @@ pub(crate) fn loom(workspace: &Workspace) -> Result<Outcome> {
     program::check(cargo.args(packages))
 }
 
-/// Tests of core that hold each operation against a model: where and which, and what is compared.
+/// Tests of core that compare each operation with a model: their packages and names, and what is compared.
 const MODELS: [(&[&str], &str); 3] = [
     (
         &["--test", "contract", "many_timers_agree_with_a_map_over_every_span"],
@@ -161,7 +161,7 @@ const MODELS: [(&[&str], &str); 3] = [
     ),
 ];
 
-/// The timers against their models.
+/// Runs the timers against their models.
 pub(crate) fn models(workspace: &Workspace, effort: &Effort) -> Result<Outcome> {
     let mut table = Table::new("models", &[("compared", 0), ("operations", 0), ("seconds", 0)]);
     let (mut problems, mut all) = (vec![], 0.0);
@@ -184,7 +184,7 @@ pub(crate) fn models(workspace: &Workspace, effort: &Effort) -> Result<Outcome> 
     Ok(Outcome::of(problems, format!("{all} operations; {kept}")))
 }
 
-/// Each fuzz target for a while.
+/// Runs each fuzz target for a while.
 pub(crate) fn fuzzing(workspace: &Workspace, effort: &Effort) -> Result<Outcome> {
     let root = workspace.root();
     let nightly = nightly(root);
@@ -198,7 +198,7 @@ pub(crate) fn fuzzing(workspace: &Workspace, effort: &Effort) -> Result<Outcome>
     let mut table = Table::new("fuzzing", &columns);
     let (mut problems, mut all) = (vec![], 0.0);
     for target in &targets {
-        // What it finds goes to the first directory; the other one is kept by hand.
+        // New inputs go to the first directory; the other one is maintained by hand.
         let (grown, kept) = (format!("fuzz/grown/{target}"), format!("fuzz/corpus/{target}"));
         fs::create_dir_all(root.join(&grown))?;
         let limit = format!("-max_total_time={}", effort.fuzz);
@@ -238,7 +238,7 @@ struct Logged {
     text: String,
     well: bool,
     seconds: f64,
-    /// The command that was run, and the place of its output.
+    /// The command as shown, and the path of its output.
     shown: String,
 }
 
@@ -256,7 +256,7 @@ impl Logged {
         Ok(Logged { text, well: status.success(), seconds: began.elapsed().as_secs_f64(), shown })
     }
 
-    /// The number that stands last after `mark`.
+    /// Returns the last number after `mark`.
     fn last(&self, mark: &str) -> Option<f64> {
         let number = |rest: &str| {
             rest.split(|c: char| !c.is_ascii_digit()).find(|word| !word.is_empty())?.parse().ok()
@@ -264,7 +264,7 @@ impl Logged {
         self.text.rsplit_once(mark).and_then(|(_, rest)| number(rest))
     }
 
-    /// Says what is wrong: it failed, or said nothing of what it has done.
+    /// Returns what is wrong: it failed, or printed no count.
     fn problem(&self, counted: bool) -> Option<String> {
         let Logged { well, shown, .. } = self;
         match (well, counted) {
@@ -275,7 +275,7 @@ impl Logged {
     }
 }
 
-/// Leaves a table for `cargo lab publish`; says where.
+/// Writes a table for `cargo lab publish`; returns its path.
 fn keep(workspace: &Workspace, name: &str, run: &str, table: Table) -> Result<String> {
     let results = Results { tables: vec![table], ..Results::today(&Machine::read().line(), run) };
     let path = workspace.target("assurance").join(name).with_extension("json");
@@ -287,7 +287,7 @@ fn nightly(root: &Path) -> String {
     toolchain(NIGHTLY, root).unwrap_or_else(|| NIGHTLY.into())
 }
 
-/// One outcome of several parts.
+/// Combines several parts into one outcome.
 fn all<const N: usize>(parts: [Outcome; N], note: &str) -> Outcome {
     let problems = parts.into_iter().flat_map(|part| match part {
         Outcome::Failed(problems) => problems,

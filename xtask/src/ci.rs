@@ -13,7 +13,7 @@ use crate::{
     dependencies, header, instructions, licences, links, objects, packages, programs, readme, toolchains,
 };
 
-/// Runs every step of `ci`; `kept` is what `cargo test --workspace` printed, if it has just run.
+/// Runs every step of `ci`; `kept` is the output of `cargo test --workspace`, if it has just run.
 ///
 /// # Errors
 /// If the project's pages cannot be read; failed checks are in the report.
@@ -55,7 +55,7 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
     Ok(())
 }
 
-/// Compiles what the steps after the tests compile, so that these find it done; whether it is well is theirs to say.
+/// Compiles for the steps after the tests, so that these find it done; they report failures.
 pub(crate) fn ahead(workspace: &Workspace) -> Outcome {
     let root = workspace.root();
     // None of them writes a program or a library that a test may be using.
@@ -77,7 +77,7 @@ fn documentation(root: &Path) -> Result<Outcome> {
     program::check(cargo(root).env("RUSTDOCFLAGS", "-D warnings").args(words))
 }
 
-/// The tests, then what docs/features.toml and the pages claim of them.
+/// Runs the tests, then checks the claims of docs/features.toml and the pages about them.
 fn tests(workspace: &Workspace, kept: Option<&Path>, pages: &[Page], report: &mut Report) {
     let mut tests = Tests::default();
     report.step("tests", || {
@@ -85,7 +85,7 @@ fn tests(workspace: &Workspace, kept: Option<&Path>, pages: &[Page], report: &mu
         Ok(tests.outcome())
     });
     report.add_tests(tests.tally, tests.skipped());
-    // After a failure cargo runs no further binary; whatever is claimed of those would be missed as well.
+    // After a failure cargo runs no further binary, so claims about those would fail as well.
     if tests.tally.failed == 0 {
         report.step("claims", || {
             let root = workspace.root();
@@ -99,7 +99,7 @@ fn tests(workspace: &Workspace, kept: Option<&Path>, pages: &[Page], report: &mu
 
 /// Runs every example: each ends by itself within seconds, and exits 0.
 fn examples(workspace: &Workspace) -> Result<Outcome> {
-    // Of one that has tests of its own `cargo test` builds those only.
+    // For an example with tests, `cargo test` builds only those.
     program::must(cargo(workspace.root()).args(["build", "--quiet", "--workspace", "--examples"]))?;
     let targets = workspace.members().flat_map(|member| &member.targets);
     let mut problems = vec![];
@@ -116,7 +116,7 @@ fn examples(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::of(problems, ""))
 }
 
-/// Checks each workspace of the project: two stand beside this one, with lock files of their own.
+/// Checks each workspace of the project: two are next to this one, with lock files of their own.
 fn in_each(root: &Path, check: impl Fn(&Path) -> Result<Outcome>) -> Result<Outcome> {
     let mut problems = vec![];
     for directory in [".", "examples", "fuzz"] {
@@ -132,7 +132,7 @@ fn lock_file(directory: &Path) -> Result<Outcome> {
     program::output(cargo(directory).args(words)).map(|_| Outcome::passed(""))
 }
 
-/// Runs a tool of cargo's, where it is installed.
+/// Runs a cargo tool, if it is installed.
 ///
 /// # Errors
 /// If it cannot be started.
@@ -147,8 +147,8 @@ pub(crate) fn tool(root: &Path, words: &[&str]) -> Result<Outcome> {
 mod tests {
     use super::*;
 
-    /// Time is nanoseconds here: a program that counts in ticks behaves differently from one kernel's configuration to
-    /// the next (Tsafrir et al. §3).
+    /// Time is in nanoseconds here: a program that counts in ticks behaves differently from one kernel's configuration
+    /// to the next (Tsafrir et al. §3).
     #[test]
     fn no_source_asks_for_the_kernels_tick() {
         let names = r"\b(_SC_CLK_TCK|CLK_TCK|clock_ticks_per_second|USER_HZ|CONFIG_HZ|jiffies|jiffies_64)\b";
@@ -156,7 +156,7 @@ mod tests {
         let mut grep = program::program("git", root);
         grep.args(["grep", "-nE", names, "--", "*.rs", "*.c", "*.h", ":!xtask/src/ci.rs"]);
         let found = String::from_utf8(grep.output().unwrap().stdout).unwrap();
-        // `path:line:text`; comments may speak of it.
+        // `path:line:text`; comments may mention it.
         let code = |line: &&str| {
             let text = line.splitn(3, ':').nth(2).unwrap_or_default().trim();
             !["//", "/*", "*"].iter().any(|start| text.starts_with(start))
@@ -164,11 +164,11 @@ mod tests {
         assert_eq!(found.lines().filter(code).collect::<Vec<_>>(), Vec::<&str>::new());
     }
 
-    /// Nobody else has the directories of whoever wrote a page. The one that is found, so that it is known to be found, is
+    /// Paths of an author's machine must not be in a page. The expected match, which shows that the search works, is
     /// `/home/somebody/softtimers`.
     #[test]
     fn no_file_names_a_directory_of_a_developers_machine() {
-        // Not as a part of another path, such as `target/release/root/usr`.
+        // But not as a part of another path, such as `target/release/root/usr`.
         let places = r"(^|[^[:alnum:]_.~/*$}-])/(home|root|work|Users)/[[:alnum:]_.-]";
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let mut grep = program::program("git", root);

@@ -1,4 +1,4 @@
-//! Dependencies point one way.
+//! Checks that dependencies point one way.
 //!
 //! ```text
 //!   core ◄ linux ◄ softtimers ◄ net ◄ load, forward, wan, tokio   core ◄ poll ◄ net, sim, capi, forward
@@ -7,9 +7,9 @@
 //!   core ◄ bpf ◄ forward, cli      lab: all but cli; nothing on cli and lab
 //! ```
 //!
-//! The simulator never sees `softtimers`, so it cannot read a real clock by accident; core sees no crate at all, so it
-//! can be used where nothing else can. Dev-dependencies count: a test that needs the crate above it belongs to the crate
-//! above. That nothing goes in circles is cargo's to check.
+//! The simulator never depends on `softtimers`, so it cannot read a real clock by accident; core depends on no crate,
+//! so it can be used anywhere. Dev-dependencies count: a test that needs a higher crate belongs into that crate. Cargo
+//! itself rejects cycles.
 
 use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 
@@ -22,10 +22,9 @@ const LINUX: &str = "softtimers-linux";
 const LOOPS: &str = "softtimers";
 const NET: &str = "softtimers-net";
 
-/// The crates that a crate may depend on within the workspace. One that is not here may depend on any that is no
-/// [`TOP`].
+/// The crates of the workspace on which a crate may depend. One that is not listed may depend on any except [`TOP`].
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
-    // For its benchmark alone.
+    // Only for its benchmark.
     (CORE, &[POLL]),
     (POLL, &[CORE]),
     (LINUX, &[CORE]),
@@ -43,13 +42,13 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("softtimers-forward", &[CORE, POLL, LINUX, LOOPS, NET, "softtimers-measure", "softtimers-bpf"]),
 ];
 
-/// Nothing depends on these.
+/// No crate depends on these.
 const TOP: &[&str] = &["softtimers-cli", "softtimers-lab", "xtask"];
 
-/// Heavy dependencies: at most one published crate has each, so that nobody else waits for it.
+/// Heavy dependencies: at most one published crate has each, so that no other waits for it.
 const HEAVY: &[&str] = &["quinn", "aya", "clap", "pyo3"];
 
-/// The program, whose sources the fuzz targets compile as theirs.
+/// The program, whose sources are also compiled into the fuzz targets.
 const PROGRAM: &str = "softtimers-cli";
 
 /// Checks the manifests of all members.
@@ -68,7 +67,8 @@ pub(crate) fn check(workspace: &Workspace) -> Outcome {
     Outcome::of(problems, format!("{} crates", workspace.members().count()))
 }
 
-/// Dependencies of the program that the package of the fuzz targets has not, or with fewer features: it would build no more.
+/// Returns dependencies of the program that the fuzz targets' package lacks, or has with fewer features, so that it
+/// would not build.
 fn missing_to_fuzz(workspace: &Workspace) -> Vec<String> {
     let program = workspace.member(PROGRAM).into_iter().flat_map(|program| &program.dependencies);
     let needed: Vec<_> = program.filter(|needed| needed.kind == DependencyKind::Normal).collect();
@@ -90,7 +90,7 @@ fn missing_to_fuzz(workspace: &Workspace) -> Vec<String> {
     missing.map(|one| format!("fuzz/Cargo.toml lacks {}, features {:?}", one.name, one.features)).collect()
 }
 
-/// Edges of one member that point the wrong way.
+/// Returns the wrong dependencies of one member.
 fn wrong(member: &Package, workspace: &Workspace) -> Vec<String> {
     let names = member.dependencies.iter().map(|dependency| dependency.name.as_str());
     let inside = names.filter(|name| workspace.member(name).is_some());
@@ -100,7 +100,7 @@ fn wrong(member: &Package, workspace: &Workspace) -> Vec<String> {
     wrong.map(|name| format!("{} may not depend on {name}", member.name)).collect()
 }
 
-/// Its dependencies from outside, but for its tests.
+/// Returns its external dependencies, without those of its tests.
 fn outside(member: &Package) -> impl Iterator<Item = &str> {
     let needed =
         member.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development);
@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// A workspace of empty crates with these dependencies.
+    /// Creates a workspace of empty crates with these dependencies.
     fn workspace(directory: &Path, crates: &[(&str, &str)]) -> Workspace {
         fs::create_dir_all(directory).unwrap();
         fs::write(

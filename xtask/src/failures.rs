@@ -1,9 +1,9 @@
-//! The failure matrix of the command: each of its commands among each fault. A step of [`full`](crate::full).
+//! The failure matrix of the command: each of its commands under each fault. A step of [`full`](crate::full).
 //!
-//! It takes the better part of an hour, so it runs by kinds of faults, each leaves a piece, and who is broken off goes on:
+//! It takes almost an hour, so it runs by kinds of faults, each of which leaves a part, and an interrupted run resumes:
 //!
 //! ```text
-//!   cargo test --test failures -- ::KIND ──▶ target/assurance/failures/KIND.json ─┐ those of this commit
+//!   cargo test --test failures -- ::KIND ──▶ target/assurance/failures/KIND.json ─┐ the parts of this commit
 //!                                                                                 └─▶ target/assurance/failures.json
 //! ```
 
@@ -19,7 +19,7 @@ use crate::program::{self, cargo, output};
 use crate::report::Outcome;
 use crate::workspace::Workspace;
 
-/// Runs the kinds that this commit has no piece of, and adds all up.
+/// Runs the kinds without a part of this commit, and adds all up.
 pub(crate) fn matrix(workspace: &Workspace) -> Result<Outcome> {
     let directory = workspace.target("assurance").join("failures");
     fs::create_dir_all(&directory)?;
@@ -50,12 +50,12 @@ pub(crate) fn matrix(workspace: &Workspace) -> Result<Outcome> {
     }
     let path = workspace.target("assurance").join("failures.json");
     fs::write(&path, results.to_text()?)?;
-    // The next run tries these again.
+    // The next run repeats these.
     failed.iter().filter(|piece| piece.exists()).try_for_each(fs::remove_file)?;
     Ok(Outcome::of(problems, path.display().to_string()))
 }
 
-/// The files of a kind: `KIND.json`, or `KIND-1.json` and so on of one that was run in parts.
+/// Returns the files of a kind: `KIND.json`, or `KIND-1.json` and so on if it was run in parts.
 fn pieces(directory: &Path, kind: &str, commit: Option<&str>) -> Result<Vec<Results>> {
     let mut pieces = vec![];
     for entry in fs::read_dir(directory)? {
@@ -70,7 +70,7 @@ fn pieces(directory: &Path, kind: &str, commit: Option<&str>) -> Result<Vec<Resu
     Ok(pieces)
 }
 
-/// Adds the rows of the same names up; that of all comes last.
+/// Adds the rows of the same names; the total comes last.
 fn add(tables: &mut Vec<Table>, more: Vec<Table>) {
     for more in more {
         let Some(table) = tables.iter_mut().find(|table| table.key == more.key) else {

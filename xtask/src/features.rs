@@ -1,9 +1,8 @@
-//! `docs/features.toml`: every row of the papers, and what became of it.
+//! `docs/features.toml`: every row of the papers, and its state.
 //!
-//! A row is a claim. `shown` names what shows it and how ([`Level`]), `documented` names the sentence, `refused` the
-//! reason; the first two are held against the real thing: [`claims`] against the tests that ran, [`outputs`] against
-//! what commands printed when they were last run, [`links`] against the headings that exist. [`page`] is the same
-//! table for readers.
+//! A row is a claim. `shown` names its evidence ([`Level`]), `documented` names the sentence, `refused` the reason; the
+//! first two are verified: [`claims`] against the tests that ran, [`outputs`] against the kept output of commands,
+//! [`links`] against the existing headings. [`page`] is the same table for readers.
 
 pub(crate) mod claims;
 pub(crate) mod outputs;
@@ -40,7 +39,7 @@ pub(crate) struct Row {
     issue: Option<u32>,
 }
 
-/// The kind of the paper's statement: a parameter, a figure it claims, an experiment, a limitation. No kind: a
+/// The kind of the paper's statement: a parameter, a figure it claims, an experiment, a limitation. Without a kind: a
 /// mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 enum Kind {
@@ -50,7 +49,7 @@ enum Kind {
     L,
 }
 
-/// The expectation of the row. No mark: to be shown by a test or a command.
+/// The expectation of the row. Without a mark: to be shown by a test or a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Mark {
@@ -68,17 +67,17 @@ enum State {
     Refused,
 }
 
-/// The way in which a row is shown.
+/// How a row is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Level {
-    /// It emerges from running the code, on time and input that a test gives it.
+    /// It results from running the code, with time and input from a test.
     Mechanism,
     /// A test saw it on the kernel that ran the test.
     Live,
-    /// A command printed it; what it printed is kept ([`outputs`]).
+    /// A command printed it; the output is kept ([`outputs`]).
     Command,
-    /// A page quotes figures of its command; what the command printed is not kept, so it shows nothing yet.
+    /// A page quotes figures of its command, whose output is not kept, so it shows nothing yet.
     Quoted,
     /// It agrees because a constant was fitted to it, which shows nothing.
     Calibrated,
@@ -91,7 +90,7 @@ enum Was {
     ToBuild,
 }
 
-/// Rows that stand together, from `first` on. The first part of a paper names it.
+/// Adjacent rows, from `first` on. The first part of a paper names it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Part {
@@ -110,7 +109,7 @@ pub(crate) struct Features {
 
 impl Features {
     /// # Errors
-    /// If the file is no TOML (a row given twice is none), or a row has an unknown field, kind, mark or state.
+    /// If the file is not TOML (a duplicate row is not), or a row has an unknown field, kind, mark or state.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let text = fs::read_to_string(root.join(SOURCE)).with_context(|| format!("cannot read {SOURCE}"))?;
         Self::parse(&text).context(SOURCE)
@@ -129,7 +128,7 @@ impl Features {
         Ok(features)
     }
 
-    /// The part that a row is in: the last of its paper that begins at or before it.
+    /// Returns the part that a row is in: the last of its paper that begins at or before it.
     fn part_of(&self, id: &str) -> Option<&Part> {
         let same_paper = |part: &&Part| paper_of(&part.first) == paper_of(id);
         self.parts.iter().rfind(|part| same_paper(part) && part.first.as_str() <= id)
@@ -139,7 +138,7 @@ impl Features {
         self.rows.iter().filter(|(id, _)| self.part_of(id).is_some_and(|p| p.first == part.first))
     }
 
-    /// The faults of the table itself, a line each.
+    /// Returns the faults of the table itself, a line each.
     fn problems(&self, root: &Path) -> Vec<String> {
         let mut problems = vec![];
         for part in &self.parts {
@@ -170,7 +169,7 @@ impl Row {
         problems
     }
 
-    /// Says what a row in this state lacks, or has too much.
+    /// Returns what a row in this state lacks, or has in excess.
     fn problem_of_state(&self) -> Option<&'static str> {
         let is_claimed = !self.shown_by.is_empty() || self.documented_in.is_some();
         let has_reason = self.reason.as_ref().is_some_and(|reason| !reason.trim().is_empty());
@@ -224,12 +223,12 @@ impl Row {
         matches!(self.level, Some(Level::Mechanism | Level::Live | Level::Command))
     }
 
-    /// The commands whose output shows the row.
+    /// Returns the commands whose output shows the row.
     fn kept(&self) -> impl Iterator<Item = &str> {
         self.commands().filter(|_| self.level == Some(Level::Command))
     }
 
-    /// The commands whose output shows the row, or would if it were kept.
+    /// Returns the commands whose output shows the row, or would if it were kept.
     fn storable(&self) -> impl Iterator<Item = &str> {
         self.commands().filter(|_| matches!(self.level, Some(Level::Command | Level::Quoted)))
     }
@@ -239,7 +238,7 @@ impl Row {
     }
 }
 
-/// `ST` of `ST-001`.
+/// Returns `ST` of `ST-001`.
 fn paper_of(id: &str) -> &str {
     id.split('-').next().unwrap_or(id)
 }

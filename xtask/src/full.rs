@@ -1,7 +1,7 @@
-//! `cargo xtask full`: `ci`, then the steps that take rare tools and hours.
+//! `cargo xtask full`: `ci`, then the steps that need rare tools and hours.
 //!
-//! None of this gates a change by itself; all of it must have been seen to pass before a release. A step may be run alone,
-//! by its name. If this machine lacks something that a step needs, it is named, and the step counts as skipped:
+//! None of this gates a change by itself; all of it must have passed before a release. A step may be run alone, by its
+//! name. If this machine lacks something that a step needs, it is named, and the step counts as skipped:
 //!
 //! ```text
 //!   examples     cmake, a C++ compiler, Rust 1.89        site        mdbook
@@ -62,12 +62,12 @@ const STEPS: &[(&str, Step)] = &[
     ("outputs", |workspace, _| outputs::store(workspace, &[])),
 ];
 
-/// The names of its steps.
+/// Returns the names of its steps.
 pub(crate) fn names() -> Vec<&'static str> {
     STEPS.iter().map(|(name, _)| *name).collect()
 }
 
-/// Runs the steps that are `chosen`, or `ci` and all.
+/// Runs the `chosen` steps, or `ci` and all.
 ///
 /// # Errors
 /// As [`ci::run`].
@@ -89,7 +89,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// The workspace of `examples/`, against published protocol stacks: it takes minutes and a C++ compiler.
+/// Checks the workspace of `examples/`, with published protocol stacks: it needs minutes and a C++ compiler.
 fn stacks(workspace: &Workspace) -> Result<Outcome> {
     let directory = workspace.root().join("examples");
     for tool in ["cmake", "c++"] {
@@ -107,8 +107,8 @@ fn stacks(workspace: &Workspace) -> Result<Outcome> {
 /// All mutants of core take a day on two cores; a run takes one of these shares, another one with each commit.
 const SHARDS: u64 = 24;
 
-/// Changes to core that no test notices: this commit's share. Which of them cannot be noticed, and why, is in
-/// `.cargo/mutants.toml`.
+/// Finds changes to core that no test notices, for this commit's share. `.cargo/mutants.toml` lists those that cannot
+/// be noticed, with the reasons.
 fn mutants(root: &Path) -> Result<Outcome> {
     if !program::works(cargo(root).args(["mutants", "--version"])) {
         return Ok(Outcome::skipped("cargo-mutants is not installed"));
@@ -116,7 +116,8 @@ fn mutants(root: &Path) -> Result<Outcome> {
     let commit = program::output(command("git", root).args(["rev-parse", "HEAD"]))?;
     let share = u64::from_str_radix(&commit[..8], 16)? % SHARDS;
     let mut cargo = cargo(root);
-    // Each mutant is built in a copy of the project; of a long test's operations, these tell it from the original.
+    // Each mutant is built in a copy of the project; this many operations of a long test distinguish it from the
+    // original.
     cargo.env_remove("CARGO_TARGET_DIR").env("SOFTTIMERS_OPERATIONS", "40000");
     program::check(cargo.args(["mutants", "-p", "softtimers-core", "--shard", &format!("{share}/{SHARDS}")]))
 }

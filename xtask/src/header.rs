@@ -1,8 +1,8 @@
 //! `cargo xtask header`: writes `softtimers.h` from the border modules of `softtimers-capi`, by cbindgen.
 //!
-//! Each module is a section, in the order in which `border.rs` names them, below its own comment. So the header cannot
-//! say something else than the library does, and CI says when it was not written anew. cbindgen reads one module at a
-//! time and knows no types but its own; the few that are more than that are put in afterwards:
+//! Each module is a section below its own comment, in the order of `border.rs`. So the header cannot differ from the
+//! library, and CI fails when it is out of date. cbindgen reads one module at a time and knows only its own types; the
+//! few others are inserted afterwards:
 //!
 //! ```text
 //!   pub type softtimers_timers = Object<Timers>      typedef struct softtimers_timers softtimers_timers;   at the top
@@ -30,7 +30,7 @@ pub(crate) fn write(root: &Path) -> Result<Outcome> {
     Ok(Outcome::passed(format!("{HEADER} is written")))
 }
 
-/// Checks that the header is what the modules say.
+/// Checks that the header is up to date with the modules.
 ///
 /// # Errors
 /// As [`write()`].
@@ -70,7 +70,7 @@ fn text(root: &Path) -> Result<String> {
     Ok([include_str!("header/begin.h"), &opaque, &sections, include_str!("header/end.h")].concat())
 }
 
-/// The types of a module that C has a pointer to, each with what it is.
+/// Returns the types of a module that C has a pointer to, each with its contents.
 fn objects(text: &str) -> Vec<(String, String)> {
     let lines: Vec<_> = text.lines().collect();
     let object = |pair: &[&str]| {
@@ -80,7 +80,7 @@ fn objects(text: &str) -> Vec<(String, String)> {
     lines.windows(2).filter_map(object).collect()
 }
 
-/// A module in C, below its own comment.
+/// Returns a module in C, below its own comment.
 fn section(file: &Path, text: &str, objects: Vec<String>) -> Result<String> {
     let mut config = Config {
         language: Language::C,
@@ -90,7 +90,7 @@ fn section(file: &Path, text: &str, objects: Vec<String>) -> Result<String> {
         tab_width: 4,
         ..Config::default()
     };
-    // Also what only other modules use.
+    // Including types that only other modules use.
     let types = text.lines().filter_map(|line| {
         let rest = line.strip_prefix("pub struct ").or_else(|| line.strip_prefix("pub type "))?;
         rest.split(' ').next().filter(|name| name.starts_with("softtimers_")).map(str::to_owned)

@@ -1,20 +1,19 @@
 //! `cargo xtask instructions`: the cost of timers in instructions, counted by callgrind and compared with the kept
 //! counts.
 //!
-//! A stopwatch on a shared machine cannot see a tenth; a count can, for it is the same each time. Two things are
-//! checked, and they differ in what they depend on:
+//! A stopwatch on a shared machine cannot see a tenth; an instruction count can, since it is the same each time. Two
+//! things are checked, with different dependencies:
 //!
 //! ```text
-//!   instructions.toml   each count within 5% of the one written there      of one compiler: else skipped
-//!   RELATIONS, LIMITS   flat in the number of timers, a miss like a hit    of any
+//!   instructions.toml   each count within 5% of the recorded one           needs the same compiler, else skipped
+//!   RELATIONS, LIMITS   flat in the number of timers, a miss like a hit    any compiler
 //! ```
 //!
-//! Fewer instructions than written fail, too: the guard is to stand where the code is. `--bless` writes the
-//! counts of now; the change to the file is part of the change that caused it, and says by how much.
+//! Fewer instructions than recorded fail, too, so that the limits follow the code. `--bless` records the current
+//! counts; the change to the file is part of the change that caused it, and shows its size.
 //!
-//! It runs `crates/core/benches/instructions.rs`. gungraun does the same with a macro for each bench; it wants a
-//! second binary of its very version installed, and its limits are of one run against the last one on this machine,
-//! where ours are in git.
+//! It runs `crates/core/benches/instructions.rs`. gungraun does the same with a macro for each bench; it needs a second
+//! binary of its exact version, and compares a run with the last one on this machine, while our limits are in git.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,15 +28,14 @@ use crate::report::Outcome;
 /// The path of the file, from the workspace's root.
 const FILE: &str = "crates/core/benches/instructions.toml";
 
-/// The mark that callgrind counts in: the function's name, whatever it is an instance for.
+/// The mark at which callgrind counts: the function's name, for any instance.
 const MARK: &str = "instructions::measured*";
 
-/// The share by which a count may differ from what is written. From another directory it is the same to the last
-/// instruction; what moves it a little is a change elsewhere in the crate, which the compiler then cuts into other
-/// pieces.
+/// The allowed deviation from the recorded count. From another directory it is the same to the last instruction; a
+/// change elsewhere in the crate may move it a little, because the compiler then splits it differently.
 const TOLERANCE: f64 = 0.05;
 
-/// Instructions of an operation by workload, and the compiler that they are of: another makes other instructions.
+/// Instructions of an operation by workload, and the compiler that they apply to.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Counts {
@@ -52,7 +50,7 @@ struct Compiler {
     host: String,
 }
 
-/// Counts, and holds the counts against the file and each other.
+/// Counts, and compares the counts with the file and each other.
 ///
 /// # Errors
 /// If the bench cannot be built or run, or the file not be read.
@@ -75,7 +73,7 @@ pub(crate) fn check(root: &Path) -> Result<Outcome> {
     Ok(Outcome::of(problems, format!("{} counts, {relations} relations", counted.instructions.len())))
 }
 
-/// Writes the counts of now.
+/// Records the current counts.
 ///
 /// # Errors
 /// If the bench cannot be built or run, or the file not be written.
@@ -89,13 +87,13 @@ pub(crate) fn renew(root: &Path) -> Result<Outcome> {
     Ok(Outcome::of(counted.unrelated(), format!("{FILE} has {} counts", counted.instructions.len())))
 }
 
-/// Why nothing can be counted here, if so.
+/// Returns why counting is not possible here, if so.
 fn impossible(root: &Path) -> Option<String> {
     let there = program::works(command("valgrind", root).arg("--version"));
     (!there).then(|| "valgrind is not installed".into())
 }
 
-/// Builds the bench as others are built, and finds it.
+/// Builds the bench like the others, and finds it.
 fn build(root: &Path) -> Result<PathBuf> {
     let mut cargo = cargo(root);
     cargo.args(["bench", "--package", "softtimers-core", "--bench", "instructions", "--no-run"]);
@@ -108,7 +106,7 @@ fn build(root: &Path) -> Result<PathBuf> {
     messages.find_map(executable).map(PathBuf::from).context("cargo names no executable of the bench")
 }
 
-/// Instructions of an operation, to a tenth.
+/// Returns the instructions of an operation, to a tenth.
 fn instructions(root: &Path, bench: &Path, name: &str) -> Result<f64> {
     let out = std::env::temp_dir().join(format!("softtimers-instructions-{}", std::process::id()));
     let mut valgrind = command("valgrind", root);
@@ -116,7 +114,7 @@ fn instructions(root: &Path, bench: &Path, name: &str) -> Result<f64> {
     valgrind.arg(format!("--callgrind-out-file={}", out.display())).arg(bench).arg(name);
     let operations = program::output(&mut valgrind);
     let profile = std::fs::read_to_string(&out);
-    // Whether it is there or not, the error is the one from before.
+    // Whether it exists or not, the error is the earlier one.
     let _ = std::fs::remove_file(&out);
     let operations: f64 = operations?.trim().parse().context("the bench says no number of operations")?;
     let total = total(&profile.context("callgrind has written nothing")?);
@@ -125,7 +123,7 @@ fn instructions(root: &Path, bench: &Path, name: &str) -> Result<f64> {
     Ok((10.0 * total as f64 / operations).round() / 10.0)
 }
 
-/// The sum that a profile of callgrind ends with.
+/// Returns the sum at the end of a callgrind profile.
 fn total(profile: &str) -> Option<u64> {
     profile.lines().find_map(|line| line.strip_prefix("totals:"))?.trim().parse().ok()
 }
@@ -155,7 +153,7 @@ impl Counts {
         self.instructions.get(name).copied()
     }
 
-    /// The text of the file.
+    /// Returns the text of the file.
     fn text(&self) -> String {
         let Compiler { release, host } = &self.compiler;
         let mut text = format!(
@@ -169,7 +167,7 @@ impl Counts {
         text
     }
 
-    /// A line for each workload: now, as written, and how far they are apart.
+    /// Returns a line for each workload: current, recorded, and their difference.
     fn table(&self, written: &Counts) -> String {
         let mut text = format!("{:<26} {:>9} {:>9} {:>8}\n", "instructions", "counted", "written", "change");
         for (name, &count) in &self.instructions {
@@ -182,7 +180,7 @@ impl Counts {
         text
     }
 
-    /// The counts that are not as written.
+    /// Returns the counts that differ from the recorded ones.
     fn differences(&self, written: &Counts) -> Vec<String> {
         let counted = self.instructions.iter().filter_map(|(name, &count)| match written.get(name) {
             None => Some(format!("{name} is not in {FILE}; `cargo xtask instructions --bless` writes it")),
@@ -196,7 +194,7 @@ impl Counts {
         counted.chain(gone.map(|name| format!("{name} is in {FILE} and no workload"))).collect()
     }
 
-    /// Relations and limits that do not hold.
+    /// Returns the relations and limits that do not hold.
     fn unrelated(&self) -> Vec<String> {
         let problem = |&Relation(left, most, right): &Relation| match (self.get(left), self.get(right)) {
             (Some(a), Some(b)) if a <= most * b => None,
@@ -217,9 +215,9 @@ impl Counts {
 /// The first is at most this many times the second.
 struct Relation(&'static str, f64, &'static str);
 
-/// The relations of Costello and Varghese's Table I, in a form that does not waver: with timers in a wheel nothing
-/// grows with their number, and to cancel one that is not there costs no more than one that is. (That the list before
-/// it grows is a test of its own: `callout::delta_list::tests::set_and_cancel_are_linear`.)
+/// The relations of Costello and Varghese's Table I, in a robust form: with timers in a wheel no cost grows with their
+/// number, and cancelling one that is not there costs no more than one that is. (That the older list's cost grows is a
+/// separate test: `callout::delta_list::tests::set_and_cancel_are_linear`.)
 const RELATIONS: &[Relation] = &[
     // Up to 1,024 timers have no slots: one that does not come next is an entry in an array.
     Relation("handles w1/0", 1.25, "handles w1/1000"),
@@ -244,8 +242,8 @@ const RELATIONS: &[Relation] = &[
 /// At most this many.
 struct Limit(&'static str, f64);
 
-/// A transport's timers are to take less than 2% of a core at 40,000 packets/s: of one that does but 3·10⁹
-/// instructions a second, an instruction a cycle.
+/// A transport's timers must take less than 2% of a core at 40,000 packets/s, at 3·10⁹ instructions a second, an
+/// instruction per cycle.
 const LIMITS: &[Limit] = &[Limit("handles tcp/1000", 0.02 * 3e9 / 40_000.0)];
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Licences of everything in `Cargo.lock`, against the list in `deny.toml`.
 //!
-//! `cargo deny` does the same and more where it is installed; this check has no way not to run.
+//! `cargo deny` does this and more where it is installed; this check always runs.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use spdx::{Expression, ParseMode};
 use crate::report::Outcome;
 use crate::workspace::Workspace;
 
-/// `deny.toml`, as far as we ask.
+/// `deny.toml`, as far as it is needed.
 #[derive(Debug, Deserialize)]
 struct Deny {
     licenses: Licenses,
@@ -24,7 +24,7 @@ struct Licenses {
     exceptions: Vec<Exception>,
 }
 
-/// The licences that one package may have besides.
+/// Additional licences allowed for one package.
 #[derive(Debug, Deserialize)]
 struct Exception {
     #[serde(rename = "crate")]
@@ -32,7 +32,7 @@ struct Exception {
     allow: Vec<String>,
 }
 
-/// Checks every package of `Cargo.lock`, for whatever platform.
+/// Checks every package of `Cargo.lock`, for all platforms.
 ///
 /// # Errors
 /// If `deny.toml` cannot be read.

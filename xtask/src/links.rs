@@ -1,8 +1,8 @@
-//! Links of the project's Markdown: every one that stays in the repository leads somewhere.
+//! Checks the links of the project's Markdown: every link within the repository has a target.
 //!
-//! A page that is moved or a heading that is reworded breaks links in other files, and nobody sees it before a reader
-//! does. Links into the network are not followed, and no network is needed. (The checkers that can be installed, lychee
-//! and mdbook-linkcheck, bring an HTTP client of hundreds of crates; the reader of Markdown is theirs, pulldown-cmark.)
+//! A moved page or a reworded heading breaks links in other files, which only readers would notice. Links into the
+//! network are not followed, and no network is needed. (The available checkers, lychee and mdbook-linkcheck, need an
+//! HTTP client of hundreds of crates; the Markdown parser is theirs, pulldown-cmark.)
 //!
 //! ```text
 //!   [text](../crates/x.rs)          the file or directory is there
@@ -57,7 +57,7 @@ pub(crate) fn check(root: &Path, pages: &[Page]) -> Outcome {
 
 const CONTENTS: &str = "docs/SUMMARY.md";
 
-/// Why a link of the file `from` leads nowhere, if so.
+/// Returns why a link of the file `from` has no target, if so.
 pub(crate) fn problem(root: &Path, from: &Path, target: &str) -> Option<String> {
     if ["http://", "https://", "mailto:"].iter().any(|scheme| target.starts_with(scheme)) {
         return None;
@@ -75,7 +75,7 @@ pub(crate) fn problem(root: &Path, from: &Path, target: &str) -> Option<String> 
     (!anchors(&text).iter().any(|known| known == anchor)).then(|| format!("there is no heading #{anchor}"))
 }
 
-/// The anchors that code hosts give to the headings of a page: `## What is *due*?` ─▶ `what-is-due`.
+/// Returns the anchors that code hosts give to the headings of a page: `## What is *due*?` ─▶ `what-is-due`.
 fn anchors(text: &str) -> Vec<String> {
     let (mut found, mut seen, mut heading) = (vec![], HashMap::new(), None);
     for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
@@ -98,7 +98,7 @@ fn anchors(text: &str) -> Vec<String> {
     found
 }
 
-/// The doc comments of a Rust file.
+/// Returns the doc comments of a Rust file.
 fn doc_comments(text: &str) -> String {
     let doc = |line: &str| {
         let line = line.trim_start();

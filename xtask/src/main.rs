@@ -1,6 +1,6 @@
-//! `cargo xtask`: what the project checks of itself and no other tool does, and the order in which the tools run.
+//! `cargo xtask`: the project's own checks, and the order in which the other tools run.
 //!
-//! A check that cannot run on this machine says `skipped: reason` and is counted; it never looks like a pass.
+//! A check that cannot run on this machine prints `skipped: reason` and is counted; it never looks like a pass.
 //!
 //! ```text
 //!   ci ────▶ format, links, features, header, licences, …         seconds: no build
@@ -79,7 +79,7 @@ enum Task {
     },
     /// Write docs/features.md from docs/features.toml
     Features {
-        /// Say if it is out of date instead
+        /// Only report whether it is out of date
         #[arg(long, conflicts_with = "store")]
         check: bool,
         /// Run the commands that show these rows, or all, and keep what they print in docs/outputs
@@ -90,17 +90,18 @@ enum Task {
     },
     /// Write crates/capi/include/softtimers.h from the border modules
     Header {
-        /// Say if it is out of date instead
+        /// Only report whether it is out of date
         #[arg(long)]
         check: bool,
     },
-    /// Compile the BPF objects of crates/bpf anew; needs clang
+    /// Compile the BPF objects of crates/bpf again; needs clang
     Objects {
-        /// Say if they are out of date instead
+        /// Only report whether they are out of date
         #[arg(long)]
         check: bool,
     },
-    /// Write the simulated tables of docs/papers.md, docs/hip.md and docs/sim.md, which tests of softtimers-sim hold against the simulator
+    /// Write the simulated tables of docs/papers.md, docs/hip.md and docs/sim.md, which tests of softtimers-sim check
+    /// against the simulator
     Papers,
     /// Write docs/output.md from the labels of the command's reports, which a test of softtimers-cli holds against them
     Output,
@@ -121,7 +122,7 @@ enum Task {
     },
 }
 
-/// The exit code where a task needs something that is not on this machine; the message says what.
+/// The exit code if a task needs something that this machine lacks; the message names it.
 const NOT_POSSIBLE: u8 = 77;
 
 fn main() -> ExitCode {
@@ -178,7 +179,7 @@ fn blessed(root: &Path, tests: &[&str]) -> Result<Outcome> {
     program::check(program::cargo(root).env("BLESS", "1").args(["test", "-p"]).args(tests))
 }
 
-/// Runs steps, and closes their account.
+/// Runs steps, and closes their report.
 fn reported(steps: impl FnOnce(&mut Report) -> Result<()>) -> Result<Outcome> {
     let mut report = Report::default();
     steps(&mut report)?;

@@ -1,8 +1,8 @@
-//! The BPF objects of `crates/bpf/object`, which the crate carries so that building it needs no clang: whether they are
-//! what their sources compile to.
+//! The BPF objects of `crates/bpf/object`, which the crate includes so that building it needs no clang: checks that
+//! they match their sources.
 //!
-//! Another version of clang compiles to something else, so only the one that made an object can judge it. Each object
-//! names its own; paths in it are relative to the crate, whose place then does not matter.
+//! Another version of clang gives another result, so only the one that made an object can check it. Each object names
+//! its version; its paths are relative to the crate, so the location of the crate does not matter.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ const CRATE: &str = "crates/bpf";
 /// `c/NAME.bpf.c` becomes `object/NAME.bpf.o`.
 const NAMES: &[&str] = &["batch", "forward", "pace", "probe", "softtimer", "timer"];
 
-/// Compiles the objects anew.
+/// Compiles the objects.
 ///
 /// # Errors
 /// If clang is missing or refuses.
@@ -26,7 +26,7 @@ pub(crate) fn write(root: &Path) -> Result<Outcome> {
     Ok(Outcome::passed(format!("wrote {} objects of {CRATE}", NAMES.len())))
 }
 
-/// Checks that the committed objects are what clang makes of the sources.
+/// Checks that clang makes the committed objects from the sources.
 ///
 /// # Errors
 /// If clang refuses, or a file cannot be read.

@@ -1,4 +1,4 @@
-//! The crates as somebody else gets them: described, packaged, installed where nothing else is.
+//! The crates as users get them: described, packaged, installed without other tools.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use crate::program::{self, cargo, must, output, program as command};
 use crate::report::Outcome;
 use crate::workspace::Workspace;
 
-/// Checks that each crate has what a registry shows of it, and can be packaged.
+/// Checks that each crate has the metadata that a registry shows, and can be packaged.
 ///
 /// # Errors
 /// If cargo cannot be started.
@@ -38,13 +38,13 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::of(problems, format!("{} crates", workspace.published().count())))
 }
 
-/// Asks the registry's client to publish everything, short of uploading: each package is built from what would be
-/// uploaded. A tree with changes that are not committed is refused, as it would be in earnest.
+/// Runs the registry client's publishing of everything, without the upload: each package is built from the files to
+/// upload. A tree with uncommitted changes is refused, as in a real upload.
 ///
 /// # Errors
-/// If cargo cannot be started, or what an earlier run has built cannot be removed.
+/// If cargo cannot be started, or the build of an earlier run cannot be removed.
 pub(crate) fn published_dry(workspace: &Workspace) -> Result<Outcome> {
-    // Cargo takes a version of a registry's package for the same for ever: an earlier run's crates would be linked.
+    // Cargo treats a version of a registry's package as immutable: an earlier run's crates would be linked.
     let built = workspace.target("publish");
     if built.exists() {
         fs::remove_dir_all(&built)?;
@@ -54,7 +54,7 @@ pub(crate) fn published_dry(workspace: &Workspace) -> Result<Outcome> {
     program::check(cargo.arg("--target-dir").arg(built))
 }
 
-/// `cargo install --path crates/cli` with a compiler, a linker, and no other program: no clang, no pkg-config.
+/// Runs `cargo install --path crates/cli` with a compiler, a linker, and no other program: no clang, no pkg-config.
 ///
 /// # Errors
 /// If a program cannot be started, or does not do what it should.
@@ -78,7 +78,7 @@ pub(crate) fn installed(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::passed(format!("PATH has {} alone", TOOLS.join(", "))))
 }
 
-/// The programs that Rust needs to make a program.
+/// The programs that Rust needs to build a program.
 const TOOLS: &[&str] = &["cargo", "rustc", "cc", "ld", "as"];
 
 /// Finds a program by PATH.

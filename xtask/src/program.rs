@@ -1,7 +1,7 @@
-//! Running other programs: cargo, git, rustup.
+//! Runs other programs: cargo, git, rustup.
 //!
-//! Their output goes straight to ours, uncoloured, and they get no standard input: a check that waits
-//! for an answer would wait for ever in CI.
+//! Their output goes directly to ours, without colours, and they get no standard input: a check that waits for an
+//! answer would wait for ever in CI.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,19 +11,19 @@ use anyhow::{Context, Result, bail};
 
 use crate::report::Outcome;
 
-/// `program` in `directory`, without standard input.
+/// Returns `program` in `directory`, without standard input.
 pub(crate) fn program(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(directory).stdin(Stdio::null()).env("CARGO_TERM_COLOR", "never");
     command
 }
 
-/// The cargo that runs us.
+/// Returns the cargo that runs us.
 pub(crate) fn cargo(directory: &Path) -> Command {
     program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), directory)
 }
 
-/// The cargo of another toolchain, by rustup.
+/// Returns the cargo of another toolchain, by rustup.
 pub(crate) fn cargo_of(toolchain: &str, directory: &Path) -> Command {
     let mut command = program("rustup", directory);
     command.args(["run", toolchain, "cargo"]);
@@ -34,7 +34,7 @@ pub(crate) fn cargo_of(toolchain: &str, directory: &Path) -> Command {
     command
 }
 
-/// `command` as one would type it.
+/// Returns `command` as one would type it.
 pub(crate) fn shown(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or_default();
     let words = std::iter::once(name).chain(command.get_args());
@@ -82,7 +82,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{shown}` writes something that is not text"))
 }
 
-/// Says whether `command` starts and exits 0; its output is thrown away.
+/// Says whether `command` starts and exits 0; its output is discarded.
 pub(crate) fn works(command: &mut Command) -> bool {
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())

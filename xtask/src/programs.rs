@@ -1,6 +1,6 @@
 //! The programs of `docs/integrations.md`: published software on softtimers, each run for a second.
 //!
-//! They are a workspace of their own, with a directory of its own: it is built while tests use what is in the other.
+//! They are a separate workspace with its own target directory, so that it can be built while tests use the other one.
 
 use anyhow::Result;
 
@@ -12,7 +12,7 @@ use crate::workspace::Workspace;
 const NAMES: [&str; 6] =
     ["http-load", "axum-pacing", "webrtc-fanout", "libuv-echo", "http3-files", "egress-pacing"];
 
-/// A step for each, so that one which cannot run here counts as skipped.
+/// Runs a step for each, so that one that cannot run here counts as skipped.
 pub(crate) fn run(workspace: &Workspace, report: &mut Report) {
     let built = build(workspace);
     for name in NAMES {
@@ -34,10 +34,10 @@ pub(crate) fn build(workspace: &Workspace) -> Result<Outcome> {
     program::check(cargo.args(NAMES.iter().flat_map(|name| ["-p", name])))
 }
 
-/// How often a program is tried: it gives up where others leave it too little of both CPUs.
+/// The number of tries: a program gives up when others leave it too little CPU time.
 const TRIES: usize = 3;
 
-/// Runs a program for one round of a second; it says itself what it lacks.
+/// Runs a program for one round of a second; it reports what it lacks.
 fn run_one(workspace: &Workspace, name: &str) -> Result<Outcome> {
     let path = workspace.target("programs/debug").join(name);
     let mut tried = 0;

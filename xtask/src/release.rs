@@ -1,16 +1,16 @@
-//! `cargo xtask release --dry-run`: what a release needs, tried to the last step before the upload.
+//! `cargo xtask release --dry-run`: everything that a release needs, up to the last step before the upload.
 //!
-//! A step may be run alone, by its name. What is a tool's is the tool's, and skipped by name where it is not installed:
+//! A step may be run alone, by its name. Steps of other tools are skipped by name where these are not installed:
 //!
 //! | step | by |
 //! |---|---|
-//! | `licences` | cargo-deny, or what of it `ci` has |
+//! | `licences` | cargo-deny, or `ci`'s part of it |
 //! | `semver` | cargo-semver-checks |
 //! | `static`, `image` | the musl target of rustup; buildah, podman or docker |
-//! | `library` | cargo-c: `target/release/root` as it will lie under `/` |
+//! | `library` | cargo-c: `target/release/root` as it will be installed under `/` |
 //! | `debian` | cargo-deb, from there and from the command's own pages in `target/release/pages` |
 //!
-//! Uploading is for a person, to whom it prints the commands: a published crate can't be taken back.
+//! Uploading is left to a person, for whom it prints the commands: a published crate can't be taken back.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,12 +42,12 @@ const STEPS: &[(&str, Step)] = &[
     ("debian", debian),
 ];
 
-/// The names of its steps.
+/// Returns the names of its steps.
 pub(crate) fn names() -> Vec<&'static str> {
     STEPS.iter().map(|(name, _)| *name).collect()
 }
 
-/// Runs the steps that are `chosen`, or all.
+/// Runs the `chosen` steps, or all.
 pub(crate) fn run(workspace: &Workspace, chosen: &[String], report: &mut Report) {
     for (name, step) in STEPS {
         if chosen.is_empty() || chosen.iter().any(|chosen| chosen == name) {
@@ -80,7 +80,7 @@ fn changelog(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::of(problems, version.to_string()))
 }
 
-/// Checks that programs which the last release compiles still compile, by cargo-semver-checks.
+/// Checks that programs which compile with the last release still compile, by cargo-semver-checks.
 ///
 /// # Errors
 /// If git or cargo cannot be started.
@@ -96,7 +96,7 @@ pub(crate) fn semver(workspace: &Workspace) -> Result<Outcome> {
     }
 }
 
-/// The command without any library, for whatever Linux, and what the image is made of.
+/// Builds the command without any library, for any Linux, and the content of the image.
 fn static_binary(workspace: &Workspace) -> Result<Outcome> {
     let (root, musl) = (workspace.root(), format!("{}-unknown-linux-musl", std::env::consts::ARCH));
     let sysroot = output(command("rustc", root).args(["--print", "sysroot"]))?;
@@ -114,12 +114,12 @@ fn static_binary(workspace: &Workspace) -> Result<Outcome> {
         fs::copy(root.join(file), image.join(file)).with_context(|| format!("no {file}"))?;
     }
     fs::write(image.join("THIRD-PARTY"), notices(workspace)?)?;
-    // Where nothing but it is, it has to run too.
+    // It also has to run where there is nothing else.
     let says = output(command(image.join("softtimers"), root).env_clear().arg("--version"))?;
     Ok(Outcome::passed(format!("{}, {}", says.trim(), image.display())))
 }
 
-/// The image, built from the static binary by whatever builds images here.
+/// Builds the image from the static binary, with any image tool that works here.
 fn image(workspace: &Workspace) -> Result<Outcome> {
     let directory = workspace.target("image");
     if !directory.join("softtimers").is_file() {
@@ -133,7 +133,7 @@ fn image(workspace: &Workspace) -> Result<Outcome> {
     program::check(command(tool, &directory).args(["build", "--tag", "softtimers", "."]))
 }
 
-/// The C library as it will lie under `/`.
+/// Builds the C library as it will be installed under `/`.
 fn library(workspace: &Workspace) -> Result<Outcome> {
     let root = workspace.root();
     if !program::works(cargo(root).args(["cinstall", "--version"])) {
@@ -146,7 +146,7 @@ fn library(workspace: &Workspace) -> Result<Outcome> {
     program::check(nameless(&mut cargo, workspace))
 }
 
-/// The Debian packages, by the tables `package.metadata.deb` of the command and the C library.
+/// Builds the Debian packages, by the tables `package.metadata.deb` of the command and the C library.
 fn debian(workspace: &Workspace) -> Result<Outcome> {
     let root = workspace.root();
     if !program::works(cargo(root).args(["deb", "--version"])) {
@@ -170,8 +170,7 @@ fn debian(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::passed("3 packages in target/debian"))
 }
 
-/// Manual pages and completions, as the command itself writes them, licences, and examples of units that start what the
-/// package installs.
+/// Writes manual pages and completions by the command itself, licences, and examples of systemd units for the package.
 fn pages(workspace: &Workspace) -> Result<()> {
     let (program, to) = (workspace.target("release/softtimers"), workspace.target("release/pages"));
     let says = |words: &[&str]| output(command(&program, workspace.root()).args(words));
@@ -180,7 +179,7 @@ fn pages(workspace: &Workspace) -> Result<()> {
     while let Some(words) = open.pop() {
         let page = says(&[&["man"], &words.split_whitespace().collect::<Vec<_>>()[..]].concat())?;
         let name = format!("softtimers{}", words.replace(' ', "-"));
-        // It names those below it: `softtimers\-send(1)`.
+        // It names the pages of its subcommands: `softtimers\-send(1)`.
         let below = page.lines().filter_map(|line| {
             let other = line.strip_suffix("(1)")?.replace("\\-", "-");
             other.strip_prefix(&name)?.strip_prefix('-').filter(|name| *name != "help").map(str::to_owned)
@@ -200,8 +199,7 @@ fn pages(workspace: &Workspace) -> Result<()> {
     Ok(fs::write(to.join("THIRD-PARTY"), notices(workspace)?)?)
 }
 
-/// Has the compiler write names instead of the places where sources are on this machine: else messages of panics would
-/// tell them.
+/// Makes the compiler write names instead of this machine's source paths, which would show in panic messages.
 fn nameless<'a>(cargo: &'a mut Command, workspace: &Workspace) -> &'a mut Command {
     let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"));
     let places = [(home.unwrap_or_default(), "cargo"), (workspace.workspace_root.to_string(), "softtimers")];
@@ -209,7 +207,7 @@ fn nameless<'a>(cargo: &'a mut Command, workspace: &Workspace) -> &'a mut Comman
     cargo.env("RUSTFLAGS", flags.join(" "))
 }
 
-/// The licences of whatever others wrote and is built in: each text once, below the names of its crates.
+/// Returns the licences of all third-party code that is built in: each text once, below the names of its crates.
 fn notices(workspace: &Workspace) -> Result<String> {
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for name in [COMMAND, "softtimers-capi"] {
@@ -233,7 +231,7 @@ fn notices(workspace: &Workspace) -> Result<String> {
     Ok(head.to_owned() + &texts.iter().map(part).collect::<String>())
 }
 
-/// The texts of a crate's licences and notices.
+/// Returns the texts of a crate's licences and notices.
 fn licences_in(directory: &Path) -> Result<Vec<String>> {
     let mut texts = vec![];
     for entry in fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))? {
@@ -249,7 +247,7 @@ fn licences_in(directory: &Path) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// The beginnings of the names that files of licences have.
+/// The prefixes of the names of licence files.
 const NOTICES: &[&str] = &["LICENSE", "LICENCE", "NOTICE", "COPYING", "COPYRIGHT", "UNLICENSE"];
 
 #[cfg(test)]

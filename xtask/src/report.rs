@@ -1,7 +1,7 @@
-//! Steps, their outcomes, and the account at the end.
+//! Steps, their outcomes, and the summary.
 //!
-//! Every step runs, also after a failure, because one run should tell everything that is wrong. Three
-//! outcomes exist and no fourth: what did not run is `Skipped` and says why.
+//! Every step runs, also after a failure, because one run should report everything that is wrong. There are three
+//! outcomes: a step that did not run is `Skipped` and says why.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ impl Outcome {
         Outcome::Skipped(reason.into())
     }
 
-    /// Failed if there are `problems`, else passed with the note.
+    /// Returns failed if there are `problems`, otherwise passed with the note.
     pub(crate) fn of(problems: Vec<String>, note: impl Into<String>) -> Self {
         if problems.is_empty() { Outcome::Passed(note.into()) } else { Outcome::Failed(problems) }
     }
@@ -45,7 +45,7 @@ impl Outcome {
     }
 }
 
-/// The numbers of something that passed, failed and were skipped.
+/// The numbers passed, failed and skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tally {
     pub(crate) passed: usize,
@@ -69,7 +69,7 @@ struct Line {
 #[derive(Default)]
 pub(crate) struct Report {
     lines: Vec<Line>,
-    /// Tests, and which of them were skipped and why.
+    /// Counts of tests, and the skipped ones with their reasons.
     tests: Tally,
     skipped_tests: Vec<String>,
 }
@@ -90,20 +90,20 @@ impl Report {
         self.lines.push(Line { name, outcome, took });
     }
 
-    /// Adds tests to the account; `skipped` has a line for each skipped one.
+    /// Adds tests to the counts; `skipped` has a line for each skipped one.
     pub(crate) fn add_tests(&mut self, tests: Tally, skipped: Vec<String>) {
         (self.tests, self.skipped_tests) = (tests, skipped);
     }
 
-    /// Writes the table, what failed, what was skipped, and the closing line. Returns whether nothing
-    /// failed and something passed.
+    /// Prints the table, the failures, the skipped steps, and the closing line. Returns whether nothing failed and
+    /// something passed.
     pub(crate) fn close(&self) -> bool {
         print!("\n{}", self.table());
         let tally = self.tally();
         tally.failed == 0 && tally.passed > 0
     }
 
-    /// Steps and tests together.
+    /// Returns the counts of steps and tests together.
     fn tally(&self) -> Tally {
         let mut tally = self.tests;
         for line in &self.lines {

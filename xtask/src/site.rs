@@ -1,8 +1,8 @@
 //! `cargo xtask site`: the documentation of `docs/` as a site, by mdBook.
 //!
-//! The pages are written for a reader of the repository, where `../crates/…` is a link to a source file. A site does not
-//! have these files, so the pages are copied to `target/site-src` first, and such links become links to where the
-//! sources can be read, or the paths that they name.
+//! The pages are written for readers of the repository, where `../crates/…` is a link to a source file. A site does not
+//! have these files, so the pages are copied to `target/site-src` first, and such links become links to the published
+//! sources, or plain paths.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn rewrite(copy: &Path, sources: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// A page without links that lead out of the site.
+/// Returns a page without links that lead out of the site.
 fn inward(text: &str, sources: Option<&str>) -> String {
     let (mut out, mut at) = (String::with_capacity(text.len()), 0);
     for (range, target) in links(text) {

@@ -1,8 +1,7 @@
-//! Long runs of the command, whose counts must come out even, and of one whose memory must stay as it is. Steps of
-//! [`full`](crate::full).
+//! Long runs of the command, whose counts must add up and whose memory must not grow. Steps of [`full`](crate::full).
 //!
 //! ```text
-//!   send ──────────────────▶ recv --any      what both have sent is what came, and no process grows
+//!   send ──────────────────▶ recv --any      everything sent was received, and no process grows
 //!   send ──▶ wan, 10 ms ──▶
 //! ```
 //!
@@ -24,7 +23,7 @@ use crate::program::{self, cargo};
 use crate::report::{Outcome, stopwatch};
 use crate::workspace::Workspace;
 
-/// Forwards for a minute by each driver, while rules change, links flap and interfaces are made anew.
+/// Forwards for a minute by each driver, while rules change, links flap and interfaces are recreated.
 pub(crate) fn forwarding(workspace: &Workspace) -> Result<Outcome> {
     let directory = workspace.target("assurance");
     fs::create_dir_all(&directory)?;
@@ -32,7 +31,7 @@ pub(crate) fn forwarding(workspace: &Workspace) -> Result<Outcome> {
     let mut results = Results::today(&Machine::read().line(), "cargo xtask full forwarding");
     let mut problems = vec![];
     for driver in ["packet", "xdp", "tc", "xdp_fast"] {
-        // What cannot be there leaves no piece, and that of another driver is not its own.
+        // A driver that is not available leaves no part, and must not inherit another's.
         let _ = fs::remove_file(&piece);
         let name = format!("interfaces::soak::every_frame_is_accounted_for_by_{driver}");
         let mut cargo = cargo(workspace.root());
@@ -77,7 +76,7 @@ pub(crate) fn soak(workspace: &Workspace, minutes: u32) -> Result<Outcome> {
     for sender in senders {
         sent += sender.report()?["sent"].as_u64().context("no count of what was sent")?;
     }
-    // What is on its way still.
+    // Datagrams may still be under way.
     thread::park_timeout(EVERY);
     [&receiver, &path].iter().try_for_each(|process| process.end())?;
     let (received, carried) = (receiver.report()?, path.report()?);
@@ -112,7 +111,7 @@ pub(crate) fn soak(workspace: &Workspace, minutes: u32) -> Result<Outcome> {
 
 const COLUMNS: [&str; 6] = ["what", "minutes", "sent", "received", "KiB early", "KiB late"];
 
-/// The memory of all, a look a second, until no sender runs.
+/// Samples the memory of all once a second, until no sender runs.
 fn watched(senders: &mut [Process], others: [&Process; 2]) -> Result<Vec<Vec<u64>>> {
     let mut memory = vec![];
     loop {
@@ -128,13 +127,13 @@ fn watched(senders: &mut [Process], others: [&Process; 2]) -> Result<Vec<Vec<u64
     }
 }
 
-/// The most in a quarter of the looks, from this one on.
+/// Returns the maximum over a quarter of the samples, from this one on.
 fn most(memory: &[Vec<u64>], from: usize) -> u64 {
     let quarter = memory.len().div_ceil(4);
     memory.iter().skip(from).take(quarter).flatten().copied().max().unwrap_or(0)
 }
 
-/// A command that runs; it is ended when this is dropped.
+/// A running command; it is ended when this is dropped.
 struct Process {
     child: Child,
     stderr: BufReader<ChildStderr>,
@@ -149,7 +148,7 @@ impl Process {
         Ok(Process { child, stderr: BufReader::new(stderr) })
     }
 
-    /// The address that follows this.
+    /// Returns the address after this prefix.
     fn announced(&mut self, prefix: &str) -> Result<String> {
         let mut line = String::new();
         self.stderr.read_line(&mut line)?;
@@ -157,7 +156,7 @@ impl Process {
         Ok(rest.split(',').next().unwrap_or_default().to_owned())
     }
 
-    /// In KiB; 0 once it has ended.
+    /// Returns its memory in KiB; 0 once it has ended.
     fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
@@ -169,7 +168,7 @@ impl Process {
         program::must(Command::new("kill").args(["-TERM", &id]))
     }
 
-    /// Its object.
+    /// Returns its object.
     fn report(mut self) -> Result<Value> {
         let mut text = String::new();
         self.child.stdout.take().context("no stdout")?.read_to_string(&mut text)?;
@@ -191,7 +190,7 @@ impl Drop for Process {
 
 const RATE: &str = "2kpps";
 const EVERY: Duration = Duration::from_secs(1);
-/// In KiB: what an allocator may hold back.
+/// The growth in KiB that an allocator may cause.
 const GROWTH: u64 = 1_024;
 
 #[cfg(test)]

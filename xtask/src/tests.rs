@@ -2,14 +2,13 @@
 //!
 //! ```text
 //!      Running tests/contract.rs (target/debug/deps/contract-0123456789abcdef)   ── which suite
-//! test never_early ... ok                                                        ── one test
-//! skipped: on_the_kernel: no CAP_NET_ADMIN                                       ── said by a test itself
+//!      Running tests/contract.rs (target/debug/deps/contract-0123456789abcdef)   ── the suite test never_early ... ok                                                        ── one test
 //! test on_the_kernel ... ok
 //! test result: ok. 2 passed; 0 failed; 0 ignored; …                              ── the harness's own count
 //! ```
 //!
-//! A test says `skipped: NAME: REASON` on the real standard error, past the harness's capture, so the line can fall
-//! into the middle of another one. A result that cannot be read for that shows in the counts, and is a failure.
+//! A test prints `skipped: NAME: REASON` on the real standard error, past the harness's capture, so the line can end up
+//! in the middle of another one. A result that cannot be parsed because of that shows in the counts, and is a failure.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -27,7 +26,7 @@ use crate::workspace::Workspace;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Status {
     Passed,
-    /// Ignored, or it ended early and said why.
+    /// It was ignored, or ended early and said why.
     Skipped(String),
     Failed,
 }
@@ -35,7 +34,7 @@ pub(crate) enum Status {
 /// Every test that ran, as `package::target::path`.
 #[derive(Debug, Default)]
 pub(crate) struct Tests {
-    /// The worst of each name: several doc-tests of one item share theirs.
+    /// The worst status of each name: several doc-tests of one item share theirs.
     pub(crate) statuses: BTreeMap<String, Status>,
     pub(crate) tally: Tally,
     /// The problems besides failing tests.
@@ -43,7 +42,7 @@ pub(crate) struct Tests {
 }
 
 impl Tests {
-    /// Reads what a run printed, or runs the tests if none is kept.
+    /// Parses the output of a run, or runs the tests if there is none.
     ///
     /// # Errors
     /// If the tests do not build, or the file cannot be read.
@@ -57,7 +56,7 @@ impl Tests {
         Ok(Tests::read(&String::from_utf8_lossy(&bytes), &suites(workspace)?))
     }
 
-    /// `name: reason` of each skipped test.
+    /// Returns `name: reason` of each skipped test.
     pub(crate) fn skipped(&self) -> Vec<String> {
         let reason = |(name, status): (&String, &Status)| match status {
             Status::Skipped(reason) => Some(format!("{name}: {reason}")),
@@ -136,7 +135,7 @@ impl Tests {
     }
 }
 
-/// `contract-0123456789abcdef` ─▶ `softtimers-core::contract`, and `softtimers_core` ─▶ `softtimers-core::doc`.
+/// Maps `contract-0123456789abcdef` ─▶ `softtimers-core::contract`, and `softtimers_core` ─▶ `softtimers-core::doc`.
 fn suites(workspace: &Workspace) -> Result<HashMap<String, String>> {
     let mut cargo = cargo(workspace.root());
     let words = ["test", "--workspace", "--no-run", "--quiet", "--message-format=json-render-diagnostics"];
@@ -164,7 +163,7 @@ fn suites(workspace: &Workspace) -> Result<HashMap<String, String>> {
     Ok(suites)
 }
 
-/// The suite whose tests follow this line.
+/// Returns the suite whose tests follow this line.
 fn suite_of<'a>(line: &str, suites: &'a HashMap<String, String>) -> Option<&'a str> {
     let line = line.trim();
     let file = match line.strip_prefix("Doc-tests ") {
@@ -174,7 +173,8 @@ fn suite_of<'a>(line: &str, suites: &'a HashMap<String, String>) -> Option<&'a s
     suites.get(file).map(String::as_str)
 }
 
-/// Name and result of `test tests::x - should panic ... ok`, or of `test src/time.rs - time::Clock (line 9) ... ok`.
+/// Parses name and result of `test tests::x - should panic ... ok`, or of `test src/time.rs - time::Clock (line 9) ...
+/// ok`.
 fn test(line: &str) -> Option<(String, &str)> {
     let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
     let (path, rest) = name.split_once(" - ").unwrap_or((name, ""));
@@ -186,7 +186,7 @@ fn test(line: &str) -> Option<(String, &str)> {
     Some((name, result))
 }
 
-/// The result at the beginning of `text`. Something may be printed right after it.
+/// Parses the result at the beginning of `text`. Other output may follow directly.
 fn status(text: &str) -> Option<Status> {
     if let Some(rest) = text.strip_prefix("ignored") {
         let reason = rest.trim_start_matches([',', ' ']);
@@ -196,7 +196,7 @@ fn status(text: &str) -> Option<Status> {
     failed.or_else(|| text.starts_with("ok").then_some(Status::Passed))
 }
 
-/// The number before `word` in `ok. 10 passed; 0 failed; …`.
+/// Returns the number before `word` in `ok. 10 passed; 0 failed; …`.
 fn count(counts: &str, word: &str) -> usize {
     let words: Vec<_> = counts.split([' ', ';']).filter(|word| !word.is_empty()).collect();
     words.windows(2).find(|pair| pair[1] == word).and_then(|pair| pair[0].parse().ok()).unwrap_or(0)

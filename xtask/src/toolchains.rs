@@ -10,10 +10,10 @@ use crate::program::{self, cargo, cargo_of, program as command};
 use crate::report::Outcome;
 use crate::workspace::Workspace;
 
-/// The toolchain that has what stable lacks: Miri, sanitizers.
+/// The toolchain with features that stable lacks: Miri, sanitizers.
 pub(crate) const NIGHTLY: &str = "nightly";
 
-/// Finds a toolchain of rustup whose name begins so.
+/// Finds a rustup toolchain whose name begins with this.
 pub(crate) fn toolchain(name: &str, root: &Path) -> Option<String> {
     let list = program::output(command("rustup", root).args(["toolchain", "list"])).ok()?;
     let mut names = list.lines().filter_map(|line| line.split_whitespace().next());

@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
 use crate::program;
 
-/// The answer of `cargo metadata`.
+/// The output of `cargo metadata`.
 pub(crate) struct Workspace(Metadata);
 
 impl Deref for Workspace {
@@ -25,7 +25,7 @@ impl Workspace {
     /// The workspace around the current directory.
     ///
     /// # Errors
-    /// If cargo cannot tell.
+    /// If cargo fails.
     pub(crate) fn load() -> Result<Self> {
         Workspace::around(Path::new("."))
     }
@@ -33,7 +33,7 @@ impl Workspace {
     /// The workspace around a directory.
     ///
     /// # Errors
-    /// If cargo cannot tell.
+    /// If cargo fails.
     pub(crate) fn around(directory: &Path) -> Result<Self> {
         Ok(Workspace(MetadataCommand::new().current_dir(directory).exec()?))
     }
@@ -42,7 +42,7 @@ impl Workspace {
         self.workspace_root.as_std_path()
     }
 
-    /// A path below the target directory.
+    /// Returns a path below the target directory.
     pub(crate) fn target(&self, path: &str) -> PathBuf {
         self.target_directory.join(path).into()
     }
@@ -55,12 +55,12 @@ impl Workspace {
         self.members().find(|package| package.name == name)
     }
 
-    /// The members that registries get to see.
+    /// Returns the members that are published to registries.
     pub(crate) fn published(&self) -> impl Iterator<Item = &Package> {
         self.members().filter(|member| member.publish.as_ref().is_none_or(|places| !places.is_empty()))
     }
 
-    /// Every package from outside that is built into `member`: all but what only its tests use.
+    /// Returns every external package built into `member`, without those that only its tests use.
     pub(crate) fn built_into(&self, member: &Package) -> Vec<&Package> {
         let nodes = self.resolve.iter().flat_map(|resolve| &resolve.nodes);
         let nodes: HashMap<_, _> = nodes.map(|node| (&node.id, node)).collect();
@@ -82,12 +82,12 @@ impl Workspace {
 
 /// A page of the project.
 pub(crate) struct Page {
-    /// From the root, with `/`.
+    /// Its path from the root, with `/`.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// Every Markdown file that is in git or would be added by `git add .`.
+/// Returns every Markdown file that is in git or would be added by `git add .`.
 ///
 /// # Errors
 /// If git cannot list them, or one cannot be read.

@@ -1,6 +1,6 @@
 //! The command `softtimers` with an experiment of your own: `cargo run -p softtimers-cli --example own_command -- sim coin --help`.
 //!
-//! In a crate of yours it depends on softtimers-cli and softtimers-sim. Everything else that the command does is there, too.
+//! As a crate of your own it depends on softtimers-cli and softtimers-sim. The rest of the command is included.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use softtimers_sim::{
 /// Tosses a coin until `heads` heads in a row.
 static COIN: Experiment = Experiment {
     name: "coin",
-    about: "Tosses until so many heads in a row",
+    about: "Tosses until N heads in a row",
     details: "A fair coin is tossed. A row of n heads takes 2^(n+1) - 2 tosses on average.",
     parameters: &[Parameter::count("heads", "heads in a row that end it", 1..=20, 3)],
     columns: &[

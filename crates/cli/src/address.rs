@@ -1,8 +1,8 @@
 //! Addresses as typed, and which of them a tool that sends fast may not send to.
 //!
-//! A broadcast or multicast address turns one datagram into many, on a network whose owner was not
-//! asked; neither is sent to. A directed broadcast (192.168.1.255) looks like any other address: only
-//! the kernel, which knows the netmask, can tell, and it does when a socket is connected.
+//! A broadcast or multicast address turns one datagram into many, on a network whose owner was not asked, so both are
+//! refused. A directed broadcast (192.168.1.255) is an address like any other: only the kernel, which knows the
+//! netmask, can tell, and it does when a socket is connected.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -11,10 +11,10 @@ use ipnet::IpNet;
 
 use softtimers_measure::failure::Failure;
 
-/// The address that `text` names: `IP:PORT`, `[IP6]:PORT` or `NAME:PORT`; of a name, its first.
+/// Resolves `text`: `IP:PORT`, `[IP6]:PORT` or `NAME:PORT`; for a name, its first address.
 ///
 /// # Errors
-/// A usage failure if `text` is no address, or its name is unknown.
+/// A usage failure if `text` is not an address, or its name is unknown.
 pub(crate) fn resolve(text: &str) -> Result<SocketAddr, Failure> {
     if let Ok(address) = text.parse() {
         return Ok(address);
@@ -34,7 +34,7 @@ pub(crate) fn resolve(text: &str) -> Result<SocketAddr, Failure> {
     }
 }
 
-/// The network that `text` names: `ADDRESS/BITS`, or one address by itself.
+/// Parses a network: `ADDRESS/BITS`, or a single address.
 ///
 /// # Errors
 /// Names the fault, and what is allowed.
@@ -50,7 +50,7 @@ pub(crate) fn network(text: &str) -> Result<IpNet, String> {
     Ok(network)
 }
 
-/// Refuses what must not or cannot be sent to, as far as the address itself tells.
+/// Refuses destinations that are not allowed or not possible, as far as the address shows.
 ///
 /// # Errors
 /// A usage failure for a broadcast, multicast or unspecified address and for port 0.
@@ -81,7 +81,7 @@ pub(crate) fn destination(text: &str) -> Result<SocketAddr, Failure> {
     Ok(destination)
 }
 
-/// Refuses what nobody can listen on.
+/// Refuses addresses that no socket can listen on.
 ///
 /// # Errors
 /// A usage failure for a broadcast or multicast address.
@@ -95,11 +95,10 @@ pub(crate) fn check_local(address: SocketAddr) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks the kernel whether datagrams can go there at all. Nothing is sent.
+/// Asks the kernel whether datagrams can go there. Nothing is sent.
 ///
 /// # Errors
-/// A usage failure for the broadcast address of one of this machine's networks, and where there is
-/// no route.
+/// A usage failure for the broadcast address of one of this machine's networks, and where there is no route.
 pub(crate) fn check_route(address: SocketAddr) -> Result<(), Failure> {
     let any: IpAddr = match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -113,7 +112,7 @@ pub(crate) fn check_route(address: SocketAddr) -> Result<(), Failure> {
     })
 }
 
-/// Says why a socket could not be bound to `address`, and what would be allowed.
+/// Returns the failure to bind `address`, and what would be allowed.
 pub(crate) fn bind_failure(address: SocketAddr, error: &io::Error) -> Failure {
     let port = address.port();
     match error.kind() {

@@ -1,5 +1,5 @@
-//! The command line, as it is typed and as `--help` explains it: what several commands have in common. The rest of each is in
-//! its folder of [`commands`](crate::commands).
+//! The command line as typed and as `--help` explains it: the part that several commands share. Each command's own part
+//! is in its folder of [`commands`](crate::commands).
 
 mod clients;
 mod help;
@@ -42,7 +42,7 @@ pub(crate) struct OutputArgs {
     pub(crate) no_sandbox: bool,
 }
 
-/// The output options of a command that runs on.
+/// The output options of a command that runs for long.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct StreamArgs {
@@ -70,7 +70,7 @@ pub(crate) struct EndArgs {
 }
 
 pub(crate) fn datagram_size(text: &str) -> Result<u32, String> {
-    // Everybody means bytes, so this is the one quantity that needs no unit.
+    // For this quantity a bare number can only mean bytes.
     let bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let bytes = if bare { units::bytes(&format!("{text}B")) } else { units::bytes(text) };
     let bytes = bytes.map_err(|error| error.to_string())?;
@@ -100,7 +100,7 @@ impl From<&EndArgs> for End {
     }
 }
 
-/// Short enough to be typed.
+/// Returns a random seed, short enough to be typed.
 pub(crate) fn any_seed() -> u64 {
     RandomState::new().hash_one("seed") >> 32
 }

@@ -1,4 +1,5 @@
-//! The commands, a folder each: `args` is what is typed and what it means, `run` what is done, `show` what is told.
+//! The commands, a folder each: `args` defines and interprets the arguments, `run` does the work, `show` prints the
+//! report.
 
 pub(crate) mod bench;
 pub(crate) mod capture;
@@ -152,9 +153,9 @@ pub(crate) enum Command {
     WanInside(Role),
 }
 
-/// Does what `line` asks for, the program's name first, and says what to answer the caller.
+/// Runs the command in `line`, the program's name first, and returns the exit code.
 ///
-/// A failure is one line on stderr; stdout then has only what a run that was finished found.
+/// A failure is one line on stderr; stdout then has only the report of a run that finished.
 pub(crate) fn run(line: impl IntoIterator<Item = OsString>) -> ExitCode {
     let line = mistake::with_negative_values(line);
     let cli = match Cli::try_parse_from(&line) {
@@ -167,13 +168,13 @@ pub(crate) fn run(line: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Tells a failure in its line.
+/// Prints a failure's line, and returns its exit code.
 pub(crate) fn failed(failure: &Failure) -> ExitCode {
     say(format_args!("softtimers: {failure}"));
     failure.exit().into()
 }
 
-/// A command of somebody else has an exit code of its own.
+/// Runs the command; that of `wan -- CMD` has an exit code of its own.
 fn dispatch(command: &Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Wan(args) if !args.command.is_empty() => inside::run(args),
@@ -216,11 +217,11 @@ fn dispatch_ours(command: &Command) -> Result<(), Failure> {
     }
 }
 
-/// Help goes out whole; of a mistake only what is wrong, and clap's tips.
+/// Prints help as it is; for a mistake, only the message and clap's tips.
 fn refused(error: &clap::Error, line: &[OsString]) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Only a closed pipe is likely to go wrong here, and that is success.
+            // Most likely the pipe is closed, which counts as success.
             let _ = error.print();
             Exit::Ok
         }
@@ -246,7 +247,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// Each with what is to be added to it for more.
+    /// Each command, with the words to add for more.
     #[test]
     fn the_command_lines_of_the_units_in_docs_are_understood() {
         let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");

@@ -1,7 +1,7 @@
-//! Files that a command reads and writes, each opened with the rights of [the caller](crate::run::privileges::user) and no more.
+//! The files of a command, each opened with the rights of [the caller](crate::run::privileges::user) and no more.
 //!
-//! Files written here are nobody else's to read, and overwrite nothing by accident: a capture has what others said, and a
-//! path in a directory that all may write to can have been prepared by anybody.
+//! Files written here are readable by their owner only, and never overwrite others by accident: a capture contains
+//! other people's traffic, and a path in a world-writable directory can have been prepared by an attacker.
 
 mod lock;
 
@@ -23,12 +23,12 @@ use crate::run::privileges::user::{as_caller, exceeds_caller};
 /// Opens a file to read it.
 ///
 /// # Errors
-/// Those of the system, for the caller.
+/// The system's errors, for the caller.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     as_caller(|| File::open(path))
 }
 
-/// Opens a regular file to read it: one that is none, such as a FIFO, is refused rather than waited for.
+/// Opens a regular file to read it: others, such as FIFOs, are refused rather than waited for.
 fn open_regular(path: &Path) -> io::Result<File> {
     let nonblocking =
         || OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
@@ -39,11 +39,11 @@ fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// A file that a run goes on with, and what is in it; nobody else goes on with it meanwhile.
+/// A file that a run resumes, and its content; no other process can resume it at the same time.
 #[derive(Debug)]
 pub(crate) struct Resumed {
     pub(crate) text: String,
-    /// Open for as long as the run.
+    /// Kept open, and so locked, for as long as the run.
     _locked: File,
 }
 
@@ -51,7 +51,7 @@ impl Resumed {
     /// Locks the regular file that `flag` names, and reads it; `None` if there is none.
     ///
     /// # Errors
-    /// A usage failure: the system's, or that another process has it.
+    /// A usage failure: the system's, or that another process has locked it.
     pub(crate) fn open(path: &Path, flag: &str) -> Result<Option<Self>, Failure> {
         let refused =
             |error: io::Error| Failure::usage(format_args!("{flag}: file '{}': {error}", path.display()));
@@ -67,7 +67,8 @@ impl Resumed {
     }
 }
 
-/// Part of a file's content, for a message; `…` in a process that [may do more](exceeds_caller) than the caller.
+/// Returns part of a file's content, for a message; `…` in a process with [more rights](exceeds_caller) than the
+/// caller.
 pub(crate) fn quoted<T: fmt::Display>(content: T) -> Quoted<T> {
     Quoted(content)
 }
@@ -82,19 +83,19 @@ impl<T: fmt::Display> fmt::Display for Quoted<T> {
     }
 }
 
-/// A file that is opened before a run and written at its end, so that a path that cannot be written is
-/// refused before anything was measured.
+/// A file opened before a run and written at its end, so that a path that cannot be written is refused before anything
+/// is measured.
 ///
-/// One that exists is refused, a dangling link included, unless overwriting was asked for; a link at the
-/// path's end is never followed. It belongs to the caller, who alone may read and write it. What a run that breaks
-/// off has made and not written is removed.
+/// An existing file is refused, a dangling link included, unless overwriting was requested; a link at the path's end is
+/// never followed. The file belongs to the caller, who alone may read and write it. A file created and not written by a
+/// run that breaks off is removed.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     file: File,
     path: PathBuf,
-    /// Made here, and nothing is in it yet.
+    /// Whether it was created here and is still empty.
     fresh: bool,
-    /// Bytes of it that were written.
+    /// The number of bytes written.
     written: u64,
 }
 
@@ -107,8 +108,8 @@ impl OutputFile {
         Ok(OutputFile::create_while(path, flag, force, pause)?)
     }
 
-    /// As [`create`](Self::create), for a command that handles signals itself. `goes_on` waits for the given time at most, and
-    /// returns whether the run goes on.
+    /// As [`create`](Self::create), for a command that handles signals itself. `goes_on` waits for at most the given
+    /// time, and returns whether the run goes on.
     ///
     /// # Errors
     /// As [`create`](Self::create); a check failure if the run is over.
@@ -154,7 +155,7 @@ impl OutputFile {
         Ok(OutputFile { file, path: path.to_owned(), fresh, written: 0 })
     }
 
-    /// Keeps the first `bytes` of what was there, and adds after them.
+    /// Keeps the first `bytes` of the content, and appends after them.
     ///
     /// # Errors
     /// A check failure if that is not possible.
@@ -165,39 +166,39 @@ impl OutputFile {
         Ok(self)
     }
 
-    /// Sees that nobody else [goes on](Resumed) with it meanwhile. What is no regular file may have several writers.
+    /// Locks it, so that no other process [resumes](Resumed) it. Only regular files are locked.
     ///
     /// # Errors
-    /// A usage failure that names the process which has it.
+    /// A usage failure that names the process that has locked it.
     pub(crate) fn lock(&self, flag: &str) -> Result<(), Failure> {
         if self.is_regular() { lock::locked(&self.file, &self.path, flag) } else { Ok(()) }
     }
 
-    /// Writes the file's whole content.
+    /// Writes the whole content of the file.
     ///
     /// # Errors
-    /// A check failure, as for a full disk; then nothing is in the file, and one that was made here is removed.
+    /// A check failure, as for a full disk; then the file is empty, and removed if it was created here.
     pub(crate) fn write(mut self, text: &str) -> Result<(), Failure> {
         self.append(text)
     }
 
-    /// Adds `text`, whole or not at all: what was added before is kept when a disk is full, and nothing half.
+    /// Appends `text` completely or not at all: on a full disk, earlier text is kept and no part of this one.
     ///
     /// # Errors
-    /// As for [`write`](Self::write); the text is not in the file then.
+    /// As for [`write`](Self::write); then the text is not in the file.
     pub(crate) fn append(&mut self, text: &str) -> Result<(), Failure> {
         let emptied = if self.written == 0 { self.empty() } else { Ok(()) };
         emptied.and_then(|()| self.put(text)).map_err(|error| {
-            // If that fails too, the file ends in a line that is cut off, and who reads it sees that.
+            // If that fails too, the file ends in a visibly truncated line.
             let _ = self.cut(self.written);
             self.failed(&error)
         })
     }
 
-    /// Adds `bytes`. If only some of them fit, the file keeps as many as `whole` returns for the number that did.
+    /// Appends `bytes`. If only some of them fit, the file keeps as many as `whole` returns for that number.
     ///
     /// # Errors
-    /// The system's, which [`failed`](Self::failed) puts into words, and how much was kept.
+    /// The system's error, which [`failed`](Self::failed) puts into words, and how many bytes were kept.
     pub(crate) fn append_some(
         &mut self,
         bytes: &[u8],
@@ -219,21 +220,21 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Says whether it has a length, and keeps what is written: no pipe, no device.
+    /// Says whether it is a regular file, not a pipe or a device.
     pub(crate) fn is_regular(&self) -> bool {
         self.file.metadata().is_ok_and(|metadata| metadata.is_file())
     }
 
-    /// For who writes to what is no regular file.
+    /// Returns the descriptor of a pipe or a device to write to.
     pub(crate) fn stream(&mut self) -> BorrowedFd<'_> {
         self.fresh = false;
         self.file.as_fd()
     }
 
-    /// Ends the file after `kept` of the bytes that were being added.
+    /// Ends the file after `kept` of the bytes that were being appended.
     fn keep(&mut self, kept: usize) -> usize {
         self.wrote(kept);
-        // If that fails, the file ends in what is cut off, and who reads it sees that.
+        // If that fails, the file visibly ends in a truncated part.
         let _ = self.cut(self.written).and_then(|()| self.file.seek(SeekFrom::Start(self.written)).map(drop));
         kept
     }
@@ -249,33 +250,33 @@ impl OutputFile {
         self.fresh &= self.written == 0;
     }
 
-    /// Empties what was there before.
+    /// Removes the old content.
     fn empty(&self) -> io::Result<()> {
         if self.fresh { Ok(()) } else { self.cut(0) }
     }
 
-    /// Makes it that long. A device has no length to set.
+    /// Sets its length. A device has none.
     fn cut(&self, length: u64) -> io::Result<()> {
         if self.is_regular() { self.file.set_len(length) } else { Ok(()) }
     }
 
-    /// The failure to write it, in words.
+    /// Returns the failure to write it, in words.
     pub(crate) fn failed(&self, error: &io::Error) -> Failure {
         Failure::broke_off(format_args!("writing '{}'", self.path.display()), error)
     }
 
-    /// Closes this file and names it, to be removed when it is not wanted any more.
+    /// Closes this file and returns its identity, to remove it later.
     pub(crate) fn close(self) -> NamedFile {
         let identity = self.file.metadata().ok().as_ref().map(Identity::of);
         NamedFile { path: self.path.clone(), identity }
     }
 }
 
-/// Why a file could not be opened to be written.
+/// Why a file could not be opened for writing.
 #[derive(Debug)]
 pub(crate) struct Unopened {
     pub(crate) failure: Failure,
-    /// The disk has no room for one more.
+    /// Whether the disk has no room for another file.
     pub(crate) is_full: bool,
 }
 
@@ -296,7 +297,7 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
 }
 
-/// A file that was written here and closed. It may be somebody else's by now.
+/// A file that was written here and closed. Its name may belong to another file by now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct NamedFile {
     path: PathBuf,
@@ -304,21 +305,21 @@ pub(crate) struct NamedFile {
 }
 
 impl NamedFile {
-    /// Removes it, unless its name has another file, or one of another length; says whether it is gone.
+    /// Removes it, unless its name has another file, or one of another length; returns whether it is gone.
     pub(crate) fn remove(self) -> bool {
         let there = as_caller(|| fs::symlink_metadata(&self.path)).ok().as_ref().map(Identity::of);
         there.is_some() && there == self.identity && as_caller(|| fs::remove_file(&self.path)).is_ok()
     }
 }
 
-/// By what a file is known again. A number alone is not enough: file systems give that of a removed file to the next one.
+/// The identity of a file. A number alone is not enough: file systems reuse that of a removed file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Identity {
     device: u64,
     number: u64,
     length: u64,
-    /// When it was made. Only where the file system does not know that, when it was last written: some servers of files
-    /// set that later than the write.
+    /// Its time of creation. Only if the file system does not record that, its time of modification, which some file
+    /// servers set later than the write.
     time: Option<SystemTime>,
 }
 
@@ -336,14 +337,14 @@ impl Identity {
 impl Drop for OutputFile {
     fn drop(&mut self) {
         if self.fresh {
-            // An empty file would only be in the way of the next run.
+            // An empty file would only obstruct the next run.
             let _ = as_caller(|| fs::remove_file(&self.path));
         }
     }
 }
 
-/// Opens a file, and says whether it is new. Never blocks, because a thread that waits in `open` misses the signals: `None`
-/// for a FIFO without a reader, and while another process gives up its lease of the file.
+/// Opens a file, and says whether it is new. Never blocks, because a thread blocked in `open` misses signals: `None`
+/// for a FIFO without a reader, and while another process gives up its lease on the file.
 fn open_to_write(path: &Path, force: bool) -> io::Result<Option<(File, bool)>> {
     let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let mut options = OpenOptions::new();
@@ -372,7 +373,7 @@ fn open_to_write(path: &Path, force: bool) -> io::Result<Option<(File, bool)>> {
     Ok(Some((file, fresh)))
 }
 
-/// Waits for this long; a signal ends the process meanwhile.
+/// Waits for this long; a signal ends the process.
 fn pause(time: Duration) -> io::Result<bool> {
     let time = Timespec::try_from(time).map_err(|_| Errno::INVAL)?;
     match poll(&mut [], Some(&time)) {
@@ -381,7 +382,7 @@ fn pause(time: Duration) -> io::Result<bool> {
     }
 }
 
-/// Lets nobody but its owner read a file that exists, who must be who overwrites it: another would keep the right to.
+/// Makes an existing file readable by its owner only, who must be the caller: another owner could undo that.
 fn make_private(file: &File) -> io::Result<()> {
     let found = file.metadata()?;
     if !found.is_file() {
@@ -400,7 +401,7 @@ fn make_private(file: &File) -> io::Result<()> {
     }
 }
 
-/// Returns what the system tells the caller of a path.
+/// Returns the metadata of a path, as the caller sees it.
 fn looked_at(
     path: &Path,
     look: impl FnOnce(&Path) -> io::Result<fs::Metadata> + Send,
@@ -408,9 +409,9 @@ fn looked_at(
     as_caller(|| look(path)).ok()
 }
 
-/// The period in which a FIFO is asked for a reader: the kernel tells nobody that one has come.
+/// The period in which a FIFO is checked for a reader: the kernel gives no notice.
 const RETRY: Duration = Duration::from_millis(20);
-/// For the owner alone.
+/// Access for the owner only.
 const PRIVATE: u32 = 0o600;
 
 #[cfg(test)]
@@ -499,9 +500,9 @@ mod tests {
         };
         assert!(closed().remove() && !path.exists());
         let changes: [&dyn Fn(); 3] = [
-            // It keeps its number, and here when it was made, too.
+            // It keeps its inode number, and here its time of creation, too.
             &|| fs::write(&path, "as it was not written").unwrap(),
-            // Some file systems give the number to the next one. The time is another when their clock has gone on.
+            // Some file systems reuse the number at once. The time differs once their clock has advanced.
             &|| {
                 let time = || Identity::of(&fs::metadata(&path).unwrap()).time;
                 let before = time();

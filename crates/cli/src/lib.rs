@@ -1,13 +1,13 @@
-//! The command `softtimers`, as a library with one function: [`main`], for a program that has experiments of its own.
+//! The command `softtimers`, as a library with one function: [`main`], for a program with experiments of its own.
 //!
 //! ```text
 //!   commands/NAME/args ──▶ run ──▶ commands/NAME/{run, show} ──▶ run/output
-//!   typed and meant        begun   done and told                 table or JSON, assertions, exit code
+//!   parsed                 begun   done and shown                table or JSON, assertions, exit code
 //! ```
 //!
-//! The work is done in libraries: `softtimers-load` sends and receives, `softtimers-forward` passes on,
-//! `softtimers-measure` watches the machine meanwhile. Here are the command line, one lifecycle of every run (`run`), the
-//! commands that nobody else needs, and the report of everything (`report`).
+//! Libraries do the work: `softtimers-load` sends and receives, `softtimers-forward` forwards, `softtimers-measure`
+//! watches the machine. This crate has the command line, the lifecycle shared by all runs (`run`), the commands that no
+//! other crate needs, and the report of everything (`report`).
 #![forbid(unsafe_code)]
 
 mod address;
@@ -28,8 +28,8 @@ use commands::sim::registry;
 
 /// Runs the command with these experiments under `softtimers sim`, and returns its exit code.
 ///
-/// A program that has an experiment of its own is the whole command with it: flags, help, manual page, sweeps, seeds, tables, CSV and
-/// JSON follow from the [`Experiment`], as they do for the papers'. The crate's example `own_command` is such a program.
+/// A program with an experiment of its own includes the whole command: flags, help, manual page, sweeps, seeds, tables,
+/// CSV and JSON follow from the [`Experiment`], as for the papers' experiments. See the crate's example `own_command`.
 ///
 /// ```no_run
 /// # static MINE: softtimers_sim::Experiment = softtimers_sim::Experiment { name: "mine", about: "", details: "", parameters: &[],
@@ -41,8 +41,8 @@ use commands::sim::registry;
 /// }
 /// ```
 ///
-/// The first call decides for the process. If two experiments have one name, or a parameter has that of a flag which every experiment
-/// has, it says so and returns the exit code of a usage error.
+/// The first call decides for the process. If two experiments have the same name, or a parameter has the name of a
+/// common flag, it prints an error and returns the exit code of a usage error.
 pub fn main(experiments: &[&'static Experiment]) -> ExitCode {
     match registry::register(experiments) {
         Ok(()) => commands::run(std::env::args_os()),

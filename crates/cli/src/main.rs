@@ -1,4 +1,4 @@
-//! The command `softtimers`. It is a program; programs use the crates it is made of.
+//! The command `softtimers`. Programs should use the crates that it consists of.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

@@ -1,4 +1,4 @@
-//! Properties that hold for any input: one body each, called by the property tests and the fuzzer.
+//! Properties that hold for any input: one function each, called by the property tests and the fuzzer.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
@@ -21,27 +21,27 @@ use crate::commands::wan::control::{self, Request};
 use crate::commands::wan::delays;
 use crate::commands::wan::scenario::ScenarioFile;
 
-/// Runs the body of this name with any input.
+/// Runs the property of this name with any input.
 ///
 /// # Panics
-/// If there is none, or something does not hold that must hold of any input.
+/// If there is no such property, or it does not hold.
 pub fn run(name: &str, input: &[u8]) {
     let (_, body) =
         BODIES.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("no body {name}"));
     body(input);
 }
 
-/// Input that is no text does not reach a reader of text: `str` has refused it.
+/// Passes text to a property; other input would be refused before it reached a reader of text.
 fn text(input: &[u8], body: fn(&str)) {
     if let Ok(text) = std::str::from_utf8(input) {
         body(text);
     }
 }
 
-/// The property that a corpus is tried with.
+/// The property of a corpus.
 type Body = fn(&[u8]);
 
-/// By the corpora that they read.
+/// The properties by the names of their corpora.
 const BODIES: [(&str, Body); 9] = [
     ("captured", captured),
     ("control", |input| text(input, control)),
@@ -54,8 +54,9 @@ const BODIES: [(&str, Body); 9] = [
     ("units", |input| text(input, typed)),
 ];
 
-/// Every other value that people type is accepted or refused in one line: quanta, parts of a sweep, precisions, hardware
-/// addresses, speeds and the parameters of experiments. Those that name a file are left out: a file may be anything, a terminal too.
+/// Every other typed value is accepted or refused in one line: quanta, parts of a sweep, precisions, hardware
+/// addresses, speeds and the parameters of experiments. Values that name a file are left out: a file may be anything,
+/// even a terminal.
 pub fn typed(text: &str) {
     softtimers_load::properties::quantum(text);
     if let Ok(part) = text.parse::<Part>() {
@@ -77,8 +78,8 @@ pub fn typed(text: &str) {
     }
 }
 
-/// Any line is a request of the control socket or is refused in one line, and a path takes whatever is accepted. A line
-/// that names a file is left out.
+/// Any line is a request of the control socket or refused in one line, and a path accepts every request. Lines that
+/// name a file are left out.
 pub fn control(line: &str) {
     if line.split_ascii_whitespace().any(|word| word == "trace" || word.contains("dist=")) {
         return;
@@ -96,14 +97,14 @@ pub fn control(line: &str) {
     }
 }
 
-/// Any text is a scenario or is refused in one line that names one of its lines, and a path goes through whatever is
-/// accepted. One that names a file is left out. The same of a file of delays.
+/// Any text is a scenario or refused with a message that names its line, and a path can carry out every scenario. Texts
+/// that name a file are left out. The same holds for a file of delays.
 pub fn scenario(text: &str) {
     let lines = text.lines().count().max(1);
     if let Err((line, problem)) = delays::parse(text.as_bytes()) {
         assert!((1..=lines).contains(&line) && !problem.contains('\n'), "{line}: {problem}");
     }
-    // Escaped letters included.
+    // Also with escaped letters.
     if ["trace", "dist=", "delays", "\\"].iter().any(|word| text.contains(word)) {
         return;
     }
@@ -124,8 +125,8 @@ pub fn scenario(text: &str) {
     }
 }
 
-/// Any text is a machine or is refused in one line; one that is a machine is read as the same from what it is printed as, and says of
-/// each experiment whether it can be run on it.
+/// Any text is a machine or refused in one line; a machine prints as text that parses as the same, and says for each
+/// experiment whether it can be run on it.
 pub fn machine(text: &str) {
     match sim::machine::parse(text) {
         Ok(spec) => {
@@ -142,7 +143,7 @@ pub fn machine(text: &str) {
     }
 }
 
-/// Any bytes that a scraper sends are answered as HTTP answers, or not at all, and the connection ends.
+/// Any bytes from a scraper get an HTTP answer or none, and the connection ends.
 pub fn metrics(request: &[u8]) {
     static METRICS: OnceLock<SocketAddr> = OnceLock::new();
     let address = METRICS.get_or_init(|| {
@@ -160,14 +161,14 @@ pub fn metrics(request: &[u8]) {
         scraper.read_to_end(&mut answer)?;
         Ok(answer)
     };
-    // Where it ends before it has read all, the rest of the request resets the connection.
+    // If it ends before it has read everything, the unread part resets the connection.
     if let Ok(answer) = exchange() {
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."), "{}", answer.escape_ascii());
     }
 }
 
-/// Any texts, cut apart at zeros, are parts of a sweep or are refused, and what they make together is a part that is whole. Any
-/// text is the beginning of a run that goes on after it or is refused, and no more of it is kept than is there.
+/// Any texts, separated by zeros, are parts of a sweep or refused, and merge into a complete part. Any text is the
+/// beginning of a run to resume or refused, and no more of it is kept than there is.
 pub fn sim_parts(texts: &str) {
     resumed(texts);
     let texts: Vec<&str> = texts.split('\0').collect();
@@ -181,7 +182,7 @@ pub fn sim_parts(texts: &str) {
     }
 }
 
-/// As a file that is resumed: with its own first words, and with those of a sweep before them.
+/// Resumes the text as a file: alone, and after the first lines of a sweep.
 fn resumed(text: &str) {
     let Some(experiment) = experiments::find("slowstart") else { return };
     let values = (1..=9).map(|packets: u64| (packets.to_string(), Setting::Count(packets))).collect();
@@ -193,7 +194,7 @@ fn resumed(text: &str) {
         match csv::finished(&sweep, Part::default(), "out.csv", text) {
             Ok((done, kept)) => {
                 assert!(text.starts_with(kept) && done <= 9 && (kept.is_empty() || kept.ends_with('\n')));
-                // What is kept is the beginning of such a run itself.
+                // The kept part is itself the beginning of such a run.
                 assert!(csv::finished(&sweep, Part::default(), "out.csv", kept).is_ok());
             }
             Err(refused) => assert!(!refused.to_string().contains('\n')),
@@ -201,7 +202,7 @@ fn resumed(text: &str) {
     }
 }
 
-/// Any text is a program of instructions or is refused at a line of it.
+/// Any text is a program of instructions or refused with a line number.
 pub fn filter_code(text: &str) {
     if let Err(problem) = filter::of_decimal(text) {
         // As it is shown.
@@ -210,15 +211,15 @@ pub fn filter_code(text: &str) {
     }
 }
 
-/// Any text in the place of any saved run makes a report: see [`any_run`](crate::report::any_run).
+/// Any text in place of any saved run makes a report: see [`any_run`](crate::report::any_run).
 pub fn saved_run(script: &[u8]) {
     let [source, run @ ..] = script else { return };
     crate::report::any_run((*source).into(), &String::from_utf8_lossy(run));
 }
 
-/// Checks that frames which `capture` writes are read as what they were, by a reader that shares nothing with it, and
-/// so is the rest of a file that could be written only in part. The first two bytes of `script` say how much of it
-/// could. Two more readers, which are programs, read files of the same making in the command's tests.
+/// An independent reader reads the frames that `capture` writes as they were, and also the complete part of a file that
+/// was written only in part. The first two bytes of `script` say how much was written. Two more readers, which are
+/// programs, read such files in the command's tests.
 pub fn captured(script: &[u8]) {
     let (cut, frames) = script.split_at(script.len().min(2));
     let (file, expected) = capture_of(frames);
@@ -235,10 +236,10 @@ pub fn captured(script: &[u8]) {
     }
 }
 
-/// A frame: its time in ns, its length, and what was kept of it.
+/// A frame: its time in ns, its length, and its kept bytes.
 pub type Frame<'a> = (u64, u32, &'a [u8]);
 
-/// The file of a capture of frames that `script` makes up, and what these are.
+/// Returns the file of a capture with frames made from `script`, and these frames.
 pub fn capture_of(script: &[u8]) -> (Vec<u8>, Vec<Frame<'_>>) {
     let mut file = Vec::new();
     let interface = |name| pcapng::Interface { name, snap_length: 262_144, filter: Some("udp") };
@@ -262,7 +263,7 @@ pub fn capture_of(script: &[u8]) -> (Vec<u8>, Vec<Frame<'_>>) {
     (file, expected)
 }
 
-/// The packets of a file.
+/// Returns the packets of a file.
 fn read_back(file: &[u8]) -> Vec<Frame<'_>> {
     let (mut rest, mut packets) = (file, Vec::new());
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! `softtimers report`: everything in one page, beside what the papers found.
+//! `softtimers report`: everything in one page, next to the papers' results.
 //!
 //! ```text
 //!   source ──▶ measure ──▶ saved runs ──▶ draw ──▶ sections ──▶ overview ──▶ page       HTML, with plots
@@ -6,9 +6,8 @@
 //!                                                                         └─▶ output     JSON, --assert
 //! ```
 //!
-//! Nothing is measured here: each figure comes from what another command of this program printed with `--json`, and is
-//! made by a pure function of it. So saved runs can be shown again, by a later version too, and a run that failed is
-//! one reason in one place.
+//! This module measures nothing: each figure is a pure function of another command's `--json` output. So saved runs can
+//! be shown again, also by a later version, and a failed run gives one reason in one place.
 
 pub(crate) mod axis;
 pub(crate) mod catalogue;
@@ -41,17 +40,17 @@ use verdict::Reason;
 pub(crate) struct Findings {
     /// The first screen.
     pub(crate) overview: Overview,
-    /// Sections that have all they should.
+    /// Sections with everything they should have.
     pub(crate) complete: usize,
     /// Sections that say what they lack.
     pub(crate) partial: usize,
     /// Sections with nothing to show.
     pub(crate) missing: usize,
-    /// In the order of the report.
+    /// The sections in the order of the report.
     pub(crate) sections: Vec<Shown>,
 }
 
-/// A section that was made.
+/// A section with its content.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Shown {
     /// Its name for `--only`.
@@ -64,7 +63,7 @@ pub(crate) struct Shown {
     pub(crate) unfit: Option<String>,
     /// Whether its runs are only short: then it is drawn in colour, and nothing is compared.
     pub(crate) short: bool,
-    /// The papers it stands beside.
+    /// The papers that it is compared with.
     pub(crate) papers: &'static str,
     /// The completeness of the section.
     pub(crate) state: State,
@@ -80,9 +79,9 @@ pub(crate) struct Shown {
 pub(crate) struct Sheet {
     /// The command that was run.
     pub(crate) title: &'static str,
-    /// The heading: one line that says what was done.
+    /// The heading: one line that describes the run.
     pub(crate) verdict: String,
-    /// Names and values that a reader needs to make it again.
+    /// Names and values that a reader needs to reproduce it.
     pub(crate) facts: Vec<(&'static str, String)>,
     /// Its tables and figures.
     pub(crate) drawn: Drawn,
@@ -99,16 +98,16 @@ impl Sheet {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
-    /// All of it is there.
+    /// Everything is there.
     Complete,
-    /// Something is lacking, and it says what.
+    /// A part is missing, and it says which.
     Partial,
-    /// Nothing, and it says why.
+    /// Empty, and it says why.
     Missing,
 }
 
-/// Makes a report of one saved run, whatever its text: it is drawn, or the report says what it lacks, and no text of the
-/// file's reaches the page as markup.
+/// Makes a report of one saved run, whatever its text: it is drawn, or the report says what it lacks, and no text of
+/// the file reaches the page as markup.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn any_run(source: usize, text: &str) {
     let sources = source::SOURCES;
@@ -139,12 +138,12 @@ impl Findings {
         format!("{complete} complete, {partial} in part, {missing} missing")
     }
 
-    /// The runs that are not fit, the worst with its reason; `None` if all are.
+    /// Returns the runs that are not fit, the worst with its reason; `None` if all are fit.
     pub(crate) fn doubts(&self) -> Option<String> {
         overview::doubts(&self.sections)
     }
 
-    /// The sections of these names, of what was run: a pure function.
+    /// Makes the sections of these names from the runs: a pure function.
     pub(crate) fn of(sections: &[&str], runs: &Runs) -> Self {
         let sections =
             sections.iter().filter_map(|name| catalogue::find(name)).map(|section| Shown::of(section, runs));
@@ -161,7 +160,7 @@ impl Findings {
 }
 
 impl Shown {
-    /// The headline's first words where a run is not fit.
+    /// Returns the headline's first words if a run is not fit.
     fn doubt(&self) -> &'static str {
         if self.short {
             "A short run: it shows shapes, and nothing is compared."

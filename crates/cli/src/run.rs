@@ -1,7 +1,7 @@
-//! A run of a command, from its plan to its exit code. [`carry_out`] is the only place where the parts follow each other:
+//! A run of a command, from its plan to its exit code. [`carry_out`] is the only place that determines the order:
 //!
 //! ```text
-//!   keys of --assert ──▶ Command::run ──▶ stream's last line ──▶ print ──▶ --assert ──▶ what broke it off
+//!   keys of --assert ──▶ Command::run ──▶ stream's last line ──▶ print ──▶ --assert ──▶ the failure, if it broke off
 //!   before anything      │  │  │  │                              table or object, also of a run that broke off
 //!   is touched           │  │  │  └ counter: a line a second, on a terminal or with --json-stream
 //!                        │  │  └ begin: the header, on a terminal, and a progress bar where there are no lines
@@ -9,7 +9,7 @@
 //!                        └ background load, watched from the beginning
 //! ```
 //!
-//! A command implements [`Command`]: what it reports, and what it does in between.
+//! A command implements [`Command`]: its report, and its work.
 
 pub(crate) mod catalogue;
 pub(crate) mod grid;
@@ -39,15 +39,15 @@ use progress::Progress;
 use screen::Screen;
 use stream::{Form, Seconds, Stream};
 
-/// The part of a run that is the command's own.
+/// A command's own part of a run.
 pub(crate) trait Command {
     /// The `config` object: the configuration in effect, defaults filled in.
     type Config: Serialize;
     /// The report of its findings.
     type Report: Report;
-    /// The CPUs whose use by others makes the figures prove nothing.
+    /// The CPUs whose use by others makes the figures inconclusive.
     const DISTURBED_BY: Disturbance;
-    /// The fate of the rights that the process began with.
+    /// How it treats the privileges that the process began with.
     const RIGHTS: Rights = Rights::Unneeded;
 
     /// Returns the ways to print the report.
@@ -56,19 +56,19 @@ pub(crate) trait Command {
     /// Returns the configuration; asked once before the run, and again for the report.
     fn config(&self) -> Self::Config;
 
-    /// Returns a report with all keys that this run's will have: what is optional is there, and lists have an element.
+    /// Returns a report with all keys of this run's report: optional ones are there, and lists have an element.
     fn example(&self) -> Self::Report;
 
-    /// Describes the run in a line, as people read it above the report: the traffic, the destination, the time, the
-    /// means. It is asked for when the run begins on a terminal, and at its end elsewhere.
+    /// Describes the run in one line above the report: the traffic, the destination, the time, the means. It is called
+    /// when the run begins on a terminal, and at its end otherwise.
     fn header(&self) -> String;
 
-    /// The number that decides what is random, if anything is.
+    /// Returns the seed, if anything is random.
     fn seed(&self) -> Option<u64> {
         None
     }
 
-    /// Does what was asked for.
+    /// Does the work.
     ///
     /// # Errors
     /// A failure that leaves nothing to report.
@@ -83,43 +83,43 @@ pub(crate) trait Command {
     }
 }
 
-/// The CPUs whose use by others during a run makes its figures prove nothing.
+/// The CPUs whose use by others during a run makes its figures inconclusive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Disturbance {
-    /// The host's, and other programs'.
+    /// Use by the host or other programs.
     Anybody,
-    /// The host's. Other programs are what is measured, or belong to it.
+    /// Use by the host. Other programs are measured, or belong to the measurement.
     Host,
-    /// Nobody's: it is measured, or does not matter, and is only reported.
+    /// No use by others: it is measured, or does not matter, and is only reported.
     Nobody,
-    /// Nobody's, and nothing is reported of it.
+    /// No use by others, and none is reported.
     Unwatched,
 }
 
 /// The findings of a command.
 #[derive(Debug)]
 pub(crate) struct Outcome<R> {
-    /// The findings, up to where the run broke off if it did.
+    /// The report, up to the failure if there was one.
     pub(crate) report: R,
-    /// The fallbacks: each says in a sentence what did not work as asked, and what was done instead.
+    /// The fallbacks: each is a sentence that says what did not work as requested, and what was done instead.
     pub(crate) fallbacks: Vec<String>,
-    /// Why the figures prove nothing, beside what others used of the machine.
+    /// Why the figures are inconclusive, apart from interference on the machine.
     pub(crate) inconclusive: Option<String>,
     /// The failure that broke the run off. The report is printed nevertheless.
     pub(crate) broke_off: Option<Failure>,
 }
 
 impl<R> Outcome<R> {
-    /// A report of a run that went as it was asked to.
+    /// Creates the outcome of a run without fallbacks.
     pub(crate) fn of(report: R) -> Self {
         Outcome { report, fallbacks: vec![], inconclusive: None, broke_off: None }
     }
 }
 
-/// Carries a command out and prints what it has found.
+/// Carries out a command and prints its findings.
 ///
 /// # Errors
-/// A usage failure if an assertion names no key; whatever the command fails with; a check failure if an assertion does not
+/// A usage failure if an assertion names no key; any failure of the command; a check failure if an assertion does not
 /// hold.
 pub(crate) fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
     let machine = Machine::read();
@@ -167,14 +167,14 @@ pub(crate) fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
     let printed = command.print(&made);
     match (broke_off.or(streamed.err()), printed) {
         (None, printed) => printed,
-        // Such as that stdout cannot be written to.
+        // For instance, stdout cannot be written to.
         (Some(failure), Err(same)) if failure == same => Err(failure),
         (Some(failure), Err(also)) => Err(failure.and(&also)),
         (Some(failure), Ok(())) => Err(failure),
     }
 }
 
-/// The run of a command, as the command sees it.
+/// A command's view of its run.
 pub(crate) struct Run<'a> {
     schema: &'static str,
     machine: &'a Machine,
@@ -187,7 +187,7 @@ pub(crate) struct Run<'a> {
     interference: Cell<Option<Interference>>,
     /// Ends the stream, if there is one.
     stream: RefCell<Option<Finish>>,
-    /// The restrictions that hold since privileges were given up.
+    /// The restrictions in effect since privileges were dropped.
     sandbox: OnceCell<Sandbox>,
     screen: Screen,
     /// Whether the header has been printed.
@@ -197,8 +197,8 @@ pub(crate) struct Run<'a> {
 type Finish = Box<dyn FnOnce() -> Result<(), Failure>>;
 
 impl Run<'_> {
-    /// Returns what tells of signals. Until the first call a signal ends the process at once, and from then on the run, with
-    /// its report.
+    /// Returns the source of signals. Until the first call a signal ends the process at once, and from then on the run,
+    /// with its report.
     ///
     /// # Errors
     /// A check failure if the system refuses.
@@ -220,8 +220,8 @@ impl Run<'_> {
         self.interrupt()?.share().map_err(not_heard)
     }
 
-    /// Gives up, for good, all rights that the process began with, but for what `needs` name. To be called once everything
-    /// is open that takes rights, and before there is another thread.
+    /// Drops, for good, all privileges that the process began with, except those that `needs` name. To be called once
+    /// everything is open that takes privileges, and before there is another thread.
     ///
     /// # Errors
     /// A check failure if the system refuses.
@@ -230,23 +230,23 @@ impl Run<'_> {
         let needs = Needs { confined, ..needs };
         let sandbox = privileges::give_up(&needs)
             .map_err(|error| Failure::broke_off("giving up privileges", &error))?;
-        // It is given up for good, so the second time says nothing new.
+        // Privileges are dropped for good, so a second call adds nothing.
         let _ = self.sandbox.set(sandbox);
         Ok(())
     }
 
-    /// Watches the background load from now on: what was before, such as setting up, does not count.
+    /// Watches the background load from now on, without the earlier setup.
     pub(crate) fn watch(&self) {
         self.background.replace(Some(BackgroundLoad::watch()));
     }
 
-    /// Watches no background load: what goes on now has nothing to do with the figures.
+    /// Watches no background load: it does not affect the figures.
     pub(crate) fn unwatch(&self) {
         self.background.replace(None);
     }
 
-    /// Says to who watches what goes on from now on: the header, and how much of `duration` has passed, until it is dropped.
-    /// Where a line a second is printed, that says it. To be called once nothing can be refused any more.
+    /// Prints the header on a terminal, and shows how much of `duration` has passed until it is dropped, unless a line
+    /// a second is printed. To be called once nothing can be refused any more.
     pub(crate) fn begin<C: Command>(
         &self,
         command: &C,
@@ -257,10 +257,10 @@ impl Run<'_> {
         Progress::start(what, duration.filter(|_| self.stream.borrow().is_none()))
     }
 
-    /// Prints the header, where somebody watches.
+    /// Prints the header on a terminal.
     pub(crate) fn announce(&self, header: &str) {
         if self.is_watched() && !self.begun.replace(true) {
-            // If nobody reads it, nobody will read the report either.
+            // If it cannot be written, the report cannot be written either.
             let _ = output::print(&output::head(header, self.machine, &self.screen));
         }
     }
@@ -270,7 +270,7 @@ impl Run<'_> {
         self.screen.watched && !self.output.json && !self.output.stream
     }
 
-    /// Returns what would be printed if the run ended now with this report.
+    /// Returns the output that the run would have if it ended now with this report.
     pub(crate) fn so_far<'a, R, C>(&'a self, config: &'a C, report: &'a R) -> Object<'a, R, C> {
         Object { sandbox: self.sandbox.get(), ..object(self.machine, self.seed, config, report) }
     }
@@ -280,8 +280,8 @@ impl Run<'_> {
         self.output.stream || self.is_watched()
     }
 
-    /// Returns what the run counts in. With `--json-stream`, and on a terminal, a thread prints a line of it each second from
-    /// now on; it is what this thread is now, so keep this one on a CPU afterwards.
+    /// Returns the counter of the run. With `--json-stream`, and on a terminal, a thread prints a line of it each
+    /// second from now on. The thread inherits this one's settings, so pin this one to a CPU only afterwards.
     ///
     /// # Errors
     /// A check failure if the system refuses.
@@ -302,7 +302,7 @@ impl Run<'_> {
         Ok(counter)
     }
 
-    /// Why the figures prove nothing, if others used too much of the machine. The first call ends the watch.
+    /// Returns why the figures are inconclusive, if others used too much of the machine. The first call ends the watch.
     pub(crate) fn disturbed(&self) -> Option<String> {
         let interference = self.interference();
         match self.disturbed_by {
@@ -320,7 +320,7 @@ impl Run<'_> {
     }
 }
 
-/// An object without remarks.
+/// Returns an object without remarks.
 fn object<'a, R, C>(
     machine: &'a Machine,
     seed: Option<u64>,
@@ -354,7 +354,7 @@ mod tests {
         }
     }
 
-    /// Keeps what it is to print.
+    /// Keeps its output instead of printing it.
     #[derive(Default)]
     struct Fake {
         output: Output,

@@ -1,5 +1,5 @@
-//! Answers that relays withhold from clients who are not trusted: the notice when it begins, and the count at the end. The same
-//! for `wan` and `forward --udp`.
+//! Answers that relays withhold from clients that are not trusted: the notice at the first one, and the count at the
+//! end. Shared by `wan` and `forward --udp`.
 
 use serde::Serialize;
 use softtimers_wan::udp::{NotSent, RelayStats};
@@ -9,19 +9,19 @@ use crate::run::quantity::{bytes, counts};
 use crate::run::screen::Tone;
 use crate::run::table::Table;
 
-/// Answers that were kept back from clients who may be somebody else's address, by why.
+/// Answers withheld from clients whose address may be forged, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Withheld {
     /// All answers that were withheld.
     #[serde(rename = "withheld")]
     pub(crate) answers: u64,
-    /// Those beyond three times the bytes, or the datagrams, that the client had sent.
+    /// Answers beyond three times the bytes, or the datagrams, that the client had sent.
     #[serde(rename = "withheld_budget")]
     pub(crate) budget: u64,
     /// Answers beyond --answers-per-prefix.
     #[serde(rename = "withheld_rate")]
     pub(crate) rate: u64,
-    /// Bytes of payload in all of them.
+    /// Payload bytes in all of them.
     #[serde(rename = "withheld_bytes")]
     pub(crate) bytes: u64,
 }
@@ -34,7 +34,7 @@ impl From<&RelayStats> for Withheld {
 }
 
 impl Withheld {
-    /// Adds a row if there is anything to say.
+    /// Adds a row unless it is zero.
     pub(crate) fn row(&self, table: &mut Table) {
         let Withheld { answers, budget, rate, bytes: volume } = *self;
         if answers > 0 {
@@ -44,7 +44,7 @@ impl Withheld {
     }
 }
 
-/// Says that an answer was withheld; once a run.
+/// Reports that an answer was withheld; once a run.
 pub(crate) fn tell(why: NotSent) {
     let (client, bound) = match why {
         NotSent::Budget(client) => (client, "3 times what it sent"),

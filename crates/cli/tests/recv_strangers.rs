@@ -285,7 +285,7 @@ fn another_version_is_told_so() {
     say(&socket, data(0, 0, None));
     let (_, report, _) = receiver.finish();
     let note = report["fallbacks"].to_string();
-    assert!(note.contains("somebody sent format 1; this program reads format 2"), "{note}");
+    assert!(note.contains("received format 1; this program reads format 2"), "{note}");
     assert_eq!((&report["strangers"], &report["foreign"]), (&1.into(), &0.into()));
 }
 

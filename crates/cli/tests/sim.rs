@@ -794,7 +794,7 @@ fn noise_refuses_what_it_cannot_measure() {
         ("--threshold NaN", "a number from 1 to 100 is allowed"),
         ("--nodes 0", "0 is not in 1..=100000"),
         ("--cpu 99999", "--cpu 99999: this process may run on"),
-        ("--class fifo --phases 60001", "may take a processor for a minute, 60000 such phases"),
+        ("--class fifo --phases 60001", "may take a CPU for a minute, 60000 such phases"),
         ("--assert p_late<1", "no key p_late; known are"),
         ("--rates 0Hz", "1Hz to 100kHz are allowed"),
         ("--rates 100Hz,1MHz", "'1MHz'"),

@@ -1,7 +1,7 @@
 //! Asking a forwarder that runs to count what it has done until now: [`Asker`] in any thread, [`Asks`] in its own.
 //!
-//! A poller counts cheap things each round, and four times a second those that take system calls. Who asks in between, as a
-//! scraper of metrics does, wants both.
+//! A poller reads cheap counters each round, and those that take system calls four times a second. A scraper of metrics
+//! wants current values of both in between.
 
 use std::fmt;
 use std::io;
@@ -12,13 +12,13 @@ use crate::wake::{Waker, Woken, pair};
 
 type Reply = Box<dyn FnOnce() + Send>;
 
-/// Asks, from any thread.
+/// Asks a forwarder for its counts, from any thread.
 pub struct Asker {
     ask: Sender<Reply>,
     waker: Waker,
 }
 
-/// Is asked. A forwarder answers between two rounds.
+/// The forwarder's end: it answers between two rounds.
 pub struct Asks {
     asked: Receiver<Reply>,
     woken: Woken,
@@ -35,7 +35,7 @@ pub fn asks() -> io::Result<(Asker, Asks)> {
 }
 
 impl Asker {
-    /// Has `reply` called by the forwarder's thread once everything is counted; never, if that has ended.
+    /// Asks for the counts; the forwarder's thread calls `reply` once all are up to date, or never if it has ended.
     pub fn ask(&self, reply: impl FnOnce() + Send + 'static) {
         let _ = self.ask.send(Box::new(reply));
         self.waker.wake();
@@ -43,14 +43,14 @@ impl Asker {
 }
 
 impl Asks {
-    /// Answers all who have asked.
+    /// Answers all pending questions.
     pub(crate) fn answer(&self) {
         self.woken.settle();
         self.asked.try_iter().for_each(|reply| reply());
     }
 }
 
-/// Readable once somebody has asked.
+/// Readable when a question is pending.
 impl AsFd for Asks {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.woken.as_fd()

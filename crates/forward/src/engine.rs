@@ -1,4 +1,4 @@
-//! The loop of a forwarder, whatever is forwarded: [`Engine`], two devices under a poller, and what is due beside.
+//! The main loop of every forwarder: [`Engine`], two devices under a poller, and the work that is due besides.
 //!
 //! ```text
 //!   due? ─▶ poller: a round ─▶ other rules? ─▶ asked to count? ─▶ count ─┐
@@ -6,8 +6,8 @@
 //!     └────────── until the end, a signal ◀──────────────────────────────┘
 //! ```
 //!
-//! Which devices, and what becomes of a packet, is a [`Handler`]'s: the relay of datagrams has one, and the forwarder
-//! between interfaces.
+//! A [`Handler`] brings the devices and decides about each packet: one for the relay of datagrams, one for the
+//! forwarder between interfaces.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -34,16 +34,16 @@ pub(crate) trait Counted: Device + AsFd {
     /// The number of packets that have come in there.
     fn received(&self) -> u64;
 
-    /// Adds what was done there since the last call, at this end of the way.
+    /// Adds the work done since the last call to the stats of this `end`.
     fn count(&mut self, end: usize, stats: &mut Stats);
 
-    /// Asks for what takes system calls, to be counted the next time.
+    /// Requests the counts that take system calls, for the next call of `count`.
     ///
     /// # Errors
-    /// If the device is there no more.
+    /// If the device is gone.
     fn ask(&mut self) -> io::Result<()>;
 
-    /// Sends what waits; what cannot leave now is dropped.
+    /// Sends what waits, and drops what cannot leave now.
     fn flush(&mut self);
 }
 
@@ -65,23 +65,23 @@ pub(crate) trait Handler {
         outputs: &mut Outputs<'_, Self::Side>,
     );
 
-    /// The rules that it goes by.
+    /// The rules in force.
     fn filter(&mut self) -> Option<&mut Filter>;
 
-    /// Does what is due; says when more is.
+    /// Does the work that is due, and returns when more is.
     fn fire(&mut self, now: Timestamp, poller: &mut Poller<Self::Side, AnyPolicy>) -> Option<Timestamp>;
 
-    /// Adds what it has done since the last call.
+    /// Adds the work done since the last call.
     fn count(&mut self, stats: &mut Stats);
 }
 
-/// When a turn is to end although its quota does not say so: without a quota it would not otherwise.
+/// Conditions that end a turn before its quota does; without a quota nothing else would end it.
 #[derive(Clone, Debug)]
 pub(crate) struct Until {
     interrupt: Rc<Interrupt>,
     /// The end of the run.
     at: Option<Timestamp>,
-    /// Packets that come in at the first device.
+    /// Packets received at the first device.
     count: Option<u64>,
 }
 
@@ -94,16 +94,16 @@ pub(crate) struct Engine<H: Handler> {
     follower: Option<Follower>,
     until: Until,
     first: Option<First>,
-    /// To be said once, when it is so: the limit makes packets wait for longer than they should.
+    /// A warning to give once, if it applies: the CPU limit makes packets wait for longer than they should.
     delays: Option<Delays>,
-    /// When it last asked for what takes system calls.
+    /// The time of the last request for counts that take system calls.
     asked: Timestamp,
     /// The counts of the poller and of the kernel at that time.
     polling: PollingStats,
     cpu: Duration,
 }
 
-/// A share of a CPU that may be too little, and whom to tell.
+/// A CPU share that may be too small, and whom to warn.
 #[derive(Debug)]
 struct Delays {
     share: Percent,
@@ -111,13 +111,14 @@ struct Delays {
     notify: Notify,
 }
 
-/// The work of the first of several pollers alone: it counts what all of them see, and answers the program's questions.
+/// Work that only the first of several pollers does: it keeps the counts shared by all, and answers the program's
+/// questions.
 #[derive(Debug)]
 struct First {
     book: Option<Arc<Rulebook>>,
-    /// Times that rules were refused, as far as they are counted.
+    /// Refused rule changes counted so far.
     refused: u64,
-    /// Until when the time is counted.
+    /// The time up to which the run time is counted.
     counted: Timestamp,
     asks: Option<Asks>,
 }
@@ -134,7 +135,7 @@ pub(crate) struct Basis {
 }
 
 impl Basis {
-    /// The first poller's, or the only one's.
+    /// Creates it for the first poller, or the only one.
     ///
     /// # Errors
     /// If the system has no descriptors left.
@@ -144,7 +145,7 @@ impl Basis {
         Ok(Basis { first: Some(first), ..Basis::another(plan, interrupt)? })
     }
 
-    /// Another poller's, by the same rules.
+    /// Creates it for another poller with the same rules.
     ///
     /// # Errors
     /// If the system has no descriptors left.
@@ -160,7 +161,7 @@ impl Basis {
 }
 
 impl<H: Handler> Engine<H> {
-    /// Between these two, the first of which is what [`Plan::count`] counts.
+    /// Creates an engine between two sides; [`Plan::count`] counts packets received at the first.
     ///
     /// # Errors
     /// The system's error.
@@ -196,10 +197,10 @@ impl<H: Handler> Engine<H> {
         })
     }
 
-    /// Forwards until its end or a signal.
+    /// Forwards until the run ends or a signal comes.
     ///
     /// # Errors
-    /// If the system fails meanwhile; what was done until then is counted.
+    /// If the system fails meanwhile; the work done until then is counted.
     pub(crate) fn run(&mut self, account: &mut Account) -> Result<(), Failure> {
         let carried = self.carry(account);
         for side in self.sides {
@@ -230,7 +231,7 @@ impl<H: Handler> Engine<H> {
         Ok(())
     }
 
-    /// Counts what was done since the last time.
+    /// Counts the work done since the last call.
     fn count(&mut self, account: &mut Account) -> io::Result<()> {
         let now = Monotonic.now();
         let asks = now.saturating_duration_since(self.asked) >= ASK;
@@ -255,13 +256,13 @@ impl<H: Handler> Engine<H> {
         there
     }
 
-    /// Counts also what takes a system call.
+    /// Counts everything, also what takes a system call.
     fn count_all(&mut self, account: &mut Account) -> io::Result<()> {
         self.asked = Timestamp::ZERO;
         self.count(account)
     }
 
-    /// Counts what costs more than a few words.
+    /// Counts what is too expensive to count each round.
     fn count_rarely(&mut self, now: Timestamp, stats: &mut Stats) {
         let cpu = cpu_time();
         stats.cpu += cpu.saturating_sub(std::mem::replace(&mut self.cpu, cpu));

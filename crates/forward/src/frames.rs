@@ -1,5 +1,5 @@
-//! The fate of a frame between two interfaces: [`Forwarder`], which does no I/O and knows no time but what it is
-//! told.
+//! Deciding about a frame between two interfaces: [`Forwarder`]. It does no I/O, and its only clock is the time it is
+//! passed.
 //!
 //! ```text
 //!   frame ─▶ [ came back? ] ─▶ headers ─▶ [ router: enter ] ─▶ rules ─▶ [ router: leave ] ─▶ as it is, or changed in place
@@ -7,13 +7,13 @@
 //!              dropped                     answered, dropped   dropped    told its sender, dropped
 //! ```
 //!
-//! Without a router it is a cable: what comes in leaves as it is, tags and all, if it is not longer than the other
-//! interface sends. With one, packets are changed in place ([`router`]). Nothing is allocated for a frame that is
-//! forwarded, and nothing copied.
+//! Without a router it is a cable: frames leave unchanged, tags included, unless they are longer than the other
+//! interface sends. With one, packets are changed in place ([`router`]). Forwarding a frame allocates and copies
+//! nothing.
 //!
-//! - [`link`]: how an interface is; [`headers`]: where things are; [`checksum`]: those that follow a change;
-//! - [`router`], [`icmp`], [`resolution`]: what a router does, says and answers;
-//! - [`loops`]: frames that come back; [`reason`]: why one went no further.
+//! - [`link`]: the state of an interface; [`headers`]: offsets of headers; [`checksum`]: updates after a change;
+//! - [`router`], [`icmp`], [`resolution`]: routing, ICMP errors, answers to ARP and neighbour discovery;
+//! - [`loops`]: detection of frames that come back; [`reason`]: why a frame was dropped.
 
 pub(crate) mod checksum;
 pub(crate) mod headers;
@@ -39,13 +39,13 @@ use router::{Router, Step};
 pub(crate) struct Forwarder {
     /// The longest packet at each.
     mtus: [u32; 2],
-    /// Routes frames; without it they pass as they are.
+    /// Routes frames; without it they pass unchanged.
     pub(crate) router: Option<Router>,
     /// The rules that say which frames may pass.
     pub(crate) rules: Option<Filter>,
-    /// Finds frames that come back; a router's frames may.
+    /// Detects frames that come back; `None` with a router, whose frames may.
     pub(crate) loops: Option<Loops>,
-    /// Why frames went no further.
+    /// Dropped frames, by reason.
     pub(crate) reasons: Reasons,
     answer: Vec<u8>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Forwarder {
 pub(crate) struct Arrival {
     /// The interface at which it arrived.
     pub(crate) entrance: Entrance,
-    /// Bytes of payload in each of the segments that it will be cut in, if it will.
+    /// Payload bytes per segment, if the frame will be segmented later.
     pub(crate) segment: Option<u16>,
     /// The time of its arrival.
     pub(crate) at: Timestamp,
@@ -64,11 +64,11 @@ pub(crate) struct Arrival {
 /// The decision about a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// It leaves on the other side, as its bytes are now.
+    /// Leaves on the other side, with its bytes as they are now.
     Forward,
-    /// It goes no further, and [`Forwarder::answer`] goes back.
+    /// Dropped, and [`Forwarder::answer`] goes back.
     Answer(Reason),
-    /// It goes no further.
+    /// Dropped.
     Drop(Reason),
 }
 
@@ -85,7 +85,7 @@ impl Forwarder {
         }
     }
 
-    /// Decides about a frame, counts what it drops, and changes what it forwards to what it is on the other side.
+    /// Decides about a frame, counts it if dropped, and rewrites it in place if forwarded.
     ///
     /// # Cost
     /// A cable without rules: 6 ns. Headers are 20 more, four rules 30, 64 rules 280, a router 30 (x86-64 beside other
@@ -99,7 +99,7 @@ impl Forwarder {
         verdict
     }
 
-    /// The interface on one side is like this from now on.
+    /// Takes over the new state of the interface on one side.
     pub(crate) fn adopt(&mut self, at: usize, link: &Link) {
         self.mtus[at] = link.mtu;
         self.router.iter_mut().for_each(|router| router.adopt(at, link));
@@ -150,8 +150,8 @@ impl Forwarder {
     }
 }
 
-/// Bytes of the longest packet that a frame is on the wire: of what is behind Ethernet's header and tags, if it is not
-/// cut later; its trailer, too.
+/// Returns the length of the longest packet this frame becomes on the wire: everything after Ethernet's header and
+/// tags, including a trailer, unless it is segmented later.
 fn longest(frame: &[u8], headers: &Headers, segment: Option<u16>) -> usize {
     let whole = frame.len() - headers.packet;
     let cut = segment.zip(headers.ip).and_then(|(segment, Ip { transport, protocol, .. })| {
@@ -235,7 +235,7 @@ mod tests {
         for length in 14..whole.len() {
             assert_eq!(came(&mut ports, Entrance::A, &whole[..length]), rejected, "{length}");
         }
-        // The bytes of the header are there, and are none: the middle of a packet.
+        // The bytes where the header would be are the middle of a packet.
         let mut later = whole.clone();
         later[21] = 2;
         assert_eq!(came(&mut ports, Entrance::A, &later), rejected);
@@ -247,7 +247,7 @@ mod tests {
             Verdict::Forward
         );
         assert_eq!(came(&mut cable(Some("type arp on b accept\nreject")), Entrance::A, &arp), rejected);
-        // Behind two tags, and not behind three.
+        // Behind two tags, but not behind three.
         let mut tagged = whole;
         tagged.splice(12..12, [0x88, 0xa8, 0, 1, 0x81, 0, 0, 2]);
         assert_eq!(came(&mut ports, Entrance::A, &tagged), Verdict::Forward);

@@ -1,11 +1,11 @@
-//! Forwarding between two interfaces: what an [`Engine`] needs for that. Two [ports](port), and a [`Carrier`] between.
+//! Forwarding between two interfaces: two [ports](port) for an [`Engine`], and a [`Carrier`] between them.
 //!
 //! ```text
 //!   A: ring ─▶ Carrier ─▶ Forwarder: as it is, routed, answered, or dropped
 //!                 └─▶ B: output, with a ledger of what waits there and since when
 //! ```
 //!
-//! How both interfaces are meanwhile is followed by [links]. Several pollers have an engine each, on a thread each.
+//! The state of both interfaces is followed by [links]. Each of several pollers has an engine and a thread of its own.
 
 mod carrier;
 pub(crate) mod fast;
@@ -39,10 +39,10 @@ pub(crate) trait Pollers {
     fn run(self: Box<Self>, stats: &SharedStats) -> Result<(), Failure>;
 }
 
-/// Opens both interfaces, and is ready to forward between them.
+/// Opens both interfaces, ready to forward between them.
 ///
 /// # Errors
-/// What the system says of an interface, or of its driver.
+/// The system's error about an interface or its driver.
 pub(crate) fn open(
     plan: &Plan,
     controls: Controls,
@@ -84,13 +84,13 @@ pub(crate) fn open(
     }
 }
 
-/// All pollers: the first one's engine, and what the others need for theirs.
+/// All pollers: the first one's engine, and what the others need to build theirs.
 struct Shares<D: Wire> {
     first: Engine<Carrier<D>>,
     others: Vec<[D; 2]>,
     setting: Arc<Setting>,
     interrupt: Interrupt,
-    /// Follows the interfaces while it is there.
+    /// Follows the interfaces until it is dropped.
     watch: LinkWatch,
     /// Forwards in the kernel.
     route: Option<FastWorker>,
@@ -187,6 +187,6 @@ impl Setting {
     }
 }
 
-/// The shortest frames that a ring's slots can be made for.
+/// The shortest frames that a ring's slots can be sized for.
 const LEAST_FRAME: usize = 64;
 const LONGEST_FRAME: usize = 65_536;

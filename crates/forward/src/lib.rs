@@ -1,8 +1,8 @@
 //! Forwards packets from one side to another, stable under overload.
 //!
-//! A flood makes most forwarders of user space do nothing but receive. This one is driven by a
-//! [`Poller`](softtimers_net::poller::Poller): a quota each way, each packet carried as far as it goes before the next one
-//! is taken, and what is too much left in the ring or the receive buffer, where it costs nothing.
+//! A flood keeps most user-space forwarders busy with nothing but receiving. This one is driven by a
+//! [`Poller`](softtimers_net::poller::Poller): each direction has a quota, each packet is finished before the next one
+//! is taken, and excess packets stay in the ring or the receive buffer, where dropping them costs nothing.
 //!
 //! ```text
 //!   clients ─▶ socket ─▶ [ rules ▸ clients ] ─▶ a socket for each client ─▶ upstream      without root
@@ -11,13 +11,13 @@
 //!   A ◀═▶ ring ─▶ [ cable, or router ▸ rules ] ─▶ output ◀═▶ B                            two interfaces
 //! ```
 //!
-//! A [`Plan`] says how, a [`Forward`] does it, and [`Stats`] is what it has done. [`Asker`] asks for that while it runs,
-//! [`Rulebook`] changes the rules meanwhile. [`overload`] is what the receivers of such a forwarder are measured with.
+//! A [`Plan`] holds the settings, a [`Forward`] runs them, and [`Stats`] counts. [`Asker`] reads the counts during the
+//! run, [`Rulebook`] changes the rules. [`overload`] measures the receivers that such a forwarder uses.
 //!
-//! - `engine`: the loop; `workers`: several of them; `mode`: when it looks;
-//! - `frames`: what becomes of a frame, without I/O; `rules`: which packets pass;
+//! - `engine`: the loop; `workers`: several of them; `mode`: when it polls;
+//! - `frames`: decisions about frames, without I/O; `rules`: which packets pass;
 //! - `relay`: datagrams between sockets; `interfaces`: frames between interfaces;
-//! - `stats`: the one account; `wake`: how threads beside reach one that sleeps.
+//! - `stats`: the counts; `wake`: how other threads wake a sleeping poller.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
@@ -57,12 +57,12 @@ pub use rules::{Problem, Purpose, Quoting, Rulebook, Rules, parse, parse_quoting
 pub use stats::{SharedStats, Stats};
 pub use volume::Volume;
 
-/// A forwarder that has all it needs, and has not begun.
+/// A forwarder ready to run.
 pub struct Forward(Box<dyn Pollers>);
 
 impl Forward {
-    /// Relays datagrams between clients, which send to `sockets`, and the upstream of `config`: one poller for each socket, on a
-    /// thread of its own. Several are [bound together](UdpSocket::bind_group).
+    /// Relays datagrams between clients, which send to `sockets`, and the upstream of `config`. Each socket has a
+    /// poller on a thread of its own; several sockets are [bound together](UdpSocket::bind_group).
     ///
     /// # Errors
     /// The system's error.
@@ -78,12 +78,12 @@ impl Forward {
     /// Forwards frames between two interfaces.
     ///
     /// # Errors
-    /// What the system says of an interface, or of its driver: `PermissionDenied` without the privilege.
+    /// The system's error about an interface or its driver: `PermissionDenied` without the privilege.
     pub fn between(plan: &Plan, controls: Controls, between: Between) -> io::Result<Self> {
         interfaces::open(plan, controls, between, None).map(Forward)
     }
 
-    /// Forwards frames between two interfaces, most of them in the kernel, by the route that was attached to them.
+    /// Forwards frames between two interfaces, most of them in the kernel, by the route attached to them.
     ///
     /// # Errors
     /// As [`between`](Self::between).
@@ -94,7 +94,7 @@ impl Forward {
     /// Forwards until the plan's end or a signal.
     ///
     /// # Errors
-    /// A check failure if the system fails meanwhile; what was done until then is counted.
+    /// A check failure if the system fails meanwhile; the work done until then is counted.
     pub fn run(self, stats: &SharedStats) -> Result<(), Failure> {
         self.0.run(stats)
     }

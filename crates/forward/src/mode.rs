@@ -1,4 +1,4 @@
-//! When a forwarder looks for packets: [`Mode`] names a receive policy of core's list, [`Looking`] has its settings.
+//! When a forwarder polls for packets: [`Mode`] names a receive policy of core's list, [`Looking`] has its settings.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,9 +11,9 @@ use softtimers_poll::{
     AnyPolicy, CpuLimitConfig, DelayBoundConfig, Look, Next, Policy, PolicySettings, Quota, WhenIdle,
 };
 
-/// A receive policy, by the name that it has here; or none, to see what they are for.
+/// A receive policy by its name here, or `naive`: no policy, for comparison.
 ///
-/// Any policy of [`AnyPolicy::ALL`] is one, by the name that it has there unless it has a shorter one here.
+/// Any policy of [`AnyPolicy::ALL`] is a mode, under the name that it has there unless it has a shorter one here.
 ///
 /// ```
 /// use softtimers_forward::Mode;
@@ -27,7 +27,7 @@ pub struct Mode {
     policy: &'static str,
 }
 
-/// When to look for packets, and how many to take at once.
+/// When to poll for packets, and how many to take at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Looking {
     mode: Mode,
@@ -38,18 +38,18 @@ pub struct Looking {
 impl Mode {
     /// Polls at the interval that finds the wanted number of packets.
     pub const POLL: Mode = Mode { name: "poll", policy: "aggregation" };
-    /// Sleeps whenever nothing is there.
+    /// Sleeps whenever no packet is there.
     pub const INTERRUPT: Mode = Mode { name: "interrupt", policy: "interrupts" };
-    /// As the mean and the spread of the gaps promise (Dovrolis et al. 2001).
+    /// Polls at times predicted from the mean and the spread of the gaps (Dovrolis et al. 2001).
     pub const HIP: Mode = Mode { name: "hip", policy: "hip" };
-    /// Polls while enough packets come within the longest delay, else sleeps.
+    /// Polls while enough packets come within the longest delay, and sleeps otherwise.
     pub const HYBRID: Mode = Mode { name: "hybrid", policy: "delay-bound" };
-    /// Takes all there is before it sends anything, without a quota.
+    /// Takes everything available before it sends anything, without a quota.
     pub const NAIVE: Mode = Mode { name: "naive", policy: "interrupts" };
 
     const NAMED: [Mode; 5] = [Mode::POLL, Mode::INTERRUPT, Mode::HIP, Mode::HYBRID, Mode::NAIVE];
 
-    /// Returns all of them, each with what its policy does.
+    /// Returns all modes, each with its policy's description.
     pub fn all() -> impl Iterator<Item = (Mode, &'static str)> {
         let about = |mode: Mode| AnyPolicy::ALL.iter().find(|(name, _)| *name == mode.policy);
         let named =
@@ -80,15 +80,15 @@ impl Mode {
         self.settings().quota.is_some()
     }
 
-    /// Returns whether a packet may wait for a poll, so that there is a longest time for that.
+    /// Returns whether a packet may wait for a poll, and so has a longest delay.
     pub fn delays(self) -> bool {
         self.settings().time.is_some()
     }
 }
 
 impl Looking {
-    /// At most `quota` packets a turn, each way; of `aggregate` and `max_delay` what the policy has, and its defaults where
-    /// they are not given.
+    /// Creates settings with at most `quota` packets a turn in each direction. `aggregate` and `max_delay` apply as far
+    /// as the policy has them; without a value it uses its defaults.
     ///
     /// # Errors
     /// [`PolicyError::Missing`] for a policy without a default for the longest delay.
@@ -100,7 +100,7 @@ impl Looking {
     ) -> Result<Self, PolicyError> {
         let mut settings = PolicySettings { quota: aggregate, time: max_delay, when_idle: None };
         if mode == Mode::POLL {
-            // Polls only, but no packet waits for longer than in the other modes.
+            // Polls only, but no packet waits longer than in the other modes.
             settings.when_idle = Some(WhenIdle::KeepPolling);
             settings.time = max_delay.or(Some(DelayBoundConfig::default().max_delay));
         }
@@ -122,8 +122,8 @@ impl Looking {
         self.beginning_with(Quota::FIRST)
     }
 
-    /// Returns the quota of a ring. The first packet of a burst leaves alone: whether there is another one is seen in
-    /// memory, where a socket would be asked by a system call.
+    /// Returns the quota of a ring. It sends the first packet of a burst alone: memory shows whether there is another
+    /// one, where a socket needs a system call.
     pub fn ring_quota(&self) -> Quota {
         self.beginning_with(1)
     }
@@ -135,12 +135,12 @@ impl Looking {
         Quota::new(self.quota, self.quota).with_first(packets)
     }
 
-    /// Returns how many packets a turn has at most; `None` without a bound.
+    /// Returns the most packets of a turn; `None` without a bound.
     pub fn packets(&self) -> Option<u32> {
         (self.mode != Mode::NAIVE).then_some(self.quota)
     }
 
-    /// Returns how many packets are wanted in a poll; `None` if no number is.
+    /// Returns the wanted number of packets in a poll; `None` if the policy has none.
     pub fn aggregate(&self) -> Option<u32> {
         self.policy.settings().quota
     }
@@ -150,14 +150,14 @@ impl Looking {
         self.policy.settings().time
     }
 
-    /// Returns a limit that leaves polls as far apart as a packet may wait; where the policy has no such bound, as the
-    /// default policy's.
+    /// Returns a limit that leaves polls as far apart as a packet may wait: by the policy's bound, or else the default
+    /// policy's.
     pub fn limit(&self, share: Percent) -> CpuLimitConfig {
         let longest = self.max_delay().unwrap_or(DelayBoundConfig::default().max_delay);
         CpuLimitConfig::new(share).stretched(longest)
     }
 
-    /// Returns whether the policy polls again at once after it has found a packet, and never sleeps meanwhile.
+    /// Returns whether the policy polls again at once after finding a packet, and never sleeps in between.
     pub fn spins(&self) -> bool {
         let look = Look { began: Timestamp::ZERO, ended: Timestamp::ZERO, found: 1 };
         self.policy().looked(&look) == Next::Now

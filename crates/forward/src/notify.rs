@@ -1,6 +1,6 @@
-//! Events that somebody may want to know of while a forwarder runs: [`Notify`].
+//! Events that a user may want to know of while a forwarder runs: [`Notify`].
 
 use std::fmt;
 
-/// Called with what somebody may want to know at once, such as that a loop was found; one line, without its end.
+/// Called with news for the user, such as that a loop was found; one line, without its end.
 pub type Notify = fn(fmt::Arguments<'_>);

@@ -1,20 +1,20 @@
-//! A receiver under overload: it is offered a rate by a sender in another process, and [`Point`] is the result.
+//! Measures a receiver under overload: a sender in another process offers a rate, and [`Point`] is the result.
 //!
-//! The highest rate at which nothing is lost (the MLFRR of the livelock paper, §4.2) says how much a receiver can do. What
-//! it delivers beyond that says whether it can be relied on, and that is where receivers differ:
+//! The highest rate without loss (the MLFRR of the livelock paper, §4.2) is a receiver's capacity. Its throughput
+//! beyond that rate shows whether it is stable under overload, and that is where receivers differ:
 //!
 //! ```text
-//!   delivered │     ╱▔▔▔▔▔▔▔▔  realisable: hybrid, poll, hip, interrupt
+//!   delivered │     ╱▔▔▔▔▔▔▔▔  stable: hybrid, poll, hip, interrupt
 //!             │   ╱│ ╲
 //!             │ ╱  │   ╲______ livelock: naive
 //!             └────┴──────────▶ offered
 //!                  MLFRR
 //! ```
 //!
-//! - `trial`: one [`Receiver`], offered one rate by `load`; [`Bench`] makes one after the other;
+//! - `trial`: one [`Receiver`], offered one rate by `load`; [`Bench`] runs trials one after the other;
 //! - `polled` and `naive`: the receivers; [`Queue`], and `second` behind it; [`Filter`]: its work;
-//! - `beat`: a timer that wants to fire meanwhile; [`Window`]: the time that counts; `quiet`: when it is over;
-//! - `stats`: the one account, to which each stage adds its own; `point`: what is told of it.
+//! - `beat`: a timer that competes with the input; [`Window`]: the measured time; `quiet`: when the trial is over;
+//! - `stats`: the counts of all stages; `point`: the result made of them.
 
 mod beat;
 mod filter;

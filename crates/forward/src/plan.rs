@@ -1,4 +1,4 @@
-//! How to forward, as a value: [`Plan`], and what lies [between](Between) two interfaces.
+//! The settings of a forwarder: [`Plan`], and those of one [between](Between) two interfaces.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,36 +14,36 @@ use crate::mode::Looking;
 use crate::notify::Notify;
 use crate::rules::Rulebook;
 
-/// The settings of a forwarder, whatever it is between.
+/// The settings of any forwarder.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// When to look for packets.
+    /// When to poll for packets, and how many to take at once.
     pub looking: Looking,
     /// The share of a CPU that input may have.
     pub cpu_limit: Option<Percent>,
-    /// The rules, which may change meanwhile.
+    /// The rules, which may change during the run.
     pub rules: Option<Arc<Rulebook>>,
     /// The longest time that the run lasts.
     pub duration: Option<Duration>,
-    /// The most packets that come in at the first side.
+    /// The most packets to receive at the first side.
     pub count: Option<u64>,
-    /// Called with what somebody may want to know at once, such as that a loop was found; one line, without its end.
+    /// Called with news for the user, such as that a loop was found; one line, without its end.
     pub notify: Notify,
 }
 
-/// The means by which a program controls a forwarder while it runs.
+/// A program's means of controlling a forwarder while it runs.
 #[derive(Debug)]
 pub struct Controls {
     /// Ends the run.
     pub interrupt: Interrupt,
-    /// Asks it to count.
+    /// Asks it for its counts.
     pub asks: Option<Asks>,
 }
 
-/// Two interfaces, and what is between them.
+/// Two interfaces, and how to forward between them.
 #[derive(Clone, Debug)]
 pub struct Between {
-    /// Those that nobody else uses, as [`claim`](softtimers_net::packet::claim) finds out.
+    /// Interfaces that no other program uses, as [`claim`](softtimers_net::packet::claim) checks.
     pub interfaces: [Interface; 2],
     /// The driver of both interfaces.
     pub driver: FrameDriver,
@@ -59,12 +59,12 @@ pub enum FrameDriver {
     /// AF_PACKET, which every interface has.
     #[default]
     Packet,
-    /// AF_XDP, which passes by the kernel's own network.
+    /// AF_XDP, which bypasses the kernel's network stack.
     Xdp,
-    /// A program in the kernel forwards what needs nobody else; the rest comes by AF_PACKET.
+    /// A program in the kernel forwards packets that need no user-space work; others come by AF_PACKET.
     Tc,
-    /// As [`Tc`](Self::Tc), and a program of the interface's driver forwards complete frames before the kernel makes
-    /// its own of them.
+    /// As [`Tc`](Self::Tc), and an XDP program in the interface's driver forwards complete frames before the kernel
+    /// allocates buffers for them.
     XdpFast,
 }
 

@@ -4,7 +4,7 @@ use crate::rules::{Rules, parse};
 
 pub use crate::frames::properties::any_frame as frame;
 
-/// Any bytes are rules or are refused at a line of theirs, and what is accepted is shown as the same rules.
+/// Any bytes are accepted as rules, or refused with a line number; accepted rules print as text that parses the same.
 ///
 /// # Panics
 /// If something does not hold.

@@ -1,12 +1,12 @@
-//! The relay of datagrams: what an [`Engine`] needs to be one. Two [sides](side), of the clients and of the upstream, and a
-//! [`Screen`] between.
+//! The relay of datagrams: two [sides](side) for an [`Engine`], one of the clients and one of the upstream, and a
+//! [`Screen`] between them.
 //!
 //! ```text
 //!   clients ─▶ the kernel's hash ─┬─▶ socket ─▶ engine ─▶ a socket for each of its clients ─▶ upstream
 //!                                 └─▶ socket ─▶ engine ─▶ …                        each on a thread of its own
 //! ```
 //!
-//! Several pollers share no client: a client's datagrams always come by the same socket, and its answers by its own.
+//! Pollers share no client: a client's datagrams always arrive at the same socket, and its answers at its own.
 
 mod output;
 mod screen;
@@ -32,7 +32,7 @@ use screen::Screen;
 use side::Side;
 use table::Table;
 
-/// All pollers: the first one's engine, and what the others need for theirs.
+/// All pollers: the first one's engine, and what the others need to build theirs.
 struct Shares {
     first: Engine<Screen>,
     others: Vec<Share>,
@@ -43,12 +43,13 @@ struct Shares {
 
 /// One poller's device, and its clients.
 struct Share {
-    /// Made before the thread: what is dropped until that begins is counted.
+    /// Made before the thread, so that drops until it begins are counted.
     device: UdpDevice,
     sessions: Sessions,
 }
 
-/// Ready to relay what clients send to these sockets, at least one, which are [bound together](UdpSocket::bind_group).
+/// Opens a relay for clients that send to these sockets, at least one, which are [bound
+/// together](UdpSocket::bind_group).
 ///
 /// # Errors
 /// The system's error.

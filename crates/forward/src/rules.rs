@@ -1,5 +1,5 @@
 //! Which datagrams are relayed, and which frames are forwarded: rules in a file, in the manner of `screend` (Mogul
-//! 1989), which the livelock paper's router runs as its screening process.
+//! 1989), the screening process of the livelock paper's router.
 //!
 //! ```text
 //!   # the office, as long as it behaves; name servers; nobody else
@@ -8,33 +8,34 @@
 //!   reject
 //! ```
 //!
-//! A rule is a line: clauses, all of which must hold, and `accept` or `reject`. The first rule that holds decides. The
-//! last one has no clauses and decides about the rest, so a file that was cut off is not taken for a short one.
+//! A rule is a line: clauses, all of which must match, and `accept` or `reject`. The first matching rule decides. The
+//! last one has no clauses: it is the default rule, and without it a truncated file would load as a shorter one.
 //!
-//! | clause | holds for |
+//! | clause | matches |
 //! |---|---|
-//! | `on a`, `on b` | what comes in at the first interface, or at the second; clients of a relay come in at the first |
+//! | `on a`, `on b` | packets received at the first interface, or at the second; clients of a relay are at the first |
 //! | `type TYPE` | frames that carry `arp`, `ipv4`, `ipv6`, or a number such as `0x88cc` |
 //! | `protocol PROTOCOL` | packets of `tcp`, `udp`, `icmp`, `icmpv6`, or a number |
 //! | `from NET` | packets from an address, or a network `ADDRESS/BITS` |
 //! | `from-port PORTS` | from a port of TCP or UDP, or a range `FIRST-LAST` |
-//! | `to NET`, `port PORTS` | to an address and a port: of a relay, where it sends to, so that relays can share a file |
-//! | `length BYTES` | this number of bytes, or a range: of UDP its payload, of all else the packet |
-//! | `rate RATE [burst TIME]` | what the other clauses hold for, while it comes no faster, over time: `1kpps`, `10Mbit` of such lengths. `burst` is how far ahead of it they may be, 100 ms unless it is said |
+//! | `to NET`, `port PORTS` | packets to an address and a port: in a relay its upstream's, so that relays can share a file |
+//! | `length BYTES` | packets of this number of bytes, or a range: of UDP the payload, otherwise the whole packet |
+//! | `rate RATE [burst TIME]` | packets that match the other clauses, up to an average rate: `1kpps`, or `10Mbit` of such lengths. `burst` is how far ahead of it they may be, by default 100 ms |
 //!
-//! **What cannot be seen does not hold.** A frame of ARP has no address that `from` could hold for, a fragment other
-//! than the first no port, a header that is cut short no part that is missing. So what a rule accepts it has seen, and
-//! what nobody could see falls through to the last rule.
+//! **A clause matches only what it can see.** An ARP frame has no address for `from` to match, a fragment other than
+//! the first has no port, and a truncated header lacks its missing parts. So a rule accepts only what it has checked,
+//! and everything else falls through to the last rule.
 //!
-//! **Clauses that never hold together** are refused, and it is said which, and why. So is a rule that is never reached, since
-//! an earlier one without a rate decides about all that it holds for.
+//! **Clauses that never match together** are refused, with the reason. So is a rule that is never reached because an
+//! earlier one without a rate decides about everything it matches.
 //!
-//! Traffic that exceeds a rate is not rejected by that: the rules below decide. Answers through a relay are not looked at; they
-//! go only to those whose datagrams were accepted, within the bounds of the relay. Between interfaces both ways are.
+//! Traffic that exceeds a rate is not rejected by that rule: the rules below decide. Answers through a relay are not
+//! checked; they go only to clients whose datagrams were accepted, within the relay's limits. Between interfaces, both
+//! directions are checked.
 //!
-//! [`parse`] makes [`Rules`] of a file. A [`Filter`] decides by them, one in each poller, and has a [`Tally`] of what each
-//! rule has decided about. When the file changes, the [`Revision`] in use says which one follows, and the [`Rulebook`] wakes
-//! those up who go by it.
+//! [`parse`] makes [`Rules`] of a file. A [`Filter`] decides by them, one in each poller, and counts each rule's
+//! decisions in a [`Tally`]. When the file changes, the [`Revision`] in use links to the next one, and the [`Rulebook`]
+//! wakes everyone who uses it.
 
 mod clauses;
 mod contradiction;

@@ -1,12 +1,12 @@
-//! The one account of a forwarder: [`Stats`]. Everything that is told of a run is drawn from it.
+//! The counts of a forwarder: [`Stats`]. All output of a run is made from them.
 //!
 //! ```text
 //!   a poller ── each round ──▶ its interval ──┐
 //!   another  ── each round ──▶ its interval ──┴─ += ─▶ SharedStats: the run so far ─▶ lines, metrics, report
 //! ```
 //!
-//! Each packet is counted once, at the end where it came in, left or was dropped. How many came in all, or went from one end
-//! to the other, is asked of these counts and not kept beside them.
+//! Each packet is counted once, at the end where it came in, left or was dropped. Totals and counts per direction are
+//! computed from these, not kept beside them.
 
 mod findings;
 mod shared;
@@ -35,15 +35,15 @@ pub struct Stats {
     pub ends: [EndStats; 2],
     /// The polls and wake-ups.
     pub polling: PollingStats,
-    /// From the kernel's receive time to having been sent.
+    /// From the kernel's receive time until sent.
     pub latency: Recorder,
     /// The CPU time used.
     pub cpu: Duration,
-    /// The time that it ran.
+    /// The run time.
     pub span: Duration,
     /// The clients of a relay.
     pub clients: Option<ClientStats>,
-    /// The counts that only a forwarder between interfaces has.
+    /// Counts that only a forwarder between interfaces has.
     pub interfaces: Option<InterfaceStats>,
     /// The counts of the rules, if there are any.
     pub rules: Option<RuleStats>,
@@ -54,31 +54,31 @@ pub struct Stats {
 pub struct EndStats {
     /// The interface's name; `clients` or `upstream`.
     pub name: String,
-    /// Came in there, without those that found the ring full.
+    /// Received there, without packets that found the ring full.
     pub received: Volume,
-    /// Left there, without what was made here.
+    /// Sent there, without packets that the forwarder made.
     pub sent: Volume,
-    /// Packets that did neither.
+    /// Packets dropped at this end.
     pub dropped: EndDrops,
 }
 
 /// The packets dropped at an end, by place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct EndDrops {
-    /// Packets that came in there and found the ring full, or the receive buffer: nobody knows how long they were.
+    /// Packets that came in there and found the ring or the receive buffer full. They have no byte count.
     pub ring: u64,
-    /// Came in there, and a rule decided.
+    /// Received there and dropped by a rule or the forwarder.
     pub rule: Volume,
-    /// Were to leave there.
+    /// Packets to be sent there that were dropped.
     pub output: Volume,
 }
 
-/// The polls and wake-ups by which packets were looked for.
+/// The polls for packets, and the wake-ups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PollingStats {
-    /// Looks at a side, from its first packet until none was there.
+    /// Polls of a side, each from its first packet until none was there.
     pub polls: u64,
-    /// Those that found none.
+    /// Polls that found no packet.
     pub empty_polls: u64,
     /// Times that a poller slept.
     pub wakeups: u64,
@@ -86,63 +86,62 @@ pub struct PollingStats {
     pub mode_switches: u64,
     /// Times that a CPU limit shut the input.
     pub cpu_limited: u64,
-    /// Those of them that were longer than packets should wait.
+    /// Those of them that lasted longer than packets should wait.
     pub cpu_limit_delayed: u64,
 }
 
-/// The clients of a relay, and the datagrams of theirs that it dropped by itself: those are among what a rule dropped.
+/// The clients of a relay, and the datagrams that the relay itself dropped; those are among a rule's drops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct ClientStats {
-    /// Clients there have been.
+    /// Clients accepted.
     pub opened: u64,
-    /// Forgotten after their time.
+    /// Clients forgotten after a period of silence.
     pub expired: u64,
-    /// Forgotten for want of room.
+    /// Clients evicted for want of room.
     pub evicted: u64,
     /// Datagrams of new sources for which the system had no socket.
     pub refused: u64,
-    /// Answers kept back from clients who might be somebody else's address.
+    /// Answers withheld, because the client's address might be forged.
     pub withheld: u64,
-    /// Those beyond three times the bytes, or the datagrams, that the client had sent.
+    /// Answers beyond three times the bytes, or the datagrams, that the client had sent.
     pub withheld_budget: u64,
-    /// Those beyond the rate of a prefix.
+    /// Answers beyond the rate of a prefix.
     pub withheld_rate: u64,
-    /// Bytes of payload in all of them.
+    /// Payload bytes in all of them.
     pub withheld_bytes: u64,
     /// Datagrams from the upstream, from the relay itself, or from port 0.
     pub misdirected: u64,
-    /// Times that the other end, or a host on the way, said that it is not there.
+    /// Times that the other end, or a host on the way, replied unreachable (ICMP).
     pub upstream_refused: u64,
 }
 
-/// The counts of a forwarder between interfaces beside those of its ends. Frames that were refused are among those that
-/// a rule dropped.
+/// The counts of a forwarder between interfaces besides those of its ends. Refused frames are among a rule's drops.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct InterfaceStats {
-    /// Frames that went no further, by why; both ways together.
+    /// Dropped frames, by reason; both directions together.
     pub refused: Reasons,
-    /// Frames that the forwarder made itself, which neither came in nor went out.
+    /// Frames that the forwarder made itself, which count neither as received nor as sent.
     pub made: MadeStats,
     /// Times that each interface was switched off, or lost its carrier.
     pub outages: [u64; 2],
     /// Times that a loop was found.
     pub loops: u64,
-    /// Frames that left without having come up to this program, both ways together.
+    /// Frames forwarded without reaching this program, both directions together.
     pub in_kernel: Volume,
-    /// Frames that the kernel dropped rather than have others wait longer for this program; among those of the rings.
+    /// Frames that the kernel dropped to keep others from waiting longer for this program; among the rings' drops.
     pub held_back: u64,
 }
 
-/// The frames that were made here.
+/// Frames made by the forwarder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct MadeStats {
-    /// Have left: answers, and probes for loops.
+    /// Sent: answers, and probes for loops.
     pub sent: u64,
-    /// Have not: an output was full, or refused them.
+    /// Lost: an output was full, or refused them.
     pub lost: u64,
-    /// Packets whose senders were told why they went no further.
+    /// ICMP errors sent for dropped packets.
     pub told: u64,
-    /// Those of which too many came for that.
+    /// ICMP errors suppressed by the rate limit.
     pub suppressed: u64,
 }
 
@@ -151,23 +150,23 @@ pub struct MadeStats {
 pub struct RuleStats {
     /// The packets that each rule has decided about; `None` before anything was counted.
     pub(crate) tally: Option<Tally>,
-    /// Times that a changed file was wrong, and the old rules stayed.
+    /// Times that a changed file was invalid, and the old rules stayed.
     pub refused: u64,
 }
 
-/// Packets of both ways together. Those that came are those that left and those that were dropped.
+/// Packets of both directions together. Each packet received was sent or dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Counts {
-    /// Packets that came in.
+    /// Packets received.
     #[serde(rename = "in")]
     pub came: u64,
-    /// Packets that have left.
+    /// Packets sent.
     pub out: u64,
-    /// Have not, by where that was decided.
+    /// Packets dropped, by place.
     pub dropped: DropCounts,
     /// The polls, as in [`PollingStats`].
     pub polls: u64,
-    /// Those that found none.
+    /// Polls that found no packet.
     pub empty_polls: u64,
     /// Times that a poller slept.
     pub wakeups: u64,
@@ -178,11 +177,11 @@ pub struct Counts {
 /// Dropped packets by place, from the cheapest to the most expensive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct DropCounts {
-    /// In rings, or receive buffers, that were full.
+    /// In full rings or receive buffers.
     pub ring: u64,
-    /// By a rule of the file, or of the forwarder's own.
+    /// By a rule of the file, or by the forwarder's own rules.
     pub rule: u64,
-    /// Between two stages; a forwarder has one.
+    /// Between two stages; always zero in a forwarder, which has one.
     pub queue: u64,
     /// At outputs that were full, or refused them.
     pub output: u64,
@@ -193,11 +192,11 @@ pub struct DropCounts {
 pub struct WayCounts {
     /// Packets that were received.
     pub received: u64,
-    /// Packets that have left.
+    /// Packets sent.
     pub sent: u64,
 }
 
-/// One rule, and what it has decided about.
+/// One rule and its decisions.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct RuleCounts {
     /// The line on which the rule stands.
@@ -211,13 +210,13 @@ pub struct RuleCounts {
 }
 
 impl Stats {
-    /// Nothing yet, between the clients of a relay and its upstream.
+    /// Creates zero counts for a relay's clients and its upstream.
     pub fn of_relay() -> Self {
         let ends = ["clients", "upstream"].map(EndStats::named);
         Stats { ends, clients: Some(ClientStats::default()), ..Stats::default() }
     }
 
-    /// Nothing yet, between two interfaces.
+    /// Creates zero counts for two interfaces.
     pub fn of_interfaces(names: &[String; 2]) -> Self {
         let ends = names.each_ref().map(|name| EndStats::named(name));
         Stats { ends, interfaces: Some(InterfaceStats::default()), ..Stats::default() }
@@ -244,7 +243,7 @@ impl Stats {
         }
     }
 
-    /// Returns what went from the first end to the second, and back.
+    /// Returns the counts of both directions, the first end's to the second first.
     pub fn ways(&self) -> [WayCounts; 2] {
         let way = |from: usize, to: usize| WayCounts {
             received: self.ends[from].received.packets,
@@ -286,19 +285,19 @@ impl PollingStats {
 }
 
 impl ClientStats {
-    /// Returns how many clients there are now; of an interval, how many more or fewer there are than before it.
+    /// Returns the current number of clients; for an interval, the change of that number.
     pub fn now(&self) -> u64 {
         self.opened.saturating_sub(self.expired + self.evicted)
     }
 }
 
 impl RuleStats {
-    /// Adds what a poller has counted since it was asked last.
+    /// Adds a poller's counts since the last time.
     pub(crate) fn count(&mut self, tally: Tally) {
         add_some(&mut self.tally, &Some(tally));
     }
 
-    /// Returns the rules in use, each with what it has decided about.
+    /// Returns the rules in use, each with its decisions.
     pub fn entries(&self) -> impl Iterator<Item = RuleCounts> {
         self.tally.iter().flat_map(Tally::entries).map(|(entry, Volume { packets, bytes })| RuleCounts {
             line: entry.line,
@@ -313,7 +312,7 @@ impl RuleStats {
         self.tally.as_ref().map_or(0, |tally| tally.revision().number())
     }
 
-    /// Returns what rules have decided about that are in the file no more.
+    /// Returns the packets decided by rules that are no longer in the file.
     pub fn retired(&self) -> Volume {
         self.tally.as_ref().map(Tally::retired).unwrap_or_default()
     }

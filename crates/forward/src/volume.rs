@@ -1,4 +1,4 @@
-//! Packets, and their bytes: [`Volume`].
+//! A number of packets and their bytes: [`Volume`].
 
 use std::iter::Sum;
 use std::ops::Sub;
@@ -6,7 +6,7 @@ use std::ops::Sub;
 use serde::Serialize;
 use softtimers_measure::sums;
 
-/// Packets, and their bytes: of frames, from Ethernet's header on; of datagrams, their payload.
+/// A number of packets and their bytes: of frames from Ethernet's header on, of datagrams the payload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
 pub struct Volume {
     /// The number of packets.

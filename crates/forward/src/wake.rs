@@ -1,13 +1,13 @@
 //! Waking a poller up from another thread: a [`Waker`] there, a [`Woken`] here, which the poller watches.
 //!
-//! A poller may sleep in the kernel for as long as no packet comes, so a flag alone would wait for one. A byte in a pair of
-//! sockets is a flag that also wakes up, and one byte is as good as many.
+//! A poller may sleep in the kernel for as long as no packet comes, so a flag alone would go unseen. A byte in a socket
+//! pair is a flag that also wakes, and one byte is as good as many.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// Wakes the other end up. It never waits.
+/// Wakes the other end. It never blocks.
 #[derive(Debug)]
 pub(crate) struct Waker(UnixStream);
 
@@ -15,7 +15,7 @@ pub(crate) struct Waker(UnixStream);
 #[derive(Debug)]
 pub(crate) struct Woken(UnixStream);
 
-/// Creates both ends.
+/// Creates a connected pair.
 ///
 /// # Errors
 /// If the system has no descriptors left.
@@ -27,7 +27,7 @@ pub(crate) fn pair() -> io::Result<(Waker, Woken)> {
 }
 
 impl Waker {
-    /// Wakes it up, if it is still there.
+    /// Wakes the other end, if it is still there.
     pub(crate) fn wake(&self) {
         // If there is no room, it is readable already.
         let _ = (&self.0).write(&[0]);
@@ -35,9 +35,9 @@ impl Waker {
 }
 
 impl Woken {
-    /// Forgets that it was woken. What it was woken for is to be looked at afterwards, lest something be missed.
+    /// Clears the signal. Check the reason for it afterwards, so that none is missed.
     pub(crate) fn settle(&self) {
-        // What does not fit is read the next time.
+        // More bytes than these are read the next time.
         let _ = (&self.0).read(&mut [0; 64]);
     }
 }

@@ -6,23 +6,23 @@
 //!                                  └─▶ engine ─▶ B ─┴─▶ the run's stats, four times a second, or each round of a stream
 //! ```
 //!
-//! They share no packet. The first one counts where the sum is, under a lock that it has to itself but for the moments in which
-//! another one hands over, or somebody asks for the sum. It waits for the others at the end, so what they have counted is all
-//! there then.
+//! They share no packet. The first one counts directly in the sum, under a lock that others take only for the moments
+//! in which they hand over their counts or read the sum. It waits for the others at the end, so the sum is then
+//! complete.
 
 use std::thread::{Builder, JoinHandle};
 
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::StopHandle;
 
-/// The others, as the first one sees them; nobody, where there is one poller.
+/// The other workers, as the first one sees them; none with one poller.
 #[derive(Debug, Default)]
 pub(crate) struct Workers {
     threads: Vec<JoinHandle<Result<(), Failure>>>,
     stop: Option<StopHandle>,
 }
 
-/// If one could not go on, nobody shall, also where it panicked.
+/// Stops all workers when one cannot go on, even if it panicked.
 #[derive(Debug)]
 struct Last(StopHandle);
 
@@ -33,7 +33,7 @@ impl Drop for Last {
 }
 
 impl Workers {
-    /// Nobody yet, all of whom end when `stop` is told to.
+    /// Creates an empty set, whose workers end when `stop` is called.
     pub(crate) fn ended_by(stop: StopHandle) -> Self {
         Workers { threads: Vec::new(), stop: Some(stop) }
     }
@@ -57,21 +57,21 @@ impl Workers {
         Ok(())
     }
 
-    /// Ends them, and waits until they have counted everything.
+    /// Stops them, and waits until they have counted everything.
     ///
     /// # Errors
-    /// What kept one of them from going on.
+    /// The error that stopped one of them.
     pub(crate) fn end(&mut self) -> Result<(), Failure> {
         self.stop.iter().for_each(StopHandle::end);
         let outcomes = self.threads.drain(..).map(|thread| {
             thread.join().unwrap_or_else(|_| Err(Failure::check("a thread that forwards panicked")))
         });
-        // All of them, also if one has failed.
+        // Wait for all of them, even if one has failed.
         outcomes.fold(Ok(()), Result::and)
     }
 }
 
-/// Nobody is left behind, however the first one ends.
+/// Stops the workers, however the first one ends.
 impl Drop for Workers {
     fn drop(&mut self) {
         let _ = self.end();
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn one_that_panics_ends_all() {
         let [interrupt, other] = [(); 2].map(|()| Interrupt::deaf().unwrap());
-        // What the workers themselves end is another run.
+        // The workers themselves stop another run.
         let mut workers = Workers::ended_by(other.stop_handle().unwrap());
         workers.start(interrupt.stop_handle().unwrap(), || panic!("on purpose")).unwrap();
         assert_eq!(workers.end(), Err(Failure::check("a thread that forwards panicked")));

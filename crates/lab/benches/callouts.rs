@@ -1,10 +1,10 @@
 //! Costello and Varghese's Table I, and on to a million timers: `cargo bench -p softtimers-lab --bench
 //! callouts [-- --iterations 10000]`.
 //!
-//! Timers are set for random times far in the future; then one more is set, again and again, for
-//! a random time farther than all others, and cancelled. The old list must search, so its cost is a
-//! straight line; the new ones must not. Also what it costs to cancel a callout that is not there: that
-//! is common, and should cost no more than to cancel one that is.
+//! Timers are set for random times far in the future; then one more is repeatedly set for a random time later than all
+//! others, and cancelled. The old list must search, so its cost is a straight line; the new ones must not. It also
+//! measures cancelling a callout that is not there, which is common, and should cost no more than cancelling one that
+//! is.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -18,32 +18,32 @@ use softtimers_measure::paired::{Measured, Paired};
 use softtimers_measure::result::{Cell, Table};
 use softtimers_sim::callout::DeltaList;
 
-/// Those of the paper, then beyond.
+/// The paper's numbers of timers, and larger ones.
 const OUTSTANDING: [usize; 9] = [0, 200, 400, 600, 800, 1_000, 10_000, 100_000, 1_000_000];
 const PAPERS: usize = 6;
-/// To fill the list is quadratic.
+/// The largest list: filling it is quadratic.
 const MOST_IN_A_LIST: usize = 10_000;
-/// Ticks ahead of the outstanding ones, and of those farther.
+/// How many ticks ahead the outstanding ones are, and the later ones.
 const FAR: [u64; 2] = [1 << 30, 1 << 31];
-/// Callouts that are there to be cancelled, and then are not.
+/// Callouts that are cancelled, and then cancelled again.
 const CANCELLED: usize = 1_000;
 /// The operations that are timed.
 const OPERATIONS: [&str; 3] = ["set and cancel", "cancel: a hit", "cancel: a miss"];
 
-/// A function and its argument, as numbers: nobody calls them here.
+/// A function and its argument, as numbers: they are never called here.
 type Callout = [usize; 2];
 type Hashed = bsd::Callouts<Callout>;
 
-/// The three ways of keeping callouts that Costello and Varghese compare: the sorted list with differential times of older
-/// BSD kernels, timers found again by a hash of function and argument, and timers with handles.
+/// The three designs that Costello and Varghese compare: the sorted list with differential times of older BSD kernels,
+/// timers found by a hash of function and argument, and timers with handles.
 trait Callouts {
-    /// A handle by which a callout is found again.
+    /// A handle that identifies a callout.
     type Name: Copy;
 
     fn empty() -> Self;
     /// Sets a callout `ticks` ticks ahead.
     fn insert(&mut self, ticks: u64, callout: Callout) -> Self::Name;
-    /// Cancels a callout: whether it was outstanding.
+    /// Cancels a callout; returns whether it was outstanding.
     fn remove(&mut self, name: Self::Name) -> bool;
 }
 

@@ -1,10 +1,10 @@
 //! The cost of an event that does nothing, by each kind of timer, on a loop that is busy: `cargo bench
 //! -p softtimers-lab --bench null_events [-- --seconds 6]` (soft timers §5.1 and §5.5, Tables I, VI, VII).
 //!
-//! The cost is the work that the loop does not do: the same saturated echo server with events and
-//! without, in turns of 10 ms ([`softtimers_lab::events`] says what is compared with what).
+//! The cost is the throughput that the loop loses: the same saturated echo server with events and without, in turns of
+//! 10 ms ([`softtimers_lab::events`] describes the comparison).
 //!
-//! softtimers' loop passes its trigger states, one whose timer is a descriptor asks for it:
+//! softtimers' loop passes its trigger states, and one whose timer is a descriptor polls it:
 //!
 //! ```text
 //!   server   │ plain │ asking │ soft, none │ soft │ one-shot │ signal │  in total ┐ pollution =
@@ -24,14 +24,14 @@ use softtimers_load::turns::Contender;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::result::Table;
 
-/// The contenders with events, by name, each with the contender that is the same without.
+/// The contenders with events, by name, each with the same contender without.
 const EVENTS: [(usize, &str, usize); 4] = [
     (2, "soft, without events", PLAIN),
     (3, "soft", 2),
     (4, "one-shot timerfd", 1),
     (5, "periodic signal", PLAIN),
 ];
-/// Events a second; the paper's experiments had 100 kHz at most.
+/// Events a second; the paper's experiments had at most 100 kHz.
 const RATES: [u32; 6] = [100, 1_000, 5_000, 10_000, 20_000, 50_000];
 const SECTIONS: [Section<Duration>; 1] = [("null_events", measure)];
 
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     bench::main("null_events", &SECTIONS, |asked| Ok(asked.seconds(1)))
 }
 
-/// A table for each rate, so that one which was disturbed spoils no other.
+/// Returns a table for each rate, so that a disturbed one affects no other.
 fn measure(time: &Duration) -> Done<Vec<Table>> {
     let contenders = [
         Contender::Nobody,

@@ -1,5 +1,5 @@
 //! The pacing experiments of the soft timers paper (§5.4 to §5.6), live: `cargo bench -p softtimers-lab --bench
-//! pacing [-- --quick --json FILE] [SECTION …]`. What is measured, and how: [`softtimers_lab::pacing`].
+//! pacing [-- --quick --json FILE] [SECTION …]`. See [`softtimers_lab::pacing`].
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -1,9 +1,10 @@
 //! The length of a wait of 100 µs, by each way to wait: `cargo bench -p softtimers-lab --bench waits [-- --rounds 15
-//! --quick --json FILE]`. `waits` is that; `settimes` is what the kernel takes to set a timer, and to wake somebody for nothing, which
-//! decide when a timer that is armed too early is worth moving.
+//! --quick
+//! --json FILE]`. That is the section `waits`; `settimes` measures the kernel's cost to set a timer, and to wake a
+//! thread for nothing, which decide when moving a timer that is armed too early pays.
 //!
-//! The table of docs/choose.md for this machine. The program does nothing else; each way has 200 waits in each
-//! round, another one first each time, and each figure is the median over the quiet rounds. CPU is that of the whole process.
+//! The table of docs/choose.md for this machine. The program does nothing else; each way has 200 waits in each round,
+//! in rotating order, and each figure is the median over the quiet rounds. CPU is that of the whole process.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -45,7 +46,7 @@ const LATE: &str = "late, median µs";
 const WORST: &str = "late, p99 µs";
 const CPU: &str = "CPU µs of a wait";
 
-/// The times ahead to which a timer that is armed already is moved.
+/// The times ahead to which an armed timer is moved.
 const AHEAD: [(&str, Duration); 5] = [
     ("moved to 40 µs ahead", Duration::from_micros(40)),
     ("moved to 100 µs ahead", Duration::from_micros(100)),
@@ -76,7 +77,7 @@ fn settimes(rounds: &usize) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// The CPU time of one, in microseconds.
+/// Returns the CPU time of one, in microseconds.
 fn cpu_of(mut one: impl FnMut() -> io::Result<()>) -> io::Result<f64> {
     let before = cpu::of_process();
     for _ in 0..10 * WAITS {
@@ -85,7 +86,7 @@ fn cpu_of(mut one: impl FnMut() -> io::Result<()>) -> io::Result<f64> {
     Ok((cpu::of_process() - before).as_secs_f64() * 1e6 / (10 * WAITS) as f64)
 }
 
-/// Makes [`WAITS`] waits and says how late each was.
+/// Makes [`WAITS`] waits and returns how late each was.
 type Way = fn() -> Vec<Duration>;
 
 const WAYS: [(&str, Way); 8] = [
@@ -103,7 +104,7 @@ async fn exact(due: tokio::time::Instant) {
     softtimers_tokio::sleep_until(due).with_slack(Slack::EXACT).await;
 }
 
-/// The waits of one round.
+/// Records the waits of one round.
 fn put(round: &mut Round, name: &str, way: Way) {
     let before = cpu::of_process();
     let mut late = way();

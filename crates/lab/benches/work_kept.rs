@@ -1,15 +1,15 @@
-//! How much work a saturated loop keeps beside a paced flow, and how late that flow is, by each way to notice a due time:
-//! `cargo bench -p softtimers-lab --bench work_kept [-- batch-4 --seconds 60]`. Kept is what is left of the
-//! work of a plain epoll loop, which has no timers at all.
+//! The throughput that a saturated loop retains next to a paced flow, and the flow's lateness, by each way to notice a
+//! due time: `cargo bench -p softtimers-lab --bench work_kept [-- batch-4 --seconds 60]`. Throughput is relative to a
+//! plain epoll loop without any timers.
 //!
-//! Turns of 10 ms in one process, because runs after each other would compare the machine with
-//! itself a second ago. Each round has its own ratio; the median and the quartiles of the ratios
-//! are kept. What takes the CPU away for longer than a round spoils few of them. A turn begins on schedule, so the
-//! tail of the lateness has sections of its own, with turns long enough for a stall and its catch-up. Only `soft` catches up
-//! with trains; the others are what their few lines are.
+//! Turns take 10 ms in one process, because consecutive runs would compare the machine with itself a second earlier.
+//! Each round has its own ratio; the median and the quartiles of the ratios are reported. An interruption longer than a
+//! round spoils only a few of them. A turn begins on schedule, so the tail of the lateness has separate sections, with
+//! turns long enough for a stall and its catch-up. Only `soft` catches up with trains; the other loops stay as simple
+//! as they are.
 //!
-//! The sender has a CPU of its own; the receiver, on the other one, takes what came each 2 ms, for a busy receiver does not sleep between
-//! two datagrams. The clients of the echo server spin there.
+//! The sender has a CPU of its own; the receiver, on the other one, reads every 2 ms, like a busy receiver that does
+//! not sleep between two datagrams. The clients of the echo server spin there.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -48,7 +48,7 @@ const ABOVE_THE_GAPS: usize = 16;
 /// Long enough for a stall of 10 ms and its catch-up.
 const LONG_TURN: Duration = Duration::from_millis(300);
 
-/// By the requests that the echo server answers in a group.
+/// The sections, by the requests that the echo server answers in a group.
 const SECTIONS: [Section<Duration>; 8] = [
     ("batch-1", |time| kept(1, *time)),
     ("batch-4", |time| kept(4, *time)),
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     bench::main("work_kept", &SECTIONS, |asked| Ok(asked.seconds(2)))
 }
 
-/// All engines, in turns of 10 ms beside the loop without pacing.
+/// All engines, in turns of 10 ms, and the loop without pacing.
 fn kept(batch: usize, time: Duration) -> Done<Vec<Table>> {
     let flow = |at: usize| Contender::Flow(engine(ENGINES[at]));
     let contenders = [Contender::Nobody].into_iter().chain((0..ENGINES.len()).map(flow));
@@ -80,7 +80,7 @@ fn kept(batch: usize, time: Duration) -> Done<Vec<Table>> {
     let kept = |at: usize| contest.over(|round| Some(round[at].work_rate / round[0].work_rate));
     let busy = |what: &str| format!("busy, echo batch {batch}: {what}");
     table.bar(Bar::at_least(busy("work kept of the loop without pacing"), 0.93, kept(1)));
-    // Where `loop` cannot hold the rate, it keeps the work of the packets that it does not send.
+    // Where `loop` cannot hold the rate, it gains throughput from the packets that it does not send.
     if batch < ABOVE_THE_GAPS {
         let ratio = contest.over(|round| Some(round[1].work_rate / round[2].work_rate));
         table.bar(Bar::at_least(busy("work kept, against `loop`'s"), 1.0, ratio));
@@ -88,7 +88,7 @@ fn kept(batch: usize, time: Duration) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// The two that check their clocks inside the loop, in turns that leave room for stalls.
+/// The two that check their clocks inside the loop, in turns with room for stalls.
 fn tail(batch: usize, time: Duration) -> Done<Vec<Table>> {
     let contenders = [Contender::Flow(engine("soft")), Contender::Flow(engine("loop"))];
     let contest = run(batch, contenders, LONG_TURN, time)?;
@@ -97,7 +97,7 @@ fn tail(batch: usize, time: Duration) -> Done<Vec<Table>> {
         rows(&mut table, &contest, (batch, name), at, None);
     }
     let soft = figures(&contest, 0);
-    // Of each round, for one stall decides the p99 of all turns together.
+    // Per round, since one stall would decide the p99 of all turns together.
     let ratio = contest.over(|[soft, own]| Some(soft.late_p99_ns? as f64 / own.late_p99_ns? as f64));
     let busy = |what: &str| format!("busy, echo batch {batch}: {what}");
     let disturbed = contest.disturbed.is_some();
@@ -105,7 +105,7 @@ fn tail(batch: usize, time: Duration) -> Done<Vec<Table>> {
     if batch < ABOVE_THE_GAPS {
         table.bar(Bar::at_most(busy("back to back"), 0.001, soft.gaps.back_to_back).unless(disturbed));
     } else {
-        // A short turn ends before the packets that were due in its last tenth of a millisecond.
+        // A short turn ends before the packets due in its last tenth of a millisecond.
         let rate = contest.over(|round| Some(round[0].event_rate / PER_SECOND));
         table.bar(Bar::at_least(busy("of the rate"), 0.99, rate));
     }
@@ -122,12 +122,12 @@ fn run<const N: usize>(
     turns::contest_received(rate, Work::Echo { batch }, contenders, turn, time)
 }
 
-/// The figures of the contender at this place, over all of its turns.
+/// Returns the figures of the contender at this index, over all of its turns.
 fn figures<const N: usize>(contest: &Contest<N>, at: usize) -> SendFigures {
     contest.stats[at].figures(Duration::from_secs(1))
 }
 
-/// The row of the contender at `at`; its work against that of the one at `base`.
+/// Returns the row of the contender at `at`; its throughput is relative to that of the one at `base`.
 fn rows<const N: usize>(
     table: &mut Table,
     contest: &Contest<N>,

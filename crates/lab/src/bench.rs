@@ -1,11 +1,11 @@
-//! The parts that all benches have in common: who is meant, what is asked, and where the figures go. [`main`], [`Asked`].
+//! Shared by all benches: arguments, sections, and the output of figures. [`main`], [`Asked`].
 //!
 //! ```text
-//!   section ──▶ rounds, contenders in turn ──▶ tables with what is to hold of them ──▶ stdout
+//!   section ──▶ rounds, contenders in turn ──▶ tables with their bars ───────────────▶ stdout
 //!                                         └──▶ --json: each figure of each round, also of those set aside
 //! ```
 //!
-//! The file is opened before anything is measured, and is whole after each section.
+//! The file is opened before anything is measured, and is complete after each section.
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};
@@ -25,10 +25,10 @@ use softtimers_measure::result::{Results, Table};
 /// The result of a bench.
 pub type Done<T = ()> = Result<T, Box<dyn Error>>;
 
-/// A section: its name, and what makes its tables.
+/// A section: its name, and the function that makes its tables.
 pub type Section<E> = (&'static str, fn(&E) -> Done<Vec<Table>>);
 
-/// A flag that takes a number: its name, the usual number, and its help.
+/// A flag that takes a number: its name, its default, and its help.
 pub type Number = (&'static str, u32, &'static str);
 
 const fn rounds(usual: u32) -> Number {
@@ -39,7 +39,7 @@ const fn seconds(usual: u32, help: &'static str) -> Number {
     ("seconds", usual, help)
 }
 
-/// The benches: name, question, and the numbers that each takes beside [`Asked`].
+/// The benches: name, question, and the numbers that each takes besides [`Asked`].
 pub const BENCHES: [(&str, &str, &[Number]); 15] = [
     (
         "callouts",
@@ -106,7 +106,7 @@ pub const BENCHES: [(&str, &str, &[Number]); 15] = [
     ),
 ];
 
-/// Runs those sections of the bench `name` that are asked for, with what `plan` makes of the arguments.
+/// Runs the requested sections of the bench `name`, with the result of `plan` for the arguments.
 pub fn main<E>(
     name: &'static str,
     sections: &[Section<E>],
@@ -117,8 +117,8 @@ pub fn main<E>(
     exit(name, plan(&asked).and_then(|effort| asked.run(&command, sections, &effort)))
 }
 
-/// Is the child that a bench has started with [`softtimers_measure::child::command`], if this process is one: `child` is told
-/// the words.
+/// If this process is a child that a bench has started with [`softtimers_measure::child::command`], calls `child` with
+/// its words.
 pub fn child(child: impl FnOnce(&[&str]) -> Done) -> Option<ExitCode> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -127,7 +127,7 @@ pub fn child(child: impl FnOnce(&[&str]) -> Done) -> Option<ExitCode> {
     Some(exit("child", end_with(parent).map_err(Into::into).and_then(|()| child(words))))
 }
 
-/// Says what broke off, or why nothing was measured; the code to end with.
+/// Prints the failure, or why nothing was measured, and returns the exit code.
 pub fn exit(name: &str, done: Done) -> ExitCode {
     let Err(error) = done else { return ExitCode::SUCCESS };
     if is_not_possible(&*error) {
@@ -135,11 +135,11 @@ pub fn exit(name: &str, done: Done) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     eprintln!("{name}: {error:#}");
-    // What the command would exit with: 2 for a file that exists.
+    // The same code as the command: 2 for a file that exists.
     error.downcast_ref::<Failure>().map_or(ExitCode::FAILURE, |failure| failure.exit().into())
 }
 
-/// Says whether the machine lacks something, which is no defect of a bench.
+/// Says whether the machine lacks something, which is not a defect of a bench.
 fn is_not_possible(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<Failure>().is_some_and(|failure| failure.exit() == Exit::NotPossible)
 }
@@ -147,7 +147,7 @@ fn is_not_possible(error: &(dyn Error + 'static)) -> bool {
 /// The arguments of each bench, and of `cargo lab measure` and `rig`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Asked {
-    /// Once, and shortly: proves only that all of it runs
+    /// Run once, and shortly: proves only that it works
     #[arg(long)]
     pub quick: bool,
     /// Also write all figures to this new file
@@ -163,7 +163,7 @@ pub struct Asked {
     numbers: Vec<(&'static str, u32)>,
 }
 
-/// The command line of a bench with these sections.
+/// Returns the command line of a bench with these sections.
 ///
 /// # Panics
 /// If there is no such bench.
@@ -182,9 +182,9 @@ fn command(bench: &str, sections: &[&'static str]) -> clap::Command {
 }
 
 impl Asked {
-    /// The arguments of a bench; wrong ones, and the wish for help, end the process as clap does.
+    /// Parses the arguments of a bench; invalid ones, and requests for help, end the process as in clap.
     fn of(bench: &str, sections: &[&'static str]) -> Self {
-        // `cargo bench` says this to all.
+        // `cargo bench` adds this to every command line.
         let given = std::env::args().enumerate().filter(|(at, word)| *at == 0 || word != "--bench");
         let matches = command(bench, sections).get_matches_from(given.map(|(_, word)| word));
         let mut asked = Asked::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
@@ -194,33 +194,33 @@ impl Asked {
         asked
     }
 
-    /// The number of this name.
+    /// Returns the number of this name.
     ///
     /// # Panics
-    /// If the bench takes none of that name.
+    /// If the bench has no number of that name.
     pub fn number(&self, name: &str) -> u32 {
         self.numbers.iter().find(|known| known.0 == name).expect("a number of this bench").1
     }
 
-    /// Returns the number of rounds; one if they are to be short.
+    /// Returns the number of rounds; one with `--quick`.
     pub fn rounds(&self) -> usize {
         if self.quick { 1 } else { self.number("rounds") as usize }
     }
 
-    /// Returns the time to measure for, or `quick` if it is to be short.
+    /// Returns the time to measure for, or `quick` with `--quick`.
     pub fn seconds(&self, quick: u64) -> Duration {
         Duration::from_secs(if self.quick { quick } else { self.number("seconds").into() })
     }
 
-    /// Returns whether this section is asked for, by name or because none is.
+    /// Returns whether this section is requested, by name or by default.
     pub fn wants(&self, section: &str) -> bool {
         self.sections.is_empty() || self.sections.iter().any(|wanted| wanted == section)
     }
 
-    /// Makes those sections that are wanted; `command` makes them again.
+    /// Runs the requested sections; `command` reproduces them.
     ///
     /// # Errors
-    /// Of a section; then the other sections are in the file. If that cannot be written.
+    /// The failure of a section, in which case the other sections are in the file; or that it cannot be written.
     pub fn run<E>(&self, command: &str, sections: &[Section<E>], effort: &E) -> Done {
         let mut file = self.json.as_ref().map(|path| create(path, self.force)).transpose()?;
         let machine = Machine::read().line();
@@ -244,7 +244,7 @@ impl Asked {
                     }
                 }
                 Err(error) if is_not_possible(&*error) => println!("skipped: {error}\n"),
-                // What the others find is not to be lost with it.
+                // The results of the other sections must not be lost.
                 Err(error) => {
                     println!("{name} broke off: {error}\n");
                     failed.push(error);
@@ -261,10 +261,10 @@ impl Asked {
     }
 }
 
-/// A new file, before anything is measured that could not be written.
+/// Creates a new file, before any measurement.
 ///
 /// # Errors
-/// If it exists and is not to be overwritten, or cannot be written.
+/// If it exists and must not be overwritten, or cannot be written.
 pub fn create(path: &Path, force: bool) -> Result<File, Failure> {
     let mut options = OpenOptions::new();
     options.write(true);
@@ -284,7 +284,7 @@ mod tests {
     use clap::error::ErrorKind;
     use softtimers_measure::paired::Paired;
 
-    /// Nothing is measured: the words are refused before that.
+    /// Measures nothing: the arguments are refused before that.
     #[test]
     fn every_bench_refuses_a_flag_that_it_does_not_have_and_prints_its_help() {
         for (name, about, numbers) in BENCHES {
@@ -298,7 +298,7 @@ mod tests {
             assert_eq!(kind(&["one", "--quick"]), Ok(()), "{name}");
             let has_rounds = numbers.iter().any(|number| number.0 == "rounds");
             assert_eq!(kind(&["--rounds", "3"]).is_ok(), has_rounds, "{name}");
-            // It is wrapped.
+            // The help is wrapped.
             let help = command(name, &["one"]).render_help().to_string();
             let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// Each is a target of this package, so that none is left out here.
+    /// Each is a target of this package, so that none can be forgotten here.
     #[test]
     fn the_list_has_every_bench() {
         let manifest = include_str!("../Cargo.toml");
@@ -327,7 +327,7 @@ mod tests {
         Ok(["two", "pairs"].map(|key| Table::of(key, &measured, ["row"], &[("name", 1)])).into())
     }
 
-    /// Each figure of each round, of all tables of a section; and of those sections that did not break off.
+    /// Each figure of each round, of all tables of a section; and of the sections without a failure.
     #[test]
     fn the_file_has_all_that_was_measured() {
         let path = std::env::temp_dir().join(format!("softtimers-bench-{}", std::process::id()));
@@ -342,7 +342,7 @@ mod tests {
         assert!(again.contains("exists"), "{again}");
         assert_eq!(found.tables.iter().map(|table| table.key.as_str()).collect::<Vec<_>>(), ["two", "pairs"]);
         for table in found.tables {
-            // Others may be busy beside this test.
+            // Other processes may be busy next to this test.
             let all = [table.samples.rounds, table.samples.set_aside].concat();
             let mut figures: Vec<f64> = all.iter().map(|round| round["row/name"]).collect();
             figures.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! The command `softtimers` as it was built, and other programs beside it: [`Program`], [`Killed`].
+//! The built command `softtimers`, and other programs: [`Program`], [`Killed`].
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-/// The command under measurement.
+/// The command to measure.
 #[derive(Debug)]
 pub struct Program {
     path: PathBuf,
 }
 
 impl Program {
-    /// Builds the command as users do, once for this process, and finds it.
+    /// Builds the command as users do, once per process, and finds it.
     ///
     /// # Errors
     /// If it does not build.
@@ -35,24 +35,25 @@ impl Program {
         &self.path
     }
 
-    /// The command with these words, to end with this process.
+    /// Returns the command with these words, set to end with this process.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.path);
         command.args(["--with-parent", &std::process::id().to_string()]).args(words).stdin(Stdio::null());
         command
     }
 
-    /// A run of `send` with these flags under `wrapper`, to a `recv` of its own, disturbed by `disturb`: the objects of both, `sent` and `received`.
+    /// Runs `send` with these flags under `wrapper`, to its own `recv`, while `disturb` runs; returns the objects of
+    /// both, `sent` and `received`.
     ///
     /// # Errors
-    /// If either end does not start, or ends badly.
+    /// If either end does not start, or fails.
     pub fn stream(
         &self,
         wrapper: &[&str],
         flags: &str,
         disturb: impl FnOnce(u32) -> Result<()>,
     ) -> Result<Value> {
-        // If the sender never comes, somebody must notice.
+        // If the sender never comes, the receiver must end by itself.
         let mut receiver = self.command(&["recv", "127.0.0.1:0", "--once", "--json", "--duration", "30s"]);
         let (receiver, address) = announced(&mut receiver, "listening on ")?;
         let (path, this) = (self.path.to_string_lossy(), std::process::id().to_string());
@@ -64,10 +65,10 @@ impl Program {
         Ok(json!({ "sent": sender.object()?, "received": receiver.object()? }))
     }
 
-    /// The object that the command prints for these words.
+    /// Returns the object that the command prints for these words.
     ///
     /// # Errors
-    /// If it ends badly, or prints none.
+    /// If it fails, or prints none.
     pub fn object(&self, words: &str) -> Result<Value> {
         start(&mut self.command(&words.split(' ').collect::<Vec<_>>()))?.object()
     }
@@ -77,12 +78,12 @@ impl Program {
 #[derive(Debug)]
 pub struct Killed {
     child: Child,
-    /// The rest of its stderr, which is read so that it does not stop it.
+    /// Reads its stderr, so that a full pipe does not stop it.
     talk: Option<JoinHandle<String>>,
 }
 
 impl Killed {
-    /// The number of its process.
+    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -95,10 +96,10 @@ impl Killed {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Ends its stdin and waits for its end: what it wrote, and what it said on stderr.
+    /// Closes its stdin and waits for its end; returns its output, and its text on stderr.
     ///
     /// # Errors
-    /// If it ended badly.
+    /// If it failed.
     pub fn output(mut self) -> Result<(Vec<u8>, String)> {
         drop(self.child.stdin.take());
         let mut output = Vec::new();
@@ -111,15 +112,15 @@ impl Killed {
         Ok((output, talk))
     }
 
-    /// Waits for its end, and its object.
+    /// Waits for its end, and returns its object.
     ///
     /// # Errors
-    /// If it ended badly, or printed no object.
+    /// If it failed, or printed no object.
     pub fn object(self) -> Result<Value> {
         serde_json::from_slice(&self.output()?.0).context("a trial printed no object")
     }
 
-    /// Asks it to end, and waits for its object.
+    /// Asks it to end, and returns its object.
     ///
     /// # Errors
     /// As [`object`](Self::object).
@@ -144,8 +145,8 @@ pub fn start(command: &mut Command) -> Result<Killed> {
     Ok(announced(command, "")?.0)
 }
 
-/// Starts a program, and waits until it has said these words on stderr; with the rest of their line. If it need
-/// say nothing, it is not waited for.
+/// Starts a program, and waits until it has printed these words on stderr; also returns the remainder of their line.
+/// Without words it does not wait.
 ///
 /// # Errors
 /// If it does not start, or ends without them.
@@ -167,7 +168,7 @@ pub fn announced(command: &mut Command, words: &str) -> Result<(Killed, String)>
     Ok((child, told))
 }
 
-/// A program that computes on the first CPU, until it is dropped; `None` where `taskset` is missing.
+/// Starts a program that computes on the first CPU, until it is dropped; `None` where `taskset` is missing.
 ///
 /// # Errors
 /// If it does not start.
@@ -188,13 +189,13 @@ pub fn signal(process: u32, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits: what is measured here is what happens meanwhile.
+/// Waits while something is measured.
 pub fn pause(time: Duration) {
     let (_never, wait) = std::sync::mpsc::channel::<()>();
     let _ = wait.recv_timeout(time);
 }
 
-/// The root of the sources.
+/// Returns the root of the sources.
 pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
@@ -204,14 +205,14 @@ pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// `cargo` in the sources.
+/// Returns `cargo` in the sources.
 pub fn cargo(words: &[&str]) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(words).current_dir(root()).stdin(Stdio::null()).env("CARGO_TERM_COLOR", "never");
     cargo
 }
 
-/// Builds one program as users do; where it is.
+/// Builds one program as users do, and returns its path.
 ///
 /// # Errors
 /// If it does not build.
@@ -224,7 +225,7 @@ pub fn build(words: &[&str], name: &str) -> Result<PathBuf> {
 /// Runs a program, and returns its standard output.
 ///
 /// # Errors
-/// If it does not start, or ends badly.
+/// If it does not start, or fails.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.stderr(Stdio::piped()).output().with_context(|| format!("{command:?}"))?;
     let talk = String::from_utf8_lossy(&output.stderr);
@@ -232,7 +233,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Returns whether a program starts and ends well; what it writes is thrown away.
+/// Returns whether a program starts and succeeds; its output is discarded.
 pub fn works(command: &mut Command) -> bool {
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())

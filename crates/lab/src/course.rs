@@ -1,4 +1,4 @@
-//! The pictures of docs/quinn.md: the course of a transfer, from docs/data/quinn-course.json.
+//! The figures of docs/quinn.md: the course of a transfer, from docs/data/quinn-course.json.
 //!
 //! ```text
 //!   window kB │   ╱╲__╱      a line for each sender,
@@ -15,7 +15,7 @@ use softtimers_measure::result::{Cell, Table};
 /// The file of docs/data, and the key of its table.
 pub(crate) const DATA: &str = "quinn-course";
 pub(crate) const TABLE: &str = "course";
-/// The pictures, from the root.
+/// The path of the picture, from the root.
 pub(crate) const SHORT: &str = "docs/quinn-100.svg";
 pub(crate) const FAST: &str = "docs/quinn-300.svg";
 
@@ -66,7 +66,7 @@ fn drawn(table: &Table, path: &str) -> Result<String, String> {
     Ok(svg)
 }
 
-/// The lines of a panel, by sender.
+/// Returns the lines of a panel, by sender.
 fn lines(table: &Table, path: &str, panel: &str) -> Result<BTreeMap<String, Line>, String> {
     let column = |name: &str| {
         let place = table.columns.iter().position(|column| column == name);
@@ -85,7 +85,7 @@ fn lines(table: &Table, path: &str, panel: &str) -> Result<BTreeMap<String, Line
     Ok(lines)
 }
 
-/// A panel from `top` down: its name, its scale and its lines.
+/// Draws a panel from `top` down: its name, its scale and its lines.
 fn draw(svg: &mut String, name: &str, lines: &BTreeMap<String, Line>, wide: f64, top: f64) {
     let most = lines.values().flatten().map(|point| point.1).fold(1.0, f64::max);
     let (right, bottom) = (WIDTH - RIGHT, top + PANEL - GAP);
@@ -110,7 +110,7 @@ fn draw(svg: &mut String, name: &str, lines: &BTreeMap<String, Line>, wide: f64,
     }
 }
 
-/// About four even numbers from zero up to the greatest value.
+/// Returns about four even numbers from zero up to the greatest value.
 fn ticks(most: f64) -> Vec<f64> {
     let power = 10f64.powf((most / 4.0).log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);

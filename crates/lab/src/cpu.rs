@@ -1,4 +1,4 @@
-//! CPU time, which a neighbour does not add to.
+//! CPU time, to which other programs do not add.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 pub use softtimers::late::cpu_time as of_thread;
 
-/// The CPU time of this process.
+/// Returns the CPU time of this process.
 pub fn of_process() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }

@@ -1,16 +1,16 @@
 //! The cost of events, from turns of the same work with them and without (soft timers §5.1, §5.5).
 //!
-//! Two things are lost: what a loop pays to notice events at all, whether there are any or not, and what
-//! each event costs. So the work lost is that against a plain loop, and the cost of an event is
-//! that against the same loop without events.
+//! There are two losses: a loop's cost of noticing events, whether there are any or not, and the cost of each event. So
+//! the throughput lost is relative to a plain loop, and the cost of an event is relative to the same loop without
+//! events.
 //!
 //! ```text
 //!   server   │ plain │ soft, none │ soft │ signal │   in total ┐ pollution =
 //!   compute  │ plain │ soft, none │ soft │ signal │   base     ┘ total − base
 //! ```
 //!
-//! Beside a loop that only computes, with nothing in the caches to lose, the cost is that of the event
-//! itself, the *base*; what a server loses beyond it is *pollution*.
+//! In a loop that only computes, with nothing in the caches to lose, the cost is that of the event itself, the *base*;
+//! the additional loss of a server is *pollution*.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use softtimers_measure::result::{Cell, Table};
 use crate::bench::Done;
 use crate::turns::{Contest, TURN, contest};
 
-/// The contender without events and without anything to notice them by.
+/// The index of the contender without events and without a way to notice them.
 pub const PLAIN: usize = 0;
 
 /// The columns of [`Cost::row`], with their decimals.
@@ -34,7 +34,7 @@ pub const COLUMNS: [(&str, usize); 4] = [
     ("pollution, ns/event", 0),
 ];
 
-/// The same contenders beside a saturated echo server, and beside a computation.
+/// The same contenders next to a saturated echo server, and next to a computation.
 #[derive(Debug)]
 pub struct Contests<const N: usize> {
     /// The contest where there is something in the caches to lose.
@@ -44,7 +44,7 @@ pub struct Contests<const N: usize> {
 }
 
 impl<const N: usize> Contests<N> {
-    /// Both, each for about `time`; `None` if it was interrupted.
+    /// Runs both, each for about `time`; `None` if it was interrupted.
     ///
     /// # Errors
     /// As [`contest`].
@@ -54,7 +54,7 @@ impl<const N: usize> Contests<N> {
         Ok((!server.interrupted && !compute.interrupted).then_some(Contests { server, compute }))
     }
 
-    /// An empty table for what was found: these columns, then [`COLUMNS`].
+    /// Returns an empty table for the findings: these columns, then [`COLUMNS`].
     pub fn table(&self, key: &str, columns: &[(&str, usize)]) -> Table {
         let mut table = self.server.table(key, &[columns, &COLUMNS].concat());
         table.inconclusive = table.inconclusive.or_else(|| self.compute.disturbed.clone());
@@ -74,15 +74,15 @@ impl<const N: usize> Contests<N> {
 /// The cost of events.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// The share of a plain server's work that is not done.
+    /// The share of a plain server's throughput that is lost.
     pub lost: Option<Estimate>,
-    /// Nanoseconds for each event, beside the server and beside the computation.
+    /// Nanoseconds per event, next to the server and next to the computation.
     pub total: Option<Estimate>,
     base: Option<Estimate>,
 }
 
 impl Cost {
-    /// Behind `cells` of its name.
+    /// Returns its cells behind `cells`.
     pub fn row<const N: usize>(&self, cells: [Cell; N]) -> Vec<Cell> {
         let pollution = self.total.zip(self.base).map(|(total, base)| total.median - base.median);
         let lost = self.lost.map(|lost| lost.times(100.0));
@@ -91,12 +91,12 @@ impl Cost {
     }
 }
 
-/// The share of `without`'s work in a round that `who` does not do.
+/// Returns the share of `without`'s throughput in a round that `who` loses.
 fn lost<const N: usize>(round: &[Share; N], who: usize, without: usize) -> f64 {
     1.0 - round[who].work_rate / round[without].work_rate
 }
 
-/// The same in nanoseconds of the loop for each event that came; `None` where none came.
+/// Returns the same in nanoseconds of the loop per event; `None` without events.
 fn cost<const N: usize>(round: &[Share; N], who: usize, without: usize) -> Option<f64> {
     let nanos = lost(round, who, without) * 1e9 / round[who].event_rate;
     nanos.is_finite().then_some(nanos)
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn an_event_costs_the_work_that_is_not_done() {
         let share = |work_rate, event_rate| Share { work_rate, event_rate, ..Share::default() };
-        // A tenth of the work is lost to 20,000 events a second: 5 µs each.
+        // A tenth of the throughput is lost to 20,000 events a second: 5 µs each.
         let round = [share(1_000.0, 0.0), share(900.0, 20_000.0)];
         assert!((lost(&round, 1, 0) - 0.1).abs() < 1e-9);
         assert!((cost(&round, 1, 0).unwrap() - 5_000.0).abs() < 1e-6);

@@ -1,26 +1,26 @@
-//! Figures of the objects that programs print: which are told, and in which unit.
+//! Figures of the objects that programs print: selection and units.
 
 use serde_json::Value;
 use softtimers_measure::paired::{Measured, Round};
 use softtimers_measure::result::Table;
 
-/// A figure: its name, its decimals, its key in the object with dots for nesting, and what it is multiplied by. One without a
-/// key is put by whoever knows it.
+/// A figure: its name, its decimals, its key in the object with dots for nesting, and a factor. A figure without a key
+/// is set by the caller.
 pub type Figure = (&'static str, usize, &'static str, f64);
 
-/// The number at a key.
+/// Returns the number at a key.
 pub fn at(found: &Value, key: &str) -> Option<f64> {
     key.split('.').try_fold(found, |value, part| value.get(part))?.as_f64()
 }
 
-/// Notes those figures that the object has.
+/// Records the figures that the object has.
 pub fn put(round: &mut Round, row: &str, found: &Value, figures: &[Figure]) {
     for (name, _, key, factor) in figures {
         round.put(row, name, at(found, key).map(|figure| figure * factor));
     }
 }
 
-/// The table of these rows and figures.
+/// Returns the table of these rows and figures.
 pub fn table<R: ToString>(
     key: &str,
     measured: &Measured,

@@ -1,7 +1,7 @@
 //! The longest of many calls, on a machine that interrupts some of them.
 //!
-//! A run that is repeated does the same calls in the same order. What the host or the kernel takes is not there
-//! again in the same place, what the structure costs is: so of each call the shortest of all runs counts.
+//! A repeated run makes the same calls in the same order. An interruption by the host or the kernel does not recur at
+//! the same call, while the structure's own cost does: so each call counts with its shortest time of all runs.
 
 use softtimers_measure::estimate::quantile;
 
@@ -13,12 +13,12 @@ pub struct Least {
 }
 
 impl Least {
-    /// A run begins, with the same calls as those before it.
+    /// Begins a run, with the same calls as those before it.
     pub fn begin(&mut self) {
         self.at = 0;
     }
 
-    /// The next call of the run took so long.
+    /// Records the time of the run's next call.
     pub fn add(&mut self, nanos: u64) {
         let nanos = u32::try_from(nanos).unwrap_or(u32::MAX);
         match self.nanos.get_mut(self.at) {
@@ -28,12 +28,12 @@ impl Least {
         self.at += 1;
     }
 
-    /// The longest of all calls; zero if there was none.
+    /// Returns the longest of all calls; zero if there was none.
     pub fn longest(&self) -> u32 {
         self.nanos.iter().copied().max().unwrap_or(0)
     }
 
-    /// The call that `share` of all calls do not exceed; zero if there was none.
+    /// Returns the time that `share` of all calls do not exceed; zero if there was none.
     pub fn quantile(&self, share: f64) -> u32 {
         let mut sorted = self.nanos.clone();
         sorted.sort_unstable();

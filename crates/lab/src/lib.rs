@@ -1,9 +1,9 @@
-//! softtimers beside what programs use today: what the benches of `cargo bench -p softtimers-lab` share, the rig, and the
-//! published figures.
+//! Compares softtimers with the solutions that programs use today: shared code of the benches of `cargo bench -p
+//! softtimers-lab`, the rig, and the published figures.
 //!
-//! Each bench compares in one run, for this machine's speed is another one a second later
-//! ([`paired`](softtimers_measure::paired)). The engines are those of the command, so what is measured is what ships; what a
-//! peer needs only a bench sees.
+//! Each bench compares within one run, since this machine's speed changes from one second to the next
+//! ([`paired`](softtimers_measure::paired)). The engines are the command's, so the benches measure the shipped code;
+//! code for peers is only in the benches.
 //!
 //! ```text
 //!   cargo bench -p softtimers-lab --bench NAME ──┐
@@ -11,9 +11,10 @@
 //!   cargo lab rig: between interfaces ───────────┘
 //! ```
 //!
-//! The question of each bench is in [`bench::BENCHES`], and `cargo bench -p softtimers-lab --bench NAME -- --help` says it.
+//! [`bench::BENCHES`] has the question of each bench, and `cargo bench -p softtimers-lab --bench NAME -- --help` prints
+//! it.
 //!
-//! Nothing depends on this crate and it is never published: nobody else builds the peers.
+//! No crate depends on this one, and it is never published, so no user builds the peers.
 #![forbid(unsafe_code)]
 
 pub mod bench;

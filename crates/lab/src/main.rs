@@ -1,4 +1,4 @@
-//! `cargo lab`: the rig, the measurements behind the published figures, and the tables that are rendered from them.
+//! `cargo lab`: the rig, the measurements behind the published figures, and the tables rendered from them.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
@@ -20,15 +20,15 @@ struct Lab {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Make the figures of docs/benchmarks.md anew, or some of them by name
+    /// Measure the figures of docs/benchmarks.md again, or some of them by name
     Measure(measure::Arguments),
     /// Forward between namespaces, up to five times the capacity; needs root
     Rig(rig::Arguments),
-    /// Keep what `--json` has written as docs/data/NAME.json
+    /// Keep the output of `--json` as docs/data/NAME.json
     Publish { file: PathBuf, name: String },
     /// Write the tables of README.md and docs/*.md from docs/data
     Render {
-        /// Say what is out of date instead
+        /// Only report what is out of date
         #[arg(long)]
         check: bool,
     },
@@ -38,7 +38,7 @@ enum Task {
         #[command(subcommand)]
         question: Question,
     },
-    /// Send through an emulator, and tell what came
+    /// Send through an emulator, and report what arrived
     #[command(hide = true)]
     Traffic {
         #[command(subcommand)]
@@ -46,7 +46,7 @@ enum Task {
     },
 }
 
-/// The command line, whose sections are those that there are.
+/// Returns the command line with the existing sections.
 fn command() -> clap::Command {
     let known = |names: Vec<&'static str>| {
         move |command: clap::Command| {
@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// Nothing is measured: the words are refused before that.
+    /// Measures nothing: the arguments are refused before that.
     #[test]
     fn every_section_refuses_a_flag_that_it_does_not_have_and_prints_its_help() {
         let kind = |words: &[&str]| {

@@ -1,4 +1,4 @@
-//! `cargo lab measure`: the figures of docs/benchmarks.md, made anew on this machine.
+//! `cargo lab measure`: measures the figures of docs/benchmarks.md on this machine.
 //!
 //! ```text
 //!   batch-N, disturbed, idle, wan    the command, as a user starts it: doctor, send, recv, wan
@@ -7,10 +7,11 @@
 //!   turns, events, flows, …          the benches, each by `cargo bench`
 //! ```
 //!
-//! Rounds of the command are short and many, because a virtual machine's speed drifts by a fifth within seconds; one in which
-//! the host or another program took more than 5% of the CPUs is made again, up to three times as many in all.
+//! Rounds of the command are short and many, because a virtual machine's speed drifts by a fifth within seconds; a
+//! round in which the host or another program took more than 5% of the CPUs is repeated, up to three times as many
+//! rounds in all.
 //!
-//! A bar that is missed does not fail the command: it measures, it does not gate.
+//! A missed bar does not fail the command: it measures, but does not gate.
 
 mod c;
 mod disturbed;
@@ -45,13 +46,13 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// One of two, by the thoroughness.
+    /// Returns one of two values, by the effort.
     fn of<T>(&self, usual: T, quick: T) -> T {
         if self.quick { quick } else { usual }
     }
 }
 
-/// The sections that can be measured alone.
+/// The sections that can be measured separately.
 pub const SECTIONS: [Section<Effort>; 18] = [
     ("batch-4", |effort| doctor::beside_work(effort, 4)),
     ("batch-1", |effort| doctor::beside_work(effort, 1)),
@@ -73,16 +74,16 @@ pub const SECTIONS: [Section<Effort>; 18] = [
     ("quinn", |effort| bench(effort, "quinn")),
 ];
 
-/// Measures what is asked for.
+/// Measures the requested sections.
 ///
 /// # Errors
-/// If the command cannot be built, or a section breaks off.
+/// If the command cannot be built, or a section fails.
 pub fn run(Arguments { asked, rounds }: &Arguments) -> Done {
     let paired = Paired::new(if asked.quick { 1 } else { *rounds as usize }).repeating(3);
     asked.run("cargo lab measure", &SECTIONS, &Effort { quick: asked.quick, paired })
 }
 
-/// The tables of a bench.
+/// Returns the tables of a bench.
 fn bench(effort: &Effort, name: &str) -> Done<Vec<Table>> {
     let file = std::env::temp_dir().join(format!("softtimers-lab-{}-{name}.json", std::process::id()));
     let mut cargo =
@@ -94,7 +95,7 @@ fn bench(effort: &Effort, name: &str) -> Done<Vec<Table>> {
     Ok(Results::parse(&text)?.tables)
 }
 
-/// The text of a bench that is not of this crate.
+/// Returns the output of another crate's bench.
 fn bench_of(package: &str, name: &str, words: &[&str]) -> anyhow::Result<String> {
     let mut cargo = command::cargo(&["bench", "--quiet", "--package", package, "--bench", name, "--"]);
     command::output(cargo.args(words))
@@ -111,7 +112,7 @@ fn departures(effort: &Effort) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// The table that a program has printed in Markdown, its cells as they are.
+/// Returns the table that a program has printed in Markdown, with unchanged cells.
 fn printed(key: &str, text: &str) -> Table {
     let cells = |line: &str| -> Vec<String> {
         line.trim().trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()

@@ -1,4 +1,4 @@
-//! The picture of docs/overload.md: packets delivered by packets offered, from docs/data/overload-curve.json.
+//! The figure of docs/overload.md: packets delivered by packets offered, from docs/data/overload-curve.json.
 //!
 //! ```text
 //!   delivered │   ╱▔▔▔▔▔▔▔▔▔▔▔▔  softtimers
@@ -14,14 +14,14 @@ use softtimers_measure::result::{Cell, Table};
 /// The file of docs/data, and the key of its table.
 pub(crate) const DATA: &str = "overload-curve";
 pub(crate) const TABLE: &str = "sweep";
-/// The picture, from the root.
+/// The path of the picture, from the root.
 pub(crate) const PICTURE: &str = "docs/overload.svg";
 
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = 560.0;
 const TOP: f64 = 48.0;
 const BOTTOM: f64 = 276.0;
-/// The least distance between two labels.
+/// The smallest distance between two labels.
 const APART: f64 = 16.0;
 
 const STYLE: &str = "\
@@ -35,7 +35,7 @@ struct Curve<'a> {
     points: Vec<(f64, f64)>,
 }
 
-/// Draws the table: a row has the thousands of packets a second that are offered, and those that each receiver delivers.
+/// Draws the table: a row has the thousands of packets a second offered, and those that each receiver delivers.
 ///
 /// # Errors
 /// If a row is not of that form, or nothing was delivered.
@@ -93,7 +93,7 @@ fn number(cell: &Cell) -> Option<f64> {
     }
 }
 
-/// The heights of the labels: at the end of each curve, pushed apart where two would overlap.
+/// Returns the heights of the labels: at the end of each curve, pushed apart where two would overlap.
 fn labels(curves: &[Curve<'_>], y: impl Fn(f64) -> f64) -> Vec<f64> {
     let ends = curves.iter().map(|curve| y(curve.points.last().map_or(0.0, |point| point.1)) + 4.0);
     let mut order: Vec<(usize, f64)> = ends.enumerate().collect();
@@ -134,7 +134,7 @@ fn text(svg: &mut String, x: f64, y: f64, class: &str, words: &str) {
 mod tests {
     use super::*;
 
-    /// A table of one rate, 100, with what two receivers deliver of it.
+    /// Returns a table of one rate, 100, with the rates that two receivers deliver.
     fn table(names: [&str; 2], delivered: [f64; 2]) -> Table {
         let [one, other] = delivered.map(Cell::Number);
         Table {

@@ -1,7 +1,7 @@
-//! Every Rust snippet of the pages compiles: for rustdoc these pages are documentation of this crate, the only one that sees
-//! all others. A test finds pages that are missing here, and snippets that ask to be left out.
+//! Compiles every Rust snippet of the pages: for rustdoc these pages are documentation of this crate, the only one that
+//! depends on all others. A test finds missing pages, and snippets that ask to be ignored.
 
-/// The pages that have Rust snippets, by their paths from the root.
+/// The pages with Rust snippets, by their paths from the root.
 macro_rules! pages {
     ($($page:ident $path:literal)*) => {
         $(
@@ -36,7 +36,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
     }
 
-    /// Fences that begin a snippet: those that rustdoc takes for Rust.
+    /// Returns the fences that begin a snippet: those that rustdoc treats as Rust.
     fn rust_fences(page: &str) -> Vec<&str> {
         let fences = page.lines().filter_map(|line| line.trim_start().strip_prefix("```"));
         let opening = fences.step_by(2); // every other one closes

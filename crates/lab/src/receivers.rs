@@ -1,14 +1,14 @@
-//! Programs that `cargo lab rig` puts between two interfaces beside `softtimers forward`: receivers that answer one question
-//! each, and print an object (`cargo lab receive`).
+//! Programs that `cargo lab rig` puts between two interfaces next to `softtimers forward`: receivers that answer one
+//! question each, and print an object (`cargo lab receive`).
 //!
 //! | word | question |
 //! |---|---|
-//! | `stages A B` | what leaves by B, of what comes to A, if each packet costs a walk through a list of rules? |
-//! | `compute A` | how much of its rate does a computation keep beside packets, polled and woken up for? |
+//! | `stages A B` | which share of the packets from A leaves by B, if each packet costs a walk through a list of rules? |
+//! | `compute A` | how much of its rate does a computation keep next to packets, polled and by wake-ups? |
 //! | `sources A B C D` | what do three of them lose while the fourth is flooded? |
-//! | `delays A` | how long were packets under way that come to A? |
+//! | `delays A` | how long were the packets at A under way? |
 //!
-//! Each ends by itself: when nothing comes any more, and if nothing comes at all.
+//! Each ends by itself: when no more packets come, or none come at all.
 
 mod compute;
 mod delays;
@@ -28,14 +28,14 @@ use softtimers_measure::processor::{Kept, Processor};
 use softtimers_net::packet::Interface;
 use softtimers_net::poller::{Device, FrameInfo, Packet, PacketConfig, PacketDevice, XdpConfig, XdpDevice};
 
-/// A question, and how it is asked.
+/// A question, and its arguments.
 #[derive(Subcommand, Debug)]
 pub enum Question {
     /// Counts packets that leave by the second interface, if each packet costs a walk through a list of rules
     Stages(stages::Arguments),
-    /// Turns of 50 ms
+    /// Measures what a computation keeps of its rate, in turns of 50 ms
     Compute(compute::Arguments),
-    /// Counts what each of some interfaces has received and dropped
+    /// Counts the packets that some interfaces have received and dropped
     Sources(sources::Arguments),
     /// How long packets were under way
     Delays(delays::Arguments),
@@ -46,7 +46,7 @@ pub enum Question {
 pub(crate) struct How {
     #[arg(long, value_enum, default_value_t = Driver::Packet)]
     driver: Driver,
-    /// The CPU that it is kept on
+    /// The CPU to run on
     #[arg(long)]
     cpu: Option<usize>,
     /// The length of its list of rules
@@ -60,7 +60,7 @@ pub(crate) enum Driver {
     Xdp,
 }
 
-/// Answers it, and prints what was found.
+/// Answers it, and prints the findings.
 ///
 /// # Errors
 /// The system's error.
@@ -75,12 +75,12 @@ pub fn run(question: &Question) -> io::Result<()> {
     Ok(())
 }
 
-/// Does something with devices of one driver or the other.
+/// Work with devices of either driver.
 trait With {
     fn with<D: Device<Address = FrameInfo> + AsFd>(self, devices: Vec<D>) -> io::Result<Value>;
 }
 
-/// Opens the interfaces, says on stderr that packets may come, and lets `with` begin.
+/// Opens the interfaces, prints on stderr that packets may come, and runs `with`.
 fn open(how: &How, names: &[&str], with: impl With) -> io::Result<Value> {
     let interfaces = names.iter().map(|name| Interface::named(name)).collect::<io::Result<Vec<_>>>()?;
     let ready = || eprintln!("ready");
@@ -101,7 +101,7 @@ fn open(how: &How, names: &[&str], with: impl With) -> io::Result<Value> {
 }
 
 impl How {
-    /// Keeps this thread, and those it starts, on the CPU.
+    /// Pins this thread, and those it starts, to the CPU.
     fn keep(&self) -> io::Result<Option<Kept>> {
         let processor = self.cpu.map(|number| Processor::new(number).map_err(io::Error::other));
         processor.transpose()?.map(Processor::keep).transpose()
@@ -112,15 +112,15 @@ fn looking(mode: Mode, quota: u32) -> Looking {
     Looking::new(mode, quota, mode.aggregates().then_some(5), None).expect("modes with defaults")
 }
 
-/// The number of a datagram of the generator, and when it was due.
+/// Returns the number of a datagram of the generator, and its due time.
 fn datagram(frame: &[u8]) -> Option<(u64, Timestamp)> {
     let payload = frame.get(HEADERS..).filter(|_| frame[12..14] == [0x08, 0x00])?;
     let word = |at: usize| Some(u64::from_be_bytes(*payload.get(at..)?.first_chunk()?));
     Some((word(SEQUENCE_AT)?, Timestamp::from_nanos(word(SCHEDULED_AT)?)))
 }
 
-/// Returns when it arrived, or if the device does not know that, when it was due: then what the generator is late by
-/// is in it.
+/// Returns the time of arrival, or if the device does not know it, the due time, which then includes the generator's
+/// lateness.
 fn came(packet: &Packet<'_, FrameInfo>) -> Option<Timestamp> {
     let (_, due) = datagram(packet.bytes)?;
     Some(packet.arrived.unwrap_or(due))
@@ -128,7 +128,7 @@ fn came(packet: &Packet<'_, FrameInfo>) -> Option<Timestamp> {
 
 /// The headers of Ethernet, IPv4 and UDP, in bytes.
 const HEADERS: usize = 42;
-/// If nothing has come by then, nothing will.
+/// How long to wait for the first packet.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// If nothing has come for so long, nothing more will.
+/// The silence after which no more packets are expected.
 const SETTLED: Duration = Duration::from_millis(60);

@@ -1,20 +1,21 @@
-//! `cargo lab render`: the tables of README.md and docs/*.md, and their pictures, from the files of docs/data.
+//! `cargo lab render`: the tables of README.md and docs/*.md, and their figures, from the files of docs/data.
 //!
-//! A mark of a page names a file and a table of it; what stands between the mark and its end is rendered:
+//! A mark in a page names a file and a table of it; the text between the mark and its end is rendered:
 //!
 //! ```text
 //!   <!-- data: timers#W3 | columns: contender; step ns | where: contender = softtimers; heap | source -->
-//!   | contender | step ns |        columns: those, in that order; all if none is named
+//!   | contender | step ns |        columns: these, in this order; all by default
 //!   …                              where:   rows whose cell of a column is one of these, or begins as `this…`
 //!   <!-- end -->                   source:  the date, the machine and the command below it
 //!                                  rounds:  how many rounds the figures are medians of, and how many were set aside
 //! ```
 //!
-//! `a#T + b#T` names tables of the same columns that are shown as one. With `bars` the bars of any tables are shown instead: the figure,
-//! the bar, the measured value and the verdict. With `spread` the quartiles stand beside each median. A table whose rounds were all
-//! disturbed says so below. A table whose cells come from several files has a mark of its own (`rows.rs`).
+//! `a#T + b#T` names tables with the same columns that are shown as one. With `bars` the bars of any tables are shown
+//! instead: the figure, the bar, the measured value and the verdict. With `spread` the quartiles are shown with each
+//! median. A table whose rounds were all disturbed gets a remark below. A table whose cells come from several files has a
+//! mark of its own (`rows.rs`).
 //!
-//! The pages of `FIGURES` hold no other table with a number in it, so that nobody publishes a figure that no file has.
+//! The pages of `FIGURES` may have no other table with a number in it, so that no figure is published that no file has.
 
 mod rows;
 
@@ -32,7 +33,7 @@ use rows::{ROWS, Wanted};
 
 type Draw = fn(&Table) -> Result<String, String>;
 
-/// The pictures, what they show, and who draws them.
+/// The pictures, their captions, and the functions that draw them.
 const PICTURES: [(&str, (&str, &str), Draw); 5] = [
     (strip::PICTURE, (strip::DATA, strip::DATA), strip::draw),
     (overload::PICTURE, (overload::DATA, overload::TABLE), overload::draw),
@@ -46,10 +47,10 @@ const FIGURES: [&str; 2] = ["docs/benchmarks.md", "docs/measurements.md"];
 const MARK: &str = "<!-- data: ";
 const END: &str = "<!-- end -->";
 
-/// Writes what is out of date, or says so.
+/// Writes pages that are out of date, or reports them.
 ///
 /// # Errors
-/// If a mark names what is not there, a page has a table of its own, or `check` finds something out of date.
+/// If a mark names a missing table, a page has a table of its own, or `check` finds something out of date.
 pub fn run(check: bool) -> Result<()> {
     let stale = stale(root())?;
     for (path, text) in &stale {
@@ -63,10 +64,10 @@ pub fn run(check: bool) -> Result<()> {
     if check && !stale.is_empty() { bail!("{} pages are out of date", stale.len()) } else { Ok(()) }
 }
 
-/// Keeps what a bench, `measure` or the rig has written by `--json` as docs/data/NAME.json, without its single rounds.
+/// Keeps the `--json` output of a bench, `measure` or the rig as docs/data/NAME.json, without its single rounds.
 ///
 /// # Errors
-/// If it is no such file, or cannot be written.
+/// If it is not such a file, or cannot be written.
 pub fn publish(file: &Path, name: &str) -> Result<()> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let results = Results::parse(&text).map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
@@ -74,7 +75,7 @@ pub fn publish(file: &Path, name: &str) -> Result<()> {
     fs::write(&path, results.summary().to_text()?).with_context(|| path.display().to_string())
 }
 
-/// The pages and pictures that are not those of the files, and what they should be.
+/// Returns the pages and pictures that differ from the files, and their correct content.
 fn stale(root: &Path) -> Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(root.join("docs/data")).context("docs/data")? {
@@ -112,7 +113,7 @@ fn stale(root: &Path) -> Result<BTreeMap<String, String>> {
     Ok(stale)
 }
 
-/// The page with each marked table as its file has it.
+/// Returns the page with each marked table rendered from its file.
 fn rendered(page: &str, files: &BTreeMap<String, Results>) -> Result<String, String> {
     let mut text = String::new();
     let mut lines = page.lines();
@@ -142,7 +143,7 @@ fn rendered(page: &str, files: &BTreeMap<String, Results>) -> Result<String, Str
 
 type Found<'a> = (&'a Results, Cow<'a, Table>);
 
-/// The table `FILE#TABLE`, and its file.
+/// Finds the table `FILE#TABLE`, and its file.
 fn find<'a>(name: &str, files: &'a BTreeMap<String, Results>) -> Result<Found<'a>, String> {
     let (file, key) = name.split_once('#').ok_or("FILE#TABLE is wanted")?;
     let results = files.get(file).ok_or_else(|| format!("there is no docs/data/{file}.json"))?;
@@ -150,7 +151,7 @@ fn find<'a>(name: &str, files: &'a BTreeMap<String, Results>) -> Result<Found<'a
     Ok((results, Cow::Borrowed(table)))
 }
 
-/// The table that a mark names.
+/// Renders the table that a mark names.
 fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String> {
     let mut parts = mark.split(" | ").map(str::trim);
     let named = parts.next().unwrap_or_default().split(" + ");
@@ -197,7 +198,7 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
     if markdown.lines().count() < 3 { Err("it has no such row".to_owned()) } else { Ok(markdown + &below) }
 }
 
-/// The rounds that a table's figures are of.
+/// Describes the rounds behind a table's figures.
 fn rounds(table: &Table) -> Result<String, String> {
     let Some([quiet, set_aside]) = table.made else {
         return Err(format!("`{}` says nothing of rounds", table.key));
@@ -215,7 +216,7 @@ fn rounds(table: &Table) -> Result<String, String> {
     })
 }
 
-/// The line of the first row with a digit outside of marks and code, if any; heads do not count.
+/// Returns the line of the first row with a digit outside of marks and code, if any; headers do not count.
 fn own_table(page: &str) -> Option<usize> {
     let (mut marked, mut code) = (false, false);
     let mut previous = "";

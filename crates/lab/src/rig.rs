@@ -1,24 +1,24 @@
-//! `cargo lab rig`: a router between two others, on this machine, loaded up to five times what it can do.
+//! `cargo lab rig`: a router between two others, on this machine, loaded up to five times its capacity.
 //!
-//! Overload needs a sender that does more than the receiver can, and a network in which nothing else happens:
+//! Overload needs a sender with more capacity than the receiver, and a network without other traffic:
 //!
 //! ```text
 //!   near: g0 ═══ r0 :middle: out ═══ s0 :far         three namespaces, two virtual cables
 //!    ▲               ▲                    ▲
-//!    send --driver   forward, or what is  nobody: frames are for a station that is not there
-//!    xdp, on cpu 0   measured, on cpu 1
+//!    send --driver   forward, or another  nothing: frames are for a station that is not there
+//!    xdp, on cpu 0   forwarder, on cpu 1
 //! ```
 //!
-//! The kernel's work on a frame up to the ring is paid on the sender's CPU; so what competes for the other
-//! one is the forwarder's. It is the livelock paper's rig (§6.1): trials of 10,000 small packets, counted before and
-//! after, and longer ones, which are steadier.
+//! The sender's CPU does the kernel's work on a frame up to the ring; so only the forwarder's work competes for the
+//! other one. It is the livelock paper's rig (§6.1): trials of 10,000 small packets, counted before and after, and
+//! longer ones, which are steadier.
 //!
-//! A whole run takes a quarter of an hour. So each trial is told on stderr when it is over, the findings are in the file
-//! after each section, and a section that breaks off does not take the others with it.
+//! A whole run takes a quarter of an hour. So each trial is reported on stderr when it is over, the findings are in the
+//! file after each section, and a section that fails does not affect the others.
 //!
-//! `--peer DRIVER=COMMAND` puts a forwarder of your own beside ours: `plain`.
+//! `--peer DRIVER=COMMAND` adds a forwarder of your own to the comparison: `plain`.
 //!
-//! It needs root, and says what it has skipped without. Whatever ends it, nothing stays behind: `hosts`.
+//! It needs root, and reports what it has skipped without. However it ends, nothing stays behind: `hosts`.
 
 mod capture;
 mod core;
@@ -44,15 +44,15 @@ use trial::Rig;
 pub struct Arguments {
     #[command(flatten)]
     asked: Asked,
-    /// How often each is measured; of `compute`, turns
+    /// How often each is measured; for `compute`, the number of turns
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// A forwarder of your own from r0 to out, beside ours: packet=COMMAND or xdp=COMMAND; may be repeated
+    /// A forwarder of your own from r0 to out, for comparison: packet=COMMAND or xdp=COMMAND; may be repeated
     #[arg(long = "peer", value_name = "DRIVER=COMMAND", value_parser = Peer::of)]
     peers: Vec<Peer>,
 }
 
-/// The sections that can be asked for alone.
+/// The sections that can be requested separately.
 pub const SECTIONS: [Section<Rig>; 14] = [
     ("stages", curve::stages),
     ("forward", plain::forward),
@@ -70,10 +70,10 @@ pub const SECTIONS: [Section<Rig>; 14] = [
     ("raw", raw::raw),
 ];
 
-/// Makes the sections that are asked for.
+/// Runs the requested sections.
 ///
 /// # Errors
-/// If something cannot be built, or a section breaks off.
+/// If something cannot be built, or a section fails.
 pub fn run(arguments: &Arguments) -> Done {
     let Arguments { asked, peers, .. } = arguments;
     if !peers.is_empty() && !asked.wants("forward") {

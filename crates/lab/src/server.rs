@@ -7,8 +7,8 @@
 //!
 //! Between two hosts and a [`Cable`](cable::Cable) the interface is polled, too.
 //!
-//! It speaks HTTP/1.1 as far as a file in memory needs it: GET and HEAD, connections that are kept or closed, requests that
-//! come in pieces or several at once. It is made to be measured, and to be read: no time-outs, no names but one.
+//! It speaks as much HTTP/1.1 as a file in memory needs: GET and HEAD, connections that are kept or closed, requests in
+//! pieces or several at once. It is made to be measured and read: no time-outs, and a single file name.
 
 pub mod cable;
 pub mod client;

@@ -1,4 +1,4 @@
-//! The picture of docs/tokio.md: what slack saves at each density, from docs/data/tokio-grid.json.
+//! The figure of docs/tokio.md: the savings by slack at each density, from docs/data/tokio-grid.json.
 //!
 //! ```text
 //!   CPU of a tick  ●──●──●                 a panel for each density, on one logarithmic scale
@@ -15,18 +15,18 @@ use softtimers_measure::result::{Cell, Table};
 /// The file of docs/data, and the key of its table.
 pub(crate) const DATA: &str = "tokio-grid";
 pub(crate) const TABLE: &str = "slack";
-/// The picture, from the root.
+/// The path of the picture, from the root.
 pub(crate) const PICTURE: &str = "docs/tokio-slack.svg";
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 328.0;
 const LEFT: f64 = 58.0;
 const TOP: f64 = 56.0;
-/// Size of one panel.
+/// The size of one panel.
 const WIDE: f64 = 206.0;
 const HIGH: f64 = 216.0;
 const GAP: f64 = 26.0;
-/// CPU µs of a tick: the ends of the scale, which is logarithmic.
+/// CPU µs of a tick: the ends of the logarithmic scale.
 const LEAST: f64 = 0.1;
 const MOST: f64 = 100.0;
 
@@ -48,7 +48,7 @@ struct Panel {
 /// Draws the table: slack against the CPU time of a tick at each density, with the floor and tokio's own timers.
 ///
 /// # Errors
-/// If a row is of none of them.
+/// If a row belongs to none of them.
 pub(crate) fn draw(table: &Table) -> Result<String, String> {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n\
@@ -63,7 +63,7 @@ pub(crate) fn draw(table: &Table) -> Result<String, String> {
     Ok(svg + "</svg>\n")
 }
 
-/// A panel for each cell whose rows are `CELL: slack N µs`, `CELL: tokio` and `CELL: floor`.
+/// Returns a panel for each cell whose rows are `CELL: slack N µs`, `CELL: tokio` and `CELL: floor`.
 fn panels(table: &Table) -> Result<Vec<Panel>, String> {
     let column = table.columns.iter().position(|name| name == "CPU µs a tick").ok_or("no CPU of a tick")?;
     let mut panels: Vec<Panel> = Vec::new();
@@ -97,7 +97,7 @@ fn number(cell: &Cell) -> Option<f64> {
 
 fn draw_panel(svg: &mut String, left: f64, with_scale: bool, panel: &Panel) {
     let right = left + WIDE;
-    // `2 workers, idle, 100 × 10 ms`: the last part tells panels apart.
+    // `2 workers, idle, 100 × 10 ms`: the last part distinguishes panels.
     let head = panel.name.rsplit(", ").next().unwrap_or(&panel.name);
     text(svg, left + WIDE / 2.0, TOP - 12.0, "middle", "head", &format!("{head}: {}", density(head)));
     for tick in [0.1, 1.0, 10.0, 100.0] {
@@ -123,7 +123,7 @@ fn draw_panel(svg: &mut String, left: f64, with_scale: bool, panel: &Panel) {
     let _ = writeln!(svg, "<polyline class=\"ours\" points=\"{}\"/>", path.trim_end());
 }
 
-/// `100 × 10 ms` as ticks a second.
+/// Returns `100 × 10 ms` as ticks a second.
 fn density(cell: &str) -> String {
     let number = |text: &str| text.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u64>().ok();
     let rate = cell.split_once(" × ").and_then(|(tasks, period)| {
@@ -144,7 +144,7 @@ fn density(cell: &str) -> String {
     }
 }
 
-/// Where so much CPU time lies.
+/// Returns the height of this CPU time.
 fn height(cpu: f64) -> f64 {
     let share = (cpu.clamp(LEAST, MOST) / LEAST).log10() / (MOST / LEAST).log10();
     TOP + HIGH * (1.0 - share)

@@ -1,19 +1,19 @@
-//! The paper's network experiment (soft timers §5.7, Tables X and XI) with a protocol of today: how long a
-//! transfer takes over 100 ms and back, by slow start and at the known capacity.
+//! The paper's network experiment (soft timers §5.7, Tables X and XI) with today's protocol: how long a transfer takes
+//! over a round trip of 100 ms, by slow start and at the known capacity.
 //!
-//! QUIC of quinn-proto in virtual time over a path of `softtimers-wan`; what the client waits for is the last
-//! byte of the answer:
+//! QUIC of quinn-proto runs in virtual time over a path of `softtimers-wan`; the client waits for the last byte of the
+//! answer:
 //!
 //! ```text
 //!   client ──── request ────▶ 50 ms ──────────────────────────────────▶ server
 //!          ◀─── answer ────── 50 ms ◀─ ▐ 50 or 100 Mbit/s ▌ ◀─ queue ◀─ ▣ gate, where it is paced
-//!   with set-up: a handshake before, which takes a round trip
+//!   with set-up: a handshake first, which takes a round trip
 //! ```
 //!
 //! | way | sends |
 //! |---|---|
 //! | [`Way::TwoPackets`] | quinn's slow start, from an initial window of two packets as in the paper |
-//! | [`Way::Default`] | quinn as it is: from ten packets |
+//! | [`Way::Default`] | quinn unchanged: from ten packets |
 //! | [`Way::Known`] | paced at the capacity from the first packet, or from a fraction of it |
 
 mod peer;
@@ -25,7 +25,7 @@ pub use transfer::{PACKET, Path, Way, restart, time};
 mod tests {
     use super::*;
 
-    /// The share by which the second one is shorter, in percent.
+    /// Returns by how many percent the second one is shorter.
     fn reduction(before: f64, after: f64) -> f64 {
         100.0 * (1.0 - after / before)
     }
@@ -45,7 +45,7 @@ mod tests {
         }
     }
 
-    /// The fewer packets there are to send, the less there is to gain; and the more, too.
+    /// With fewer packets to send there is less to gain, and with more, too.
     #[test]
     fn small_and_large_transfers_gain_less() {
         let gain = |packets| {
@@ -56,7 +56,7 @@ mod tests {
         assert!(small < middle && large < middle, "{small:.0}% {middle:.0}% {large:.0}%");
     }
 
-    /// By slow start up to half a round trip more, because the end of the handshake takes its place in the first window.
+    /// Slow start takes up to half a round trip more, because the end of the handshake uses part of the first window.
     #[test]
     fn setting_a_connection_up_takes_a_round_trip() {
         for (way, most) in
@@ -68,7 +68,7 @@ mod tests {
         }
     }
 
-    /// After 5 s of nothing: at what the last answer was acknowledged at, not at the fraction.
+    /// After 5 s of silence: at the rate at which the last answer was acknowledged, not at the fraction.
     #[test]
     fn after_an_idle_time_the_rate_of_the_last_busy_period_holds() {
         let way = Way::Known { percent: 10 };

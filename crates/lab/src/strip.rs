@@ -1,11 +1,12 @@
-//! The picture of the README: packets as they arrived, a stroke for each, from docs/data/micro-bursts.json.
+//! The figure of the README: packets as they arrived, a stroke for each, from docs/data/micro-bursts.json.
 //!
 //! ```text
 //!   soft      | | | | | | | | |        a row for each method, on one scale of time
 //!   timerfd   |     |     |     |
 //! ```
 //!
-//! It brings its own ground in both colour schemes: a page that shows it may follow another scheme than the reader's system.
+//! It has its own background in both colour schemes: a page that shows it may follow another scheme than the reader's
+//! system.
 
 use std::fmt::Write as _;
 
@@ -13,7 +14,7 @@ use softtimers_measure::result::{Cell, Table};
 
 /// The file of docs/data, and the key of its table.
 pub(crate) const DATA: &str = "micro-bursts";
-/// The picture, from the root.
+/// The path of the picture, from the root.
 pub(crate) const PICTURE: &str = "docs/micro-bursts.svg";
 
 const SPAN_MICROS: f64 = 2_000.0;
@@ -28,7 +29,8 @@ const STYLE: &str = "\
 .axis{stroke:#d1d9e0}path{fill:none;stroke-width:1.6}\
 @media(prefers-color-scheme:dark){.ground{fill:#0d1117}text{fill:#f0f6fc}.ours{stroke:#4493f8}.others{stroke:#9198a1}.axis{stroke:#3d444d}}";
 
-/// Draws the table: a row has a method, its explanation, its share of the rate, and the gaps between its packets in nanoseconds.
+/// Draws the table: a row has a method, its explanation, its share of the rate, and the gaps between its packets in
+/// nanoseconds.
 ///
 /// # Errors
 /// If a row is not of that form.
@@ -65,7 +67,7 @@ pub(crate) fn draw(table: &Table) -> Result<String, String> {
     Ok(svg + "</svg>\n")
 }
 
-/// The arrivals within the picture, in microseconds from the first one.
+/// Returns the arrivals within the picture, in microseconds from the first one.
 fn times(gaps: &str) -> Option<Vec<f64>> {
     let (mut now, mut times) = (0.0, vec![0.0]);
     for gap in gaps.split(' ') {

@@ -1,11 +1,11 @@
-//! Traffic over TCP to measure an emulator by, the same through all of them: [`serve`], and [`ask`] at the other end.
+//! TCP traffic to measure an emulator with, the same for all of them: [`serve`], and [`ask`] at the other end.
 //!
 //! ```text
 //!   ask ── 'e' ──▶ bytes come back                       ask pings, one after the other
-//!   ask ── 's' ──▶ bytes are counted for a time, from half a second on; then the rate comes back
+//!   ask ── 's' ──▶ bytes are counted for a time, after half a second; then the rate comes back
 //! ```
 //!
-//! The rate is counted where bytes arrive, and the end tells it by itself: some proxies close both directions when one ends.
+//! The receiving end counts the rate, and sends it back by itself: some proxies close both directions when one ends.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use softtimers::{Clock, Monotonic};
 
-/// A question that traffic answers.
+/// One end of the traffic.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Traffic {
     /// Answer
@@ -26,16 +26,16 @@ pub enum Traffic {
     },
     /// Ask
     Ask {
-        /// Who answers
+        /// The address of the server
         address: String,
-        /// Pings, one after the other
+        /// The number of pings, one after the other
         pings: usize,
-        /// Then the rate over this time; 0 for none
+        /// The time of the rate measurement after that; 0 for none
         millis: u64,
     },
 }
 
-/// Serves until it is killed, or asks and prints as it goes: `begun`, `ended`, then the [`Answer`].
+/// Serves until it is killed, or asks and prints its progress: `begun`, `ended`, then the [`Answer`].
 ///
 /// # Errors
 /// The system's error.
@@ -57,16 +57,16 @@ pub fn run(traffic: &Traffic) -> Result<()> {
 pub struct Answer {
     /// Round trips in nanoseconds.
     pub trips: Vec<f64>,
-    /// Payload bits a second, where it was asked for.
+    /// Payload bits a second, if requested.
     pub rate: Option<f64>,
 }
 
-/// A moment of the time in which the rate is counted.
+/// An event of the rate measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moment {
-    /// Its beginning, about.
+    /// Its approximate beginning.
     Begun,
-    /// Its end, about.
+    /// Its approximate end.
     Ended,
 }
 
@@ -76,14 +76,14 @@ impl fmt::Display for Moment {
     }
 }
 
-/// Answers whoever connects, for ever.
+/// Answers every client, for ever.
 ///
 /// # Errors
 /// If it cannot listen any more.
 pub fn serve(listener: &TcpListener) -> Result<()> {
     loop {
         let (stream, _) = listener.accept()?;
-        // Who asks notices if it breaks off.
+        // The client notices if it breaks off.
         thread::spawn(move || answer(stream));
     }
 }
@@ -116,22 +116,23 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
         }
     };
     stream.write_all(&[bytes.to_be_bytes(), nanos.to_be_bytes()].concat())?;
-    // What is still under way must not reset the answer.
+    // Data still under way must not reset the answer.
     while stream.read(&mut buffer)? > 0 {}
     Ok(())
 }
 
-/// Asks [who serves](serve) at `address`: this many pings, and the rate of this long a time unless it is zero; `at` is told when
+/// Asks a [server](serve) at `address`: this many pings, and the rate over this time unless it is zero; `at` is called
+/// when that begins and ends.
 /// that begins and ends.
 ///
 /// # Errors
-/// If nobody answers.
+/// If no server answers.
 pub fn ask(address: &str, pings: usize, length: Duration, at: &mut dyn FnMut(Moment)) -> Result<Answer> {
     let mut trips = Vec::new();
     if pings > 0 {
         let mut stream = connected(address, ECHO, Duration::ZERO)?;
         let mut byte = [0];
-        // The first one finds everything cold.
+        // The first ping finds everything cold.
         for number in 0..=pings {
             let begin = Monotonic.now();
             stream.write_all(&byte)?;
@@ -178,7 +179,7 @@ fn connected(address: &str, what: u8, length: Duration) -> Result<TcpStream> {
 
 const ECHO: u8 = b'e';
 const COUNT: u8 = b's';
-/// As iperf3.
+/// As in iperf3.
 const BUFFER: usize = 128 << 10;
 /// Until congestion control has found the rate, and queues are full.
 const WARM: Duration = Duration::from_millis(500);

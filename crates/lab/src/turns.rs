@@ -1,7 +1,7 @@
 //! Several timers take turns of 10 ms in one process.
 //!
-//! Runs after each other would compare the machine with itself a second ago. Turns that are short beside
-//! its drift resolve one percent where such runs do not resolve five.
+//! Consecutive runs would compare the machine with itself a second earlier. Turns that are short compared with its
+//! drift resolve one percent where such runs do not resolve five.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,15 +23,15 @@ use softtimers_measure::result::Table;
 use crate::bench::Done;
 use crate::command::Program;
 
-/// Short beside the drift of the machine, long beside the 10 µs that it takes to change turns.
+/// Short compared with the machine's drift, long compared with the 10 µs between turns.
 pub const TURN: Duration = Duration::from_millis(10);
 
-/// The work of each contender in each round, and the disturbance of the whole.
+/// The work of each contender in each round, and the overall disturbance.
 #[derive(Debug)]
 pub struct Contest<const N: usize> {
     /// A share of each contender, in their order, for each round.
     pub rounds: Vec<[Share; N]>,
-    /// The counts of each over all of its turns.
+    /// The counts of each contender over all of its turns.
     pub stats: [SendStats; N],
     /// Why the comparison is inconclusive, if it is.
     pub disturbed: Option<String>,
@@ -40,12 +40,12 @@ pub struct Contest<const N: usize> {
 }
 
 impl<const N: usize> Contest<N> {
-    /// The estimate of a figure over the rounds.
+    /// Returns the estimate of a figure over the rounds.
     pub fn over(&self, figure: impl Fn(&[Share; N]) -> Option<f64>) -> Option<Estimate> {
         Estimate::of(self.rounds.iter().filter_map(figure))
     }
 
-    /// An empty table for what was found.
+    /// Returns an empty table for the findings.
     pub fn table(&self, key: &str, columns: &[(&str, usize)]) -> Table {
         let notes = if self.interrupted { vec!["interrupted: it is short".to_owned()] } else { Vec::new() };
         let (made, inconclusive) = (Some([self.rounds.len(), 0]), self.disturbed.clone());
@@ -53,10 +53,10 @@ impl<const N: usize> Contest<N> {
     }
 }
 
-/// Runs rounds of turns of this length of a loop with this work beside a flow of this rate, for about `time`.
+/// Runs rounds of turns of this length, of a loop with this work and a flow of this rate, for about `time`.
 ///
 /// # Errors
-/// If the command cannot be built, whose clients keep an echo server busy; what keeps the turns from starting.
+/// If the command cannot be built, whose clients keep an echo server busy; or the turns cannot start.
 pub fn contest<const N: usize>(
     rate: Rate,
     work: Work,
@@ -64,13 +64,13 @@ pub fn contest<const N: usize>(
     turn: Duration,
     time: Duration,
 ) -> Done<Contest<N>> {
-    // Nobody reads it: the sender pays the same for a datagram that is dropped at the end.
+    // It is never read: the sender pays the same for a datagram that is dropped at the end.
     let sink = UdpSocket::bind("127.0.0.1:0")?;
     beside(sink.local_addr()?, Traffic::new(rate), work, contenders, (turn, time))
 }
 
-/// Runs such rounds with datagrams of 200 bytes, for a receiver that takes what came each 2 ms, on the other CPU: a
-/// busy one does not sleep between two datagrams, and so no sender has to wake it.
+/// Runs such rounds with datagrams of 200 bytes, for a receiver that reads every 2 ms, on the other CPU: a busy
+/// receiver does not sleep between two datagrams, and so no sender has to wake it.
 ///
 /// # Errors
 /// As for [`contest`].
@@ -93,7 +93,7 @@ pub fn contest_received<const N: usize>(
     })
 }
 
-/// Takes what has come, and sleeps for 2 ms, until it is over.
+/// Reads what has come, and sleeps for 2 ms, until it is over.
 pub(crate) fn nap(sink: &UdpSocket, over: &AtomicBool) {
     let other = Processor::two().and_then(|[_, other]| Processor::new(other).ok());
     let _kept = other.map(Processor::keep);
@@ -123,7 +123,7 @@ fn beside<const N: usize>(
     Ok(Contest { rounds: turns.rounds, stats: turns.stats, disturbed, interrupted: turns.interrupted })
 }
 
-/// The engine of this name.
+/// Returns the engine of this name.
 ///
 /// # Panics
 /// If there is none.

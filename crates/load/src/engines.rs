@@ -1,6 +1,6 @@
-//! Who says when the next datagram is due: softtimers, or what programs do today. One file each, in one list.
+//! Engines decide when the next datagram is due: softtimers, or what programs do today. One file each, in one list.
 //!
-//! They drive the same session, and differ only in who notices that a datagram is due:
+//! They drive the same session, and differ only in how they notice that a datagram is due:
 //!
 //! ```text
 //!   --timer    the due time is noticed                          a sleep is bounded by
@@ -19,15 +19,14 @@
 //!   off        never: a plain epoll loop does only the work     –
 //! ```
 //!
-//! `soft` is softtimers; `loop` is what five lines achieve without it on one flow; the others are
-//! what programs do today. Each is at its best: absolute times, 1 ns of timer slack, the same rule
-//! for catching up; a signal's handler sends where it interrupts, for one that only sets a flag is
-//! noticed no sooner than a clock is read. (`tick` is the exception: the paper's hardware timer, which makes up
-//! nothing.) To wake early by what a wake-up takes is softtimers' own:
-//! `soft` and `signal` do, the others aim at the due time itself, as programs do.
+//! `soft` is softtimers; `loop` is what five lines achieve without it on one flow; the others are what programs do
+//! today. Each is used at its best: absolute times, 1 ns of timer slack, the same catch-up rule. A signal's handler
+//! sends where it interrupts, because a handler that only sets a flag is noticed no sooner than a clock is read.
+//! (`tick` is the exception: the paper's hardware timer, which makes up nothing.) Only softtimers' own engines, `soft`
+//! and `signal`, wake early by the wake-up time; the others aim at the due time itself, as programs do.
 //!
-//! `off` is the loop that people would have without pacing, so work is kept or lost against that one:
-//! softtimers' own cost at each trigger state counts, as do the clock readings of `loop`.
+//! `off` is the loop without pacing, and throughput retained is relative to it: softtimers' own cost at each trigger
+//! state counts, as do the clock readings of `loop`.
 
 mod engine;
 mod kernel;
@@ -74,7 +73,7 @@ const ALL: &[&dyn Engine] = &[
     &off::Off,
 ];
 
-/// The engine that says when the next datagram is due: one of a list, by name.
+/// The engine that decides when the next datagram is due: one of a list, by name.
 ///
 /// ```
 /// use softtimers_load::engines::Timer;
@@ -89,12 +88,12 @@ const ALL: &[&dyn Engine] = &[
 pub struct Timer(&'static dyn Engine);
 
 impl Timer {
-    /// All there are, in the order of `--help`.
+    /// Returns all engines, in the order of `--help`.
     pub fn all() -> impl Iterator<Item = Timer> {
         ALL.iter().map(|&engine| Timer(engine))
     }
 
-    /// As it is typed.
+    /// Returns the name as typed.
     pub fn name(self) -> &'static str {
         self.0.name()
     }
@@ -104,7 +103,7 @@ impl Timer {
         self.0.about()
     }
 
-    /// Returns the pace that the engine keeps when it is given this one: a periodic timer makes up nothing.
+    /// Returns the pace that the engine keeps for this one: a periodic timer makes up nothing.
     #[must_use]
     pub fn pace(self, pace: PaceConfig) -> PaceConfig {
         self.0.pace(pace)
@@ -130,12 +129,12 @@ impl Timer {
         self.0.reads_any_clock()
     }
 
-    /// Returns whether the engine has trigger states, and with them slack, an idle policy, and sources to do without.
+    /// Returns whether the engine has trigger states, and so a slack, an idle policy, and sources that can be disabled.
     pub fn has_trigger_states(self) -> bool {
         self.0.has_trigger_states()
     }
 
-    /// Returns whether the engine hands datagrams over ahead of their times.
+    /// Returns whether the engine hands datagrams to the kernel ahead of their times.
     pub fn hands_over_ahead(self) -> bool {
         self.0.handling().ahead
     }
@@ -173,7 +172,7 @@ impl fmt::Debug for Timer {
     }
 }
 
-/// As it is typed.
+/// Prints the name as typed.
 impl fmt::Display for Timer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

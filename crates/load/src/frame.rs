@@ -1,12 +1,12 @@
-//! Datagrams as frames: the headers of Ethernet, IP and UDP, which are made once for a run.
+//! Datagrams as frames: headers of Ethernet, IP and UDP, built once per run.
 //!
 //! ```text
 //!   stations 12 │ ethertype 2 ║ IPv4 20 or IPv6 40 ║ UDP 8 ║ our header 32 │ zeros
 //!                             └── never changes ──────────┘ └ of each its own
 //! ```
 //!
-//! The kernel offers to compute checksums for who sends frames, by a description in front of each. There is less to do
-//! here: of a datagram only our header differs from the one before.
+//! The kernel offers checksum offload to senders of frames, with a description in front of each. This is cheaper: only
+//! our header differs from one datagram to the next.
 
 use std::net::SocketAddr;
 
@@ -18,12 +18,12 @@ use crate::wire::MIN_SIZE;
 #[derive(Clone, Debug)]
 pub(crate) struct Heading {
     bytes: Vec<u8>,
-    /// The sum of what the checksum of each datagram covers, without the datagram.
+    /// The sum of everything that the checksum of each datagram covers, except the datagram.
     sum: u64,
 }
 
 impl Heading {
-    /// The headers of datagrams of `size` bytes. Both addresses are of one family; `hops` is their time to live.
+    /// Builds the headers for datagrams of `size` bytes. Both addresses are of one family; `hops` is the time to live.
     pub(crate) fn new(from: SocketAddr, to: SocketAddr, hops: u8, size: usize) -> Self {
         let mut bytes = vec![0; 12];
         let length = |length: usize| (length as u16).to_be_bytes();
@@ -33,7 +33,7 @@ impl Heading {
                 bytes.extend(ETHERTYPE_IPV4.to_be_bytes());
                 bytes.extend([0x45, 0]);
                 bytes.extend(length(IPV4 + udp));
-                // Not to be fragmented, and of no series then.
+                // Don't fragment, so the identification may be zero.
                 bytes.extend([0, 0, 0x40, 0, hops, PROTOCOL, 0, 0]);
                 [&from.ip().octets()[..], &to.ip().octets()].concat()
             }
@@ -62,45 +62,45 @@ impl Heading {
         Heading { bytes, sum }
     }
 
-    /// The bytes in front of a datagram.
+    /// Returns the length of the headers.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// From now on frames go from this station to that one.
+    /// Sets the stations of all later frames.
     pub(crate) fn between(&mut self, from: [u8; 6], to: [u8; 6]) {
         self.bytes[..6].copy_from_slice(&to);
         self.bytes[6..12].copy_from_slice(&from);
     }
 
-    /// Writes the headers to the front of a frame, whose datagram has no checksum then. IPv4 allows that.
+    /// Writes the headers to the front of a frame whose datagram has no checksum, as IPv4 allows.
     pub(crate) fn write(&self, frame: &mut [u8]) {
         frame[..self.bytes.len()].copy_from_slice(&self.bytes);
     }
 
-    /// Writes the headers, and a checksum of the datagram, of which all but our header is zero.
+    /// Writes the headers, and a checksum of the datagram, which is zero except for our header.
     #[inline]
     pub(crate) fn complete(&self, frame: &mut [u8]) {
         let at = self.bytes.len();
         self.write(frame);
         let checksum = !fold(self.sum + sum(&frame[at..at + MIN_SIZE]));
-        // Zero says that there is none; all ones are the same number.
+        // Zero means no checksum; all ones is the same number.
         let checksum = if checksum == 0 { u16::MAX } else { checksum };
         frame[at - 2..at].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// Changes the stations of a frame that has been written.
+    /// Changes the stations of a frame already written.
     pub(crate) fn redirect(&self, frame: &mut [u8]) {
         frame[..12].copy_from_slice(&self.bytes[..12]);
     }
 }
 
-/// The longest datagram in a packet of this many bytes, after its own headers.
+/// Returns the longest datagram in a packet of this many bytes, headers included.
 pub(crate) fn most(packet: u32, to: SocketAddr) -> usize {
     (packet as usize).saturating_sub(UDP + if to.is_ipv4() { IPV4 } else { IPV6 })
 }
 
-/// The sum of an even number of bytes as numbers of 16 bits.
+/// Returns the sum of an even number of bytes as 16-bit numbers.
 #[inline]
 fn sum(bytes: &[u8]) -> u64 {
     bytes.chunks_exact(2).map(|half| u64::from(u16::from_be_bytes([half[0], half[1]]))).sum()
@@ -119,7 +119,7 @@ const IPV6: usize = 40;
 const UDP: usize = 8;
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// That of UDP.
+/// The protocol number of UDP.
 const PROTOCOL: u8 = 17;
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// The receiver's check: the sum of all that the checksum covers, with it, is all ones.
+    /// The receiver's check: the sum of everything that the checksum covers, and the checksum, is all ones.
     fn is_whole(frame: &[u8]) -> bool {
         let (addresses, at) = if frame[12..14] == [8, 0] { (26..34, 34) } else { (22..54, 54) };
         let datagram = &frame[at..];
@@ -153,7 +153,7 @@ mod tests {
             frame[heading.len()..][..MIN_SIZE].copy_from_slice(&head);
             heading.complete(&mut frame);
             prop_assert!(is_whole(&frame));
-            // Lengths of IP and UDP, and of IPv4 its own checksum.
+            // The lengths of IP and UDP, and IPv4's own checksum.
             let (ip, udp) = if v6 { (18, 58) } else { (16, 38) };
             let half = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
             prop_assert_eq!((half(ip), half(udp)), (size + if v6 { 8 } else { 28 }, size + 8));

@@ -1,4 +1,4 @@
-//! How evenly datagrams come: the gaps between them, and how many of them stick together.
+//! How evenly datagrams come: the gaps between them, and bursts.
 //!
 //! A gap shorter than half the target interval is *back to back*: a network sees the two datagrams
 //! as one burst. A burst is a run of datagrams joined by such gaps.

@@ -1,7 +1,7 @@
 //! `send --driver xdp`: a program in the kernel that sends, out of one end of a virtual cable.
 //!
-//! The report is that of a loop. Gaps, bursts and trigger states are the loop's, and there is none: those keys are `null` or
-//! empty. What a cable had no room for is `socket.no_buffers`, and lost.
+//! The report is that of a loop. Gaps, bursts and trigger states belong to a loop, and there is none: those keys are
+//! `null` or empty. Datagrams that the cable had no room for are lost, and counted in `socket.no_buffers`.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -51,12 +51,12 @@ pub struct GeneratePlan {
 }
 
 impl GeneratePlan {
-    /// Finds where frames go, if nobody said: the neighbour is the kernel's, which asks for it as for any datagram. Nothing
-    /// leaves by an interface that the run may not use.
+    /// Finds the station that frames go to, unless the plan names one: the kernel resolves the neighbour, as for any
+    /// datagram. Fails for an interface that the run may not use.
     ///
     /// # Errors
-    /// A usage failure for an interface that it must not use, and if the route leaves by another or leads to no station; a failed
-    /// check if nobody answers there.
+    /// A usage failure for an interface that it must not use, and if the route leaves by another one or leads to no
+    /// station; a failed check if no station answers there.
     pub fn resolve(&mut self) -> Result<(), Failure> {
         let interface = cable(self)?;
         if self.destination.1.is_none() {
@@ -65,7 +65,7 @@ impl GeneratePlan {
         Ok(())
     }
 
-    /// Makes the interface ready. Where frames go is known.
+    /// Prepares the interface; the station must be known.
     ///
     /// # Errors
     /// A usage failure for an interface that it must not use, not-possible without the privileges.
@@ -73,7 +73,7 @@ impl GeneratePlan {
         generator(self).map(|generator| Prepared { plan: self, generator })
     }
 
-    /// The generator's configuration with these addresses.
+    /// Returns the generator's configuration with these addresses.
     fn config_from(&self, from: SocketAddrV4, from_mac: MacAddress, to_mac: MacAddress) -> GeneratorConfig {
         GeneratorConfig {
             frame: frame((self.destination.0, to_mac), (from, from_mac), self.size, self.rate.interval()),
@@ -108,7 +108,7 @@ impl GeneratePlan {
     }
 }
 
-/// A run that may begin.
+/// A run that is ready to send.
 #[derive(Debug)]
 pub struct Prepared<'a> {
     plan: &'a GeneratePlan,
@@ -116,14 +116,14 @@ pub struct Prepared<'a> {
 }
 
 impl Prepared<'_> {
-    /// Sends until the plan's end, or until `interrupt` tells of a signal.
+    /// Sends until the plan's end, or until `interrupt` reports a signal.
     ///
     /// # Errors
     /// The failure that ended the run.
     pub fn send(mut self, interrupt: &Interrupt) -> Result<Outcome, Failure> {
         let (plan, generator) = (self.plan, &mut self.generator);
         let _kept = plan.cpu.map(Processor::keep).transpose();
-        let _kept = _kept.map_err(|error| Failure::broke_off("keeping the loop on its processor", &error))?;
+        let _kept = _kept.map_err(|error| Failure::broke_off("keeping the loop on its CPU", &error))?;
         let before = Usage::now();
         while !generator.is_done() && !interrupt.arrived() {
             generator.run().map_err(|error| failure(plan, &error))?;
@@ -162,22 +162,22 @@ pub struct GenerateConfig {
     pub catch_up_ns: Option<u64>,
     /// Payload of a datagram.
     pub size_bytes: usize,
-    /// Datagrams that leave in one go.
+    /// Datagrams that leave at once.
     pub quantum_packets: u32,
     /// The longest run; `null` for no bound.
     pub duration_s: Option<f64>,
     /// The most datagrams; `null` for no bound.
     pub count: Option<u64>,
-    /// The CPU that it is kept on.
+    /// The CPU it runs on.
     pub cpu: Option<usize>,
 }
 
-/// An address of Ethernet.
+/// An Ethernet address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MacAddress(pub [u8; 6]);
 
 impl MacAddress {
-    /// Returns whether the address is neither nobody's nor a group's.
+    /// Returns whether the address belongs to one station: it is neither zero nor a multicast address.
     pub fn is_one_station(&self) -> bool {
         self.0[0] & 1 == 0 && self.0 != [0; 6]
     }
@@ -204,7 +204,7 @@ impl fmt::Display for MacAddress {
     }
 }
 
-/// The end of a cable that the plan names, if it carries datagrams of the plan's size.
+/// Returns the end of a cable that the plan names, if it carries datagrams of the plan's size.
 fn cable(plan: &GeneratePlan) -> Result<Interface, Failure> {
     let interface = Interface::named(&plan.interface).map_err(|error| failure(plan, &error))?;
     Generator::check(&interface).map_err(|error| failure(plan, &error))?;
@@ -235,7 +235,7 @@ fn generator(plan: &GeneratePlan) -> Result<Generator, Failure> {
     Generator::new(interface, plan.config_from(from, from_mac, to_mac)).map_err(|error| failure(plan, &error))
 }
 
-/// The neighbour at the interface that the route to the destination names.
+/// Returns the neighbour at the interface, as the route to the destination names it.
 fn station(plan: &GeneratePlan, interface: &Interface) -> Result<MacAddress, Failure> {
     let to = plan.destination.0.into();
     let no = |why: &dyn fmt::Display| {
@@ -257,7 +257,8 @@ fn station(plan: &GeneratePlan, interface: &Interface) -> Result<MacAddress, Fai
             return Ok(MacAddress(station));
         }
         if !std::mem::replace(&mut asked, true) {
-            // What a receiver bears from anybody, and answers without remembering it. The kernel may not take it.
+            // A message that receivers accept from any sender, and answer without remembering it. The kernel may not
+            // accept it.
             let hello = Hello { nonce: 0, flow: 0, flows: 0, interval_ns: 0, token: None };
             let _ = socket.send(&Datagram::Hello(hello).encode());
         }
@@ -270,7 +271,7 @@ fn station(plan: &GeneratePlan, interface: &Interface) -> Result<MacAddress, Fai
                 show_duration(PATIENCE)
             )));
         }
-        // What cuts it short does no harm: the neighbour is looked at again.
+        // An interruption does no harm: the neighbour is checked again.
         let _ = poll(&mut [PollFd::new(&watch, PollFlags::IN)], left.try_into().ok().as_ref());
         watch.take(Some(&route)).map_err(broke_off)?;
     }
@@ -290,7 +291,7 @@ fn failure(plan: &GeneratePlan, error: &io::Error) -> Failure {
 fn report(plan: &GeneratePlan, generated: &Generated, usage: &Usage) -> SendReport {
     let Generated { sent, refused, forfeited, span, bursts, late, latest } = *generated;
     let seconds = usage.wall.as_secs_f64().max(f64::MIN_POSITIVE);
-    // All but the last burst left in the time from the first to the last.
+    // All bursts but the last left between the first and the last departure.
     let achieved = (bursts > 1 && !span.is_zero())
         .then(|| sent as f64 * (bursts - 1) as f64 / bursts as f64 / span.as_secs_f64());
     SendReport {
@@ -317,12 +318,12 @@ fn report(plan: &GeneratePlan, generated: &Generated, usage: &Usage) -> SendRepo
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest frame that the kernel runs programs over, less the headers.
 const LONGEST: usize = 3_300;
-/// The port at which nobody answers.
+/// The discard port, at which no program answers.
 const DISCARD: u16 = 9;
 /// An address of the network that is set aside for this (RFC 2544).
 const FOR_BENCHMARKS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
-/// A datagram of softtimers traffic as a frame, without a checksum of UDP, for each will have another number.
+/// Returns a softtimers datagram as a frame, without a UDP checksum, since each one will have another number.
 fn frame(
     (to, to_mac): (SocketAddrV4, MacAddress),
     (from, from_mac): (SocketAddrV4, MacAddress),
@@ -338,7 +339,7 @@ fn frame(
     frame
 }
 
-/// Those of Ethernet, IPv4 and UDP.
+/// The headers of Ethernet, IPv4 and UDP.
 const HEADERS: usize = 14 + 20 + 8;
 const TTL: u8 = 64;
 

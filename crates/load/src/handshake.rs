@@ -1,5 +1,5 @@
-//! Asking before sending: nobody should flood a machine that does not expect it, by a mistyped address or on
-//! purpose, and nobody but its sender should be believed by a receiver.
+//! Asking before sending: so that no machine is flooded that does not expect it, by mistake or on purpose, and a
+//! receiver believes only its sender.
 //!
 //! ```text
 //!   send                                            recv
@@ -12,12 +12,13 @@
 //!     │── Bye { sent, token } ───────────────────────▶│
 //! ```
 //!
-//! The token is a keyed hash of the sender's address and of what it asks for: the receiver remembers nobody who has not
-//! shown that it can hear, and a stranger cannot guess it. While a run is bound to one sender, others are told `Busy`.
+//! The token is a keyed hash of the sender's address and of what it asks for: the receiver remembers only senders that
+//! have shown that they can receive, and a stranger cannot guess it. While a run is bound to one sender, others are
+//! told `Busy`.
 //!
-//! Beyond 1,000 packets/s to another machine nothing is sent without that, unless the user types `--no-handshake`. To this
-//! machine, or as slow as that, a run goes on where nobody answers. What is sent without an agreement a receiver believes
-//! only with `--any`.
+//! Beyond 1,000 packets/s to another machine, nothing is sent without an agreement, unless the user types
+//! `--no-handshake`. To this machine, or at lower rates, a run goes on without an answer. Traffic without an agreement
+//! is counted by a receiver only with `--any`.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -36,27 +37,27 @@ use crate::traffic::Traffic;
 use crate::wire::{Datagram, Hello, MIN_SIZE, ParseError, Token, VERSION, stated};
 use softtimers_measure::failure::Failure;
 
-/// Why a run may send as fast as it will.
+/// The permission for a run to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Permit {
     /// A receiver agreed.
     Agreed(Agreement),
-    /// To this machine, or no faster than anybody may, and nobody agreed.
+    /// The destination is this machine, or the rate low enough to need no agreement; no receiver agreed.
     Unheard {
-        /// Why not.
+        /// Why no receiver agreed.
         why: String,
-        /// The host has said that nobody listens.
+        /// Whether the host reported that the port is closed.
         is_closed: bool,
     },
-    /// The user typed `--no-handshake`.
+    /// The user gave `--no-handshake`.
     Insisted,
 }
 
 impl Permit {
-    /// The permit of a planned run. Asks the other end of `socket`, which takes up to 3.1 s where nobody answers.
+    /// Gets the permit of a planned run by asking the other end of `socket`, which takes up to 3.1 s without an answer.
     ///
     /// # Errors
-    /// A check failure if there has to be an agreement and is none, or the receiver there does not want this run.
+    /// A check failure if an agreement is required and missing, or the receiver there does not want this run.
     pub(crate) fn obtain(
         destination: SocketAddr,
         traffic: &Traffic,
@@ -88,7 +89,7 @@ impl Permit {
         Err(Failure::check(format_args!("address {destination}: {refusal}; {how}")))
     }
 
-    /// The outcome of the question, in a word for the report.
+    /// Returns the outcome in a word for the report.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Permit::Agreed(_) => "agreed",
@@ -103,7 +104,7 @@ impl Permit {
     }
 }
 
-/// Says whether anybody may send so fast to that address.
+/// Says whether this rate to that address is allowed without asking.
 pub fn may_go_unasked(destination: SocketAddr, packets_per_second: f64) -> bool {
     destination.ip().to_canonical().is_loopback() || packets_per_second <= UNASKED_PACKETS_PER_SECOND
 }
@@ -116,7 +117,7 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Asks for the agreement to be kept.
+    /// Returns the message that asks to keep the agreement.
     pub fn renewal(&self) -> Datagram {
         Datagram::Hello(self.hello)
     }
@@ -127,12 +128,12 @@ impl Agreement {
         Datagram::parse(answer) == Ok(renewed)
     }
 
-    /// The token.
+    /// Returns the token.
     pub fn token(&self) -> Token {
         self.token
     }
 
-    /// The number that a flow has in this run's datagrams.
+    /// Returns the number that a flow has in this run's datagrams.
     pub fn flow(&self, flow: u32) -> u32 {
         self.hello.flow.wrapping_add(flow)
     }
@@ -141,7 +142,7 @@ impl Agreement {
 /// Asks the receiver at the other end of a connected socket for its consent to `flows` flows.
 ///
 /// # Errors
-/// [`Refusal`] if nothing there answers as a receiver does, or it does not want that.
+/// [`Refusal`] if no receiver answers there, or it does not want the run.
 pub fn ask(
     socket: &impl AsFd,
     flows: u32,
@@ -167,11 +168,11 @@ pub fn ask(
     })
 }
 
-/// Checks that a receiver is at the other end of a connected socket at all, whoever it listens to. Nothing is agreed
-/// to.
+/// Checks that there is a receiver at the other end of a connected socket, whichever sender it is bound to. Nothing is
+/// agreed.
 ///
 /// # Errors
-/// [`Refusal`] if nothing there answers as a receiver does.
+/// [`Refusal`] if no receiver answers there.
 pub(crate) fn look(socket: &impl AsFd) -> Result<(), Refusal> {
     let mut asking = Asking::of(hello(1, Duration::ZERO));
     for attempt in 0..LOOKS {
@@ -194,16 +195,16 @@ fn hello(flows: u32, interval: Duration) -> Hello {
 /// How often to ask, waiting 0.1, 0.2, and then 0.4 s for an answer each time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Patience {
-    /// Where nobody answers.
+    /// The number of tries if nothing answers.
     pub tries: u32,
-    /// Where the host says that nobody listens; a receiver may be about to.
+    /// The number of tries if the host reports a closed port; a receiver may be about to start.
     pub tries_if_closed: u32,
 }
 
-/// The outcome of the questions so far.
+/// The state of the question.
 struct Asking {
     hello: Hello,
-    /// An answer is taken up, so that the receiver is bound to this run.
+    /// Whether an answer was used to bind the receiver to this run.
     confirms: bool,
     answered: bool,
     closed: bool,
@@ -212,15 +213,15 @@ struct Asking {
 }
 
 impl Asking {
-    /// Nothing has come of it yet.
+    /// Creates it before the first question.
     fn of(hello: Hello) -> Self {
         Asking { hello, confirms: false, answered: false, closed: false, busy: false, version: None }
     }
 
-    /// Asks once, and waits until then for what follows.
+    /// Asks once, and waits for answers until the deadline.
     fn attempt(&mut self, socket: &impl AsFd, deadline: Timestamp) -> Result<Option<Agreement>, Refusal> {
         self.say_hello(socket)?;
-        // Once at the least: an answer may have come while this process was kept from its CPU.
+        // At least once: an answer may have come while this process was kept from its CPU.
         for looks in 0u32.. {
             let left = deadline.saturating_duration_since(Monotonic.now());
             if left.is_zero() && looks > 0 {
@@ -250,7 +251,7 @@ impl Asking {
         match send(socket, &Datagram::Hello(self.hello).encode(), SendFlags::empty()) {
             // An error here belongs to the previous Hello: the port was closed then.
             Err(Errno::CONNREFUSED) => self.closed = true,
-            // It is asked again.
+            // The question is repeated.
             Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS) => {}
             Err(error) => return Err(Refusal::System(error.into())),
         }
@@ -278,14 +279,14 @@ impl Asking {
     }
 }
 
-/// Why there is no consent.
+/// Why there is no agreement.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The host says that nobody listens on that port.
+    /// The host reports that the port is closed.
     Closed,
     /// No answer.
     Silence,
-    /// It listens to another sender.
+    /// The receiver is bound to another sender.
     Busy,
     /// It speaks another version of the format.
     Version(u8),
@@ -309,24 +310,24 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// A number that nobody else can tell: the hash of nothing under a key that is the operating system's randomness.
+/// Returns a number that cannot be guessed: the hash of nothing under a random key from the operating system.
 fn random() -> u64 {
     RandomState::new().hash_one(())
 }
 
-/// A rate that anybody may send to anybody: DNS queries and pings come as fast.
+/// A rate that is harmless to any machine: DNS queries and pings come as fast.
 const UNASKED_PACKETS_PER_SECOND: f64 = 1_000.0;
 
-/// 3.1 s: longer than ARP or a lost Hello take, and than it takes a receiver to give up a sender that has gone.
+/// 3.1 s: longer than ARP or a lost Hello takes, and than a receiver waits before it gives up a vanished sender.
 pub const PATIENCE: Patience = Patience { tries: 9, tries_if_closed: 9 };
-/// Who may send in any case waits 0.7 s for a receiver that was started at the same time.
+/// A sender that may send in any case waits 0.7 s for a receiver that was started at the same time.
 const UNASKED_PATIENCE: Patience = Patience { tries_if_closed: 3, ..PATIENCE };
 /// 1.5 s: longer than a satellite takes.
 const LOOKS: u32 = 5;
-/// The first one may only meet an error of an earlier datagram, and the second be lost.
+/// The first one may only meet an earlier datagram's error, and the second may be lost.
 const LOOKS_IF_CLOSED: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// So short that a receiver that was busy is asked again soon.
+/// Short, so that a receiver that was busy is asked again soon.
 const LONGEST_WAIT: Duration = Duration::from_millis(400);
 
 #[cfg(test)]
@@ -373,7 +374,7 @@ mod tests {
                 let welcome = consent.welcome(peer, &hello).encode();
                 assert!(welcome.len() <= length, "an answer is no longer than the question");
                 if answers == 1 {
-                    // Rubbish, and an answer to somebody else's question; the second Hello is meant.
+                    // Garbage, and an answer to another question; the second Hello counts.
                     socket.send_to(b"what?", peer).unwrap();
                     let other = Hello { nonce: hello.nonce ^ 1, ..hello };
                     socket.send_to(&consent.welcome(peer, &other).encode(), peer).unwrap();
@@ -390,7 +391,7 @@ mod tests {
         assert!(consent.gave(peer, &hello) && agreement.renewal() == Datagram::Hello(hello));
         assert!(agreement.is_renewed_by(&consent.welcome(peer, &hello).encode()));
         assert_eq!((hello.flows, hello.interval_ns, hello.token), (3, 40_000, Some(agreement.token())));
-        // Another address, port, flow or receiver has another token.
+        // Another address, port, flow or receiver gets another token.
         let other = |address: &str| address.parse::<SocketAddr>().unwrap();
         assert!(!consent.gave(other(&format!("127.0.0.2:{}", peer.port())), &hello));
         assert!(!consent.gave(SocketAddr::new(peer.ip(), peer.port() ^ 1), &hello));
@@ -400,7 +401,7 @@ mod tests {
 
     #[test]
     fn silence_and_closed_ports_are_told_apart() {
-        // Where no other test looks for a port, so that nobody takes this one when it is closed.
+        // In an address range that no other test uses, so that the port stays closed.
         let silent = UdpSocket::bind("127.0.87.3:0").unwrap();
         let address = silent.local_addr().unwrap();
         let ask = |many| ask(&connected(address), 1, Duration::ZERO, tries(many));
@@ -409,7 +410,7 @@ mod tests {
         assert!(matches!(ask(2), Err(Refusal::Closed)));
     }
 
-    /// A receiver of another version says so, and so does one that has a sender.
+    /// A receiver of another version says so, and so does one bound to another sender.
     #[test]
     fn who_does_not_want_the_run_says_why() {
         for version in [VERSION, 9] {

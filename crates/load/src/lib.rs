@@ -1,4 +1,4 @@
-//! Paced UDP traffic out of a loop that may be busy, and a receiver that tells how it came.
+//! Sends paced UDP traffic from a loop that may be busy, and measures how it arrives.
 //!
 //! ```text
 //!   traffic ─▶ plan ─▶ send ─▶ engines ─▶ session ─▶ flow ══ wire ══▶ recv ─▶ ledger ─▶ statistics
@@ -6,10 +6,11 @@
 //!                       begin   notices    end        what left
 //! ```
 //!
-//! - What is sent: [`traffic`], a [`pattern`], a [`quantum`], or a [`recording`]; and beside what [`work`].
-//! - Who says when: [`engines`], one file each behind one trait, in one list.
-//! - The runs: [`send`], [`recv`], [`generate`](mod@generate) (out of the kernel), [`turns`] (engines compared in one process).
-//! - What both ends know: [`wire`], [`handshake`], and [`gaps`], by which evenness is judged.
+//! - The content of a run: [`traffic`], a [`pattern`], a [`quantum`], or a [`recording`]; and its other [`work`].
+//! - The timing: [`engines`], one file each behind one trait, in one list.
+//! - The runs: [`send`], [`recv`], [`generate`](mod@generate) (in the kernel), [`turns`] (engines compared in one
+//!   process).
+//! - Shared by both ends: [`wire`], [`handshake`], and [`gaps`], which measures evenness.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 

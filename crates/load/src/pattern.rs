@@ -46,7 +46,7 @@ impl FromStr for SendPattern {
 }
 
 impl SendPattern {
-    /// The pattern with its seed, of which only a random one has need.
+    /// Returns the pattern with this seed, which only random ones use.
     pub fn seeded(self, seed: u64) -> Pattern {
         match self {
             SendPattern::Poisson => Pattern::Poisson { seed },
@@ -66,7 +66,7 @@ impl From<Pattern> for SendPattern {
     }
 }
 
-/// As it is typed.
+/// Prints the pattern as typed.
 impl fmt::Display for SendPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -82,15 +82,15 @@ impl fmt::Display for SendPattern {
 /// Why a pattern was refused, and what is allowed instead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendPatternError {
-    /// None of the words.
+    /// It is none of the known words.
     Unknown,
     /// `onoff:` without two times.
     NoLengths,
-    /// The first time is none.
+    /// The first time is invalid.
     On(UnitError),
-    /// The second time is none.
+    /// The second time is invalid.
     Off(UnitError),
-    /// The times do not go together.
+    /// The times do not fit together.
     Lengths(PaceError),
 }
 

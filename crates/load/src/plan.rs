@@ -1,4 +1,4 @@
-//! A run of `send`: what is sent, whereto, and who says when. No field contradicts another; whoever fills it in sees to that.
+//! The plan of a `send` run: traffic, destination and engine. The code that fills it in keeps its fields consistent.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -24,9 +24,9 @@ pub struct SendPlan {
     pub traffic: Traffic,
     /// The means by which datagrams leave.
     pub driver: Driver,
-    /// The engine that says when the next datagram is due.
+    /// The engine that decides when the next datagram is due.
     pub timer: Timer,
-    /// Has the loop read the cycle counter instead of the kernel's clock.
+    /// Makes the loop read the cycle counter instead of the kernel's clock.
     pub tsc: bool,
     /// The lateness that a departure may have before the backup timer is used, by an engine that has trigger states.
     pub slack: Duration,
@@ -36,22 +36,22 @@ pub struct SendPlan {
     pub sched_slice: Option<Duration>,
     /// The loop's other work.
     pub work: Work,
-    /// The command `softtimers`, whose `echo-client` keeps an echo server busy; `None` if this program is.
+    /// The `softtimers` command, whose `echo-client` keeps an echo server busy; `None` if it is this program.
     pub program: Option<PathBuf>,
     /// The source of trigger states that the loop does without.
     pub disabled_source: Option<TriggerState>,
     /// The CPU that the loop is kept on.
     pub cpu: Option<Processor>,
-    /// Whether the user took the responsibility for a fast run to another machine.
+    /// Whether the user took responsibility for a fast run to another machine.
     pub no_handshake: bool,
-    /// Departures to keep for a trace, the last ones; 0 for none.
+    /// The number of departures, the latest ones, to keep for a trace; 0 for none.
     pub trace: usize,
-    /// The queue found that could keep release times, if anybody asked.
+    /// The queue found that could keep release times, if the plan was probed for one.
     pub queue: Option<String>,
 }
 
 impl SendPlan {
-    /// This traffic by this engine, with what is usual for both of them.
+    /// Creates a plan for this traffic and engine, with defaults otherwise.
     pub fn new(destination: SocketAddr, traffic: Traffic, timer: Timer) -> Self {
         let triggers = timer.has_trigger_states();
         SendPlan {
@@ -73,9 +73,9 @@ impl SendPlan {
         }
     }
 
-    /// Leaves the pacing to a queue of the kernel, as in the plan that `by_kernel` makes, where one on the way keeps release
-    /// times; else this plan stays. Either says what was found.
-    /// One that is refused is not taken, and the reason is said.
+    /// Returns the plan that `by_kernel` makes, with pacing by a queue of the kernel, if one on the route keeps release
+    /// times; otherwise this plan. Either records what was found. A plan that is refused is not used, and the reason is
+    /// recorded.
     #[must_use]
     pub fn or_by_kernel(self, by_kernel: impl FnOnce() -> Result<SendPlan, Failure>) -> Self {
         let Finding { works, how, .. } = queue_to(self.destination);
@@ -90,7 +90,7 @@ impl SendPlan {
         SendPlan { queue: Some(format!("{how}{refused}")), ..self }
     }
 
-    /// The way in which datagrams reach the kernel, and the reason for it.
+    /// Returns how datagrams reach the kernel, and why so.
     pub fn send_via(&self) -> SendVia {
         let Traffic { flows, quantum, gso, .. } = self.traffic;
         let (way, why) = if !self.timer.sends() {
@@ -160,7 +160,7 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// As it is typed.
+    /// Returns the name as typed.
     pub fn name(self) -> &'static str {
         match self {
             Driver::Socket => "socket",
@@ -174,7 +174,7 @@ impl Driver {
 pub struct SendVia {
     /// `send`, `sendmmsg`, `segment`, `txtime`, `frame`, `frames`, or `none`.
     pub way: &'static str,
-    /// The reason for it, and of `--send-via auto` the queue that was found.
+    /// The reason for it; for `--send-via auto`, the queue that was found.
     pub why: String,
 }
 
@@ -209,15 +209,15 @@ pub struct SendConfig {
     pub phase: Phase,
     /// The most datagrams in a row when catching up; `null` for no limit.
     pub train: Option<NonZeroU32>,
-    /// Datagrams of a flow that leave in one go.
+    /// Datagrams of a flow that leave at once.
     pub quantum_packets: u32,
-    /// Whether the kernel was asked to cut more than one of them out of one send.
+    /// Whether the kernel was asked to segment a quantum from one send.
     pub gso: bool,
     /// The longest run; `null` for no bound.
     pub duration_s: Option<f64>,
     /// The most datagrams; `null` for no bound.
     pub count: Option<u64>,
-    /// The engine that says when datagrams are due.
+    /// The engine that decided when datagrams were due.
     pub timer: Timer,
     /// The clock that the loop read: `monotonic` or `tsc`.
     pub clock: &'static str,
@@ -227,14 +227,14 @@ pub struct SendConfig {
     pub idle: Option<String>,
     /// The share of one CPU that may be busy-polled; `null` for the other timers.
     pub cpu_budget: Option<f64>,
-    /// The slice asked of the scheduler; `null` if it is left as it is.
+    /// The slice requested from the scheduler; `null` if it was left unchanged.
     pub sched_slice_ns: Option<u64>,
-    /// The loop's work beside sending.
+    /// The loop's work besides sending.
     pub busy: &'static str,
-    /// Datagrams the echo server takes in one go.
+    /// Datagrams that the echo server takes at once.
     pub echo_batch: Option<usize>,
-    /// The source of trigger states that the loop did without; `null` if it had all.
+    /// The source of trigger states that was disabled; `null` if none.
     pub disabled_source: Option<&'static str>,
-    /// The CPU the loop is kept on.
+    /// The CPU that the loop is pinned to.
     pub cpu: Option<usize>,
 }

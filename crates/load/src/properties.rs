@@ -14,14 +14,14 @@ use crate::recv::ledger::Ledger;
 use crate::recv::{FlowReport, RecvReport};
 use crate::wire::{Datagram, Hello, MAX_SIZE, MIN_SIZE, Token};
 
-/// Any text is a quantum or is refused, and what is accepted is shown as the same quantum.
+/// Any text is a quantum or refused, and an accepted one prints as an equal quantum.
 pub fn quantum(text: &str) {
     if let Ok(quantum) = SendQuantum::parse(text) {
         assert_eq!(SendQuantum::parse(&quantum.to_string()), Ok(quantum));
     }
 }
 
-/// Any text is a pattern or is refused, and what is accepted is shown as the same pattern.
+/// Any text is a pattern or refused, and an accepted one prints as an equal pattern.
 pub fn pattern(text: &str) {
     match text.parse::<SendPattern>() {
         Ok(pattern) => assert_eq!(pattern.to_string().parse(), Ok(pattern)),
@@ -29,7 +29,7 @@ pub fn pattern(text: &str) {
     }
 }
 
-/// Any bytes are a datagram or are refused, and what is read is written as it was, padding apart.
+/// Any bytes are a datagram or refused, and an accepted one is written as it was read, except for padding.
 pub fn wire(bytes: &[u8]) {
     if let Ok(datagram) = Datagram::parse(bytes) {
         assert!(bytes.len() >= MIN_SIZE);
@@ -37,15 +37,15 @@ pub fn wire(bytes: &[u8]) {
     }
 }
 
-/// Any bytes are a recording whose packets are datagrams in order, or are refused at a byte of theirs; and
-/// it makes no difference in what portions they are read.
+/// Any bytes are a recording whose packets are datagrams in order, or are refused with a byte's offset; and reading
+/// them in any portions makes no difference.
 pub fn recording(bytes: &[u8]) {
     let fit = Fit { headers: Some(0), clamp: true, ..Fit::default() };
     let whole = recording::read(bytes, &fit);
     match &whole {
         Ok(recording) => {
             let trace = &recording.trace;
-            // A line of text needs three bytes at the least.
+            // A line of text needs at least three bytes.
             assert!(trace.packets() <= bytes.len() / 3);
             let lengths = trace.iter().map(|(_, length)| usize::from(length));
             assert!(lengths.into_iter().all(|length| (MIN_SIZE..=MAX_SIZE).contains(&length)));
@@ -68,20 +68,20 @@ impl Read for Portions<'_> {
     }
 }
 
-/// A receiver's account of any datagrams adds up. Each eight bytes of `script` are one datagram: its
-/// kind, its sender and flow, how far the clock and the sequence number move. The first byte says whom it believes. An
-/// eighth are the bytes themselves, as of another program.
+/// A receiver's counts of any datagrams add up. Each eight bytes of `script` are one datagram: its kind, its sender and
+/// flow, and how far the clock and the sequence number move. The first byte sets whom the receiver believes. An eighth
+/// of the datagrams are the bytes themselves, as of another program.
 pub fn ledger(script: &[u8]) {
     let any = script.first().is_some_and(|first| first & 8 != 0);
     let mut ledger = Ledger::new(None, any);
     let (mut time, mut number, mut taken) = (Timestamp::ZERO, 0u64, 0u64);
-    // Some know the last token that was given, whoever got it.
+    // Some use the last token given, to whichever sender.
     let mut given = None;
     for step in script.chunks_exact(8) {
         let peer = SocketAddr::from(([127, 0, 0, 1], u16::from(step[1] & 3)));
         let flow = u32::from(step[2] & 3);
         time += Duration::from_micros(u64::from(step[3]));
-        // Mostly on by a few numbers, sometimes anywhere.
+        // Mostly a few numbers on, sometimes anywhere.
         number = match step[4] {
             0..200 => number.wrapping_add(u64::from(step[4] % 4)),
             200..230 => number.wrapping_sub(u64::from(step[5])),
@@ -98,7 +98,7 @@ pub fn ledger(script: &[u8]) {
             2 => Datagram::Bye { flow, sent: number, token },
             3 if step[0] & 32 == 0 => Datagram::Hello(hello),
             3 => Datagram::Welcome { nonce: number, token: Token::new(1).unwrap_or_else(|| unreachable!()) },
-            // Due whenever a sender says.
+            // With any due time that a sender may write.
             5 => data(Timestamp::from_nanos(number), None),
             6 => data(time, token),
             _ => data(time, None),
@@ -119,7 +119,7 @@ pub fn ledger(script: &[u8]) {
     adds_up(&ledger.report(), any, taken);
 }
 
-/// The counts of a report on `taken` datagrams agree with each other; `any` says whether other programs' are among them.
+/// Checks that the counts of a report on `taken` datagrams agree; `any` says whether it includes other programs'.
 fn adds_up(report: &RecvReport, any: bool, taken: u64) {
     assert!(report.received + report.foreign + report.unsorted + report.hellos + report.strangers <= taken);
     let delays = report.one_way_variation_ns;

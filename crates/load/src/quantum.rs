@@ -1,4 +1,4 @@
-//! How much of a flow leaves in one go, as it is typed: `8` datagrams, or what takes `100us` at the rate.
+//! How much of a flow leaves at once, as it is typed: `8` datagrams, or the number that takes `100us` at the rate.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,15 +24,15 @@ use softtimers_measure::units::{self, show_duration};
 pub enum SendQuantum {
     /// N datagrams: 1 to 64.
     Packets(u32),
-    /// As many as take this time at the rate, at least one.
+    /// The number of datagrams that takes this time at the rate, at least one.
     Time(Duration),
 }
 
 impl SendQuantum {
-    /// Reads what was typed.
+    /// Parses the typed text.
     ///
     /// # Errors
-    /// Names what is allowed, for anything else.
+    /// A message that names what is allowed.
     pub fn parse(text: &str) -> Result<Self, String> {
         let packets = text.parse().ok().filter(|packets| (1..=MOST).contains(packets));
         let time = || units::positive_duration(text).ok();
@@ -42,7 +42,7 @@ impl SendQuantum {
         })
     }
 
-    /// The datagrams of one go at this rate: 1 to 64.
+    /// Returns the datagrams sent at once at this rate: 1 to 64.
     pub fn at(self, rate: Rate) -> u32 {
         let (packets, time) = match self {
             SendQuantum::Packets(packets) => (packets, Duration::MAX),
@@ -61,7 +61,7 @@ impl fmt::Display for SendQuantum {
     }
 }
 
-/// The most that one send with segments takes, and one turn.
+/// The most datagrams of one segmented send, and of one turn.
 const MOST: u32 = Quantum::MOST_SEGMENTS;
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! Recorded traffic in files of others: pcap, pcapng, lines of `t_us,len`, or those of the Internet Traffic Archive.
+//! Recorded traffic in files of other programs: pcap, pcapng, lines of `t_us,len`, or of the Internet Traffic Archive.
 //!
-//! A recording is read whole, and found good, before the first datagram leaves: what is wrong with it
-//! shows at once, and no disk is waited for between two departures. Of each packet only its time and its
-//! length are kept, ten bytes, however long it is; the file itself passes by:
+//! A recording is read and checked completely before the first datagram leaves: errors show at once, and no departure
+//! waits for a disk. Of each packet only its time and its length are kept, ten bytes; the file itself passes through:
 //!
 //! ```text
 //!   file ─▶ sniff ─▶ pcap, pcapng, csv, archive ─▶ Collector ─▶ Trace
@@ -10,8 +9,8 @@
 //!           bytes     byte offset                    those of datagrams
 //! ```
 //!
-//! Nothing in a file is trusted: memory grows with the bytes that are there, never by a length that the
-//! file claims, and everything that is wrong is an error that says at which byte.
+//! Nothing in a file is trusted: memory grows with the bytes actually read, never by a length that the file claims, and
+//! every error names the byte.
 
 mod archive;
 mod capture;
@@ -29,14 +28,14 @@ pub use collector::RecordingError;
 use collector::{Collector, HEAD};
 pub use fit::{Changed, Fit};
 
-/// A recording that was read, ready to be replayed.
+/// A recording, ready to be replayed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recording {
     /// When the datagrams leave, and how long they are.
     pub trace: Trace,
     /// The format of the file.
     pub format: Format,
-    /// The changes that had to be made.
+    /// The necessary changes.
     pub changed: Changed,
 }
 
@@ -69,11 +68,11 @@ pub enum Format {
 /// ```
 ///
 /// # Errors
-/// [`RecordingError`] if it cannot be read, is no recording, or has no packet.
+/// [`RecordingError`] if it cannot be read, is not a recording, or has no packet.
 ///
 /// # Cost
-/// Ten bytes of memory for each packet, up to twice that while reading, and a buffer of 64 KiB, which
-/// grows with the longest block there is, to at most 16 MiB.
+/// Ten bytes of memory for each packet, up to twice that while reading, and a buffer of 64 KiB, which grows with the
+/// longest block in the file, to at most 16 MiB.
 pub fn read(mut input: impl Read, fit: &Fit) -> Result<Recording, RecordingError> {
     let mut head = Vec::new();
     input
@@ -97,7 +96,7 @@ pub fn read(mut input: impl Read, fit: &Fit) -> Result<Recording, RecordingError
     }
 }
 
-/// Tells formats apart by the first bytes.
+/// Recognizes the format by the first bytes.
 fn sniff(head: &[u8], fit: &Fit) -> Result<Format, String> {
     let allowed = "pcap, pcapng, lines of t_us,len and of the Internet Traffic Archive are read";
     match head {
@@ -117,7 +116,7 @@ fn sniff(head: &[u8], fit: &Fit) -> Result<Format, String> {
     }
 }
 
-/// Says whether the first line is one that people write.
+/// Says whether the first line is readable text.
 fn is_text(head: &[u8]) -> bool {
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
     let end = line.len().min(LONGEST_TEXT);
@@ -131,7 +130,7 @@ fn begins_with(head: &[u8], is_line: impl Fn(&str) -> bool) -> bool {
     lines.find(|line| !line.is_empty() && !line.starts_with('#')).is_some_and(is_line)
 }
 
-/// The longest first line that is taken for text.
+/// The longest first line that counts as text.
 const LONGEST_TEXT: usize = 256;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! `recv`: the other side, which sees what really arrived and when.
+//! `recv`: the other side, which measures what arrived and when.
 //!
-//! The times are the kernel's, taken when the network stack first sees a packet. So the receiver has
-//! no reason to be quick, and a good one not to be: a wake-up for each datagram would take the CPU
-//! that the sender is measured on. It sleeps until something comes, then naps up to a millisecond
-//! while more gathers in a large buffer, and takes all of it at once. While datagrams keep coming it
-//! is woken by the clock alone, so that a sender on the same machine does not pay for waking it:
+//! The times are the kernel's, taken when the network stack first sees a packet. So the receiver need not be quick, and
+//! should not be: a wake-up for each datagram would take CPU time from the sender that is measured. It sleeps until a
+//! datagram comes, then naps up to a millisecond while more gather in a large buffer, and reads all of them at once.
+//! While datagrams keep coming only the clock wakes it, so that a sender on the same machine does not pay for waking
+//! it:
 //!
 //! ```text
 //!   wait for the first ─▶ nap ≤ 1 ms ─▶ drain ─▶ nap … ─▶ nothing came ─▶ wait …
@@ -53,15 +53,15 @@ pub struct RecvPlan {
     pub local: SocketAddr,
     /// When the run ends: as soon as either bound is reached, or on a signal.
     pub end: End,
-    /// Also ends the run when every sender heard has said goodbye.
+    /// Also ends the run when every sender heard has sent its goodbyes.
     pub once: bool,
-    /// Believes every sender, agreed or not, and several at a time, and measures any program's datagrams.
+    /// Counts every sender, agreed or not, and several at a time, and measures any program's datagrams.
     pub any: bool,
-    /// The interval to judge gaps by, if the senders are not to be believed.
+    /// The interval to judge gaps by, instead of the senders' own.
     pub expect_interval: Option<Duration>,
-    /// The time after the first datagram at which a stretch of gaps is kept, if one is asked for.
+    /// When, after the first datagram, to keep a stretch of gaps, if one is wanted.
     pub strip_after: Option<Duration>,
-    /// The CPU that the receiver is kept on.
+    /// The CPU to pin the receiver to.
     pub cpu: Option<Processor>,
 }
 
@@ -83,17 +83,17 @@ pub struct RecvConfig {
     pub count: Option<u64>,
     /// Whether the run ends when all senders have.
     pub once: bool,
-    /// The interval that gaps were judged by; `null` if nobody said.
+    /// The interval that gaps were judged by; `null` if unknown.
     pub interval_ns: Option<u64>,
-    /// Whether every sender is believed, agreed or not, and any program's datagrams are measured.
+    /// Whether every sender is counted, agreed or not, and any program's datagrams are measured.
     pub any: bool,
-    /// The CPU the receiver is kept on; `null` for any.
+    /// The CPU that the receiver is pinned to; `null` for any.
     pub cpu: Option<usize>,
-    /// The receive buffer that was granted.
+    /// The size of the receive buffer that was granted.
     pub recv_buffer_bytes: usize,
 }
 
-/// A receiver that listens.
+/// A listening receiver.
 #[derive(Debug)]
 pub struct Receiver<'a> {
     plan: &'a RecvPlan,
@@ -103,14 +103,14 @@ pub struct Receiver<'a> {
     config: RecvConfig,
     fallbacks: Vec<String>,
     nap: Duration,
-    /// The last nap brought nothing.
+    /// Whether the last nap brought nothing.
     quiet: bool,
     /// Some datagram carried no receive timestamp.
     unstamped: bool,
 }
 
 impl<'a> Receiver<'a> {
-    /// Listens as the plan says, without taking anything yet.
+    /// Binds the plan's address, without receiving yet.
     ///
     /// # Errors
     /// The system's error for the address; not-possible if it has no UDP sockets.
@@ -132,7 +132,7 @@ impl<'a> Receiver<'a> {
         })
     }
 
-    /// The address in use.
+    /// Returns the address in use.
     pub fn address(&self) -> &str {
         &self.config.address
     }
@@ -151,10 +151,10 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Receives until the plan's end, or until `interrupt` tells of a signal.
+    /// Receives until the plan's end, or until `interrupt` reports a signal.
     ///
     /// # Errors
-    /// A check failure if the system fails meanwhile. What was counted until then is in the [report](Self::report).
+    /// A check failure if the system fails meanwhile. The [report](Self::report) has the counts until then.
     pub fn receive(&mut self, interrupt: &Interrupt, counter: Counter<RecvStats>) -> Result<(), Failure> {
         let plan = self.plan;
         let blank = Ledger::new(None, false);
@@ -178,7 +178,7 @@ impl<'a> Receiver<'a> {
             }
             let nap = left.map_or(self.nap, |left| left.min(self.nap));
             wait(&[interrupt.as_fd()], Some(nap)).map_err(broke_off)?;
-            // Whatever ends the run, what has arrived by now is counted.
+            // However the run ends, datagrams that have arrived by now are counted.
             let now = Monotonic.now();
             let over = interrupt.arrived() || end.is_some_and(|end| now >= end);
             self.drain(most).map_err(broke_off)?;
@@ -194,7 +194,7 @@ impl<'a> Receiver<'a> {
         }
         if let Some(version) = self.ledger.other_version() {
             self.fallbacks.push(format!(
-                "somebody sent format {version}; this program reads format {VERSION}: use the same version at both ends"
+                "received format {version}; this program reads format {VERSION}: use the same version at both ends"
             ));
         }
         if self.unstamped {
@@ -203,14 +203,13 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// Returns when nothing more is to be expected, unless something comes until then; `None` before the
-    /// first traffic.
+    /// Returns when to stop waiting, unless a datagram comes until then; `None` before the first traffic.
     fn silent_at(&self, heard: Heard) -> Option<Timestamp> {
         (heard.received > 0).then(|| heard.at + silence(self.ledger.target()))
     }
 
-    /// Takes what has arrived, until the socket is empty, `most` have been counted, or a flood has
-    /// kept it here for long enough: the end of the run must be noticed too.
+    /// Receives until the socket is empty, `most` datagrams have been counted, or a flood has kept it here for long
+    /// enough: the end of the run must be noticed too.
     fn drain(&mut self, most: u64) -> io::Result<()> {
         let mut occupied = 0;
         for _ in 0..MOST_BATCHES {
@@ -230,7 +229,7 @@ impl<'a> Receiver<'a> {
                     Monotonic.now()
                 });
                 if let Some(answer) = self.ledger.take(datagram.from, datagram.payload, time) {
-                    // A lost answer is asked for again.
+                    // If the answer is lost, the sender asks again.
                     let _ = self.socket.send_to(&answer.encode(), datagram.from);
                 }
             }
@@ -243,7 +242,7 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// Returns the fallbacks: each says in a sentence what did not work as asked, and what was done instead.
+    /// Returns the fallbacks: each is a sentence that says what did not work as requested, and what was done instead.
     pub fn fallbacks(&self) -> &[String] {
         &self.fallbacks
     }
@@ -263,7 +262,7 @@ pub enum BindError {
     Socket(io::Error),
 }
 
-/// When traffic last came.
+/// When datagrams last came.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     at: Timestamp,
@@ -311,7 +310,7 @@ fn wait(sources: &[BorrowedFd<'_>], most: Option<Duration>) -> io::Result<()> {
     }
 }
 
-/// Half as long where a nap let the buffer fill by a quarter, else twice as long.
+/// Halves the nap if the buffer filled by a quarter during it, and doubles it otherwise.
 fn next_nap(nap: Duration, occupied: usize, buffer: usize) -> Duration {
     let nap = if occupied > buffer / 4 { nap / 2 } else { nap * 2 };
     nap.clamp(SHORTEST_NAP, LONGEST_NAP)
@@ -320,7 +319,7 @@ fn next_nap(nap: Duration, occupied: usize, buffer: usize) -> Duration {
 /// With [`BATCH`] 65,536 datagrams, some tens of milliseconds.
 const MOST_BATCHES: usize = 256;
 
-/// The longest that a nap may postpone reading; times are the kernel's and do not change.
+/// The longest that a nap may delay reading; the kernel's timestamps are unaffected.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
 /// Below this a nap costs as much as it saves.
@@ -329,7 +328,7 @@ const SHORTEST_NAP: Duration = Duration::from_micros(50);
 /// Room for 60 ms at 100,000 packets/s of 1,200 bytes: longer than an ordinary stall of the scheduler.
 const WANTED_BUFFER: usize = 16 << 20;
 
-/// Bytes that the kernel counts against the buffer for a datagram, beside about twice its payload.
+/// Bytes that the kernel charges to the buffer for a datagram, besides about twice its payload.
 const OVERHEAD: usize = 1_024;
 
 const BATCH: usize = 256;

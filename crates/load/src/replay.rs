@@ -1,7 +1,7 @@
 //! `replay`: a recording, sent as one paced flow.
 //!
-//! It is `send` with other places and lengths: the same session, engines and account. What comes on top is said here: what
-//! the recording was like before it was sent, so that bursts of its own are not taken for the sender's.
+//! It is `send` with other scheduled times and lengths: the same session, engines and counts. In addition it summarizes
+//! the recording before it is sent, so that its own bursts are not attributed to the sender.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use softtimers_core::{Timestamp, Trace};
 use crate::gaps::{GapReport, Gaps, Train};
 use crate::recording::{Changed, Format, Recording};
 
-/// A recording at the speed of its replay.
+/// A recording at its replay's speed.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Summary {
     /// The format of the file.
@@ -27,13 +27,13 @@ pub struct Summary {
     /// The recording's own gaps, and bursts judged by their mean.
     #[serde(flatten)]
     pub gaps: GapReport,
-    /// The changes that had to be made.
+    /// The necessary changes.
     #[serde(flatten)]
     pub changed: Changed,
 }
 
 impl Summary {
-    /// Summarizes a recording as it is, replayed as `trace`.
+    /// Summarizes a recording that is replayed as `trace`.
     pub fn new(recording: &Recording, trace: &Trace) -> Self {
         let mut gaps = Gaps::new(Some(trace.mean_rate().interval()));
         let mut train = Train::default();

@@ -1,7 +1,7 @@
 //! `send`: paced UDP from a loop that may be busy with other work.
 //!
-//! Every [engine](crate::engines) drives the same flow: one rate clock, one socket, one account of what
-//! left when. With several flows there are several clocks, and what is due leaves in batches.
+//! Every [engine](crate::engines) drives the same flow: one rate clock, one socket, one set of counts. With several
+//! flows there are several clocks, and due datagrams leave in batches.
 //!
 //! ```text
 //!   open      clock, class, sockets           with the rights that they take
@@ -37,11 +37,11 @@ pub use report::{FramesReport, PolledReport, SendReport, SocketReport};
 /// The outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The report, up to where the run broke off if it did.
+    /// The report, up to the failure if there was one.
     pub report: SendReport,
     /// The lateness of the last datagram against its scheduled time; `None` if there was none.
     pub skew: Option<Duration>,
-    /// The fallbacks: each says in a sentence what did not work as asked, and what was done instead.
+    /// The fallbacks: each is a sentence that says what did not work as requested, and what was done instead.
     pub fallbacks: Vec<String>,
     /// The log of departures, if the plan asked for it.
     pub trace: Option<Box<SendTrace>>,
@@ -49,14 +49,14 @@ pub struct Outcome {
     pub broke_off: Option<Failure>,
 }
 
-/// A run that may begin.
+/// A run that is ready to send.
 #[derive(Debug)]
 pub struct Prepared<'a> {
     opened: Opened<'a>,
     permit: Permit,
 }
 
-/// A run that has all that takes rights, and has asked nobody yet.
+/// A run with everything that needs privileges opened, which has not asked the receiver yet.
 #[derive(Debug)]
 pub struct Opened<'a> {
     plan: &'a SendPlan,
@@ -64,7 +64,7 @@ pub struct Opened<'a> {
     pub(crate) sockets: Sockets,
 }
 
-/// Carries a plan out until its end or a signal.
+/// Carries out a plan until its end or a signal.
 ///
 /// # Errors
 /// A failure that keeps the run from starting. One that ends it later is part of the [`Outcome`].
@@ -80,7 +80,7 @@ pub fn stats(plan: &SendPlan) -> SendStats {
     SendStats::new(plan.traffic.pace.rate.interval(), plan.traffic.flows)
 }
 
-/// Sees whether the run may begin: whether this machine can do it, and whether the receiver agrees.
+/// Checks whether the run may begin: whether this machine can do it, and whether the receiver agrees.
 ///
 /// # Errors
 /// As [`open`] and [`Opened::ask`].
@@ -88,18 +88,18 @@ pub fn prepare(plan: &SendPlan) -> Result<Prepared<'_>, Failure> {
     open(plan)?.ask()
 }
 
-/// Opens what the run needs: from then on it takes no rights.
+/// Opens everything the run needs; from then on it needs no privileges.
 ///
 /// # Errors
 /// A usage failure if a socket cannot be made, not-possible if this machine cannot do it.
 pub fn open(plan: &SendPlan) -> Result<Opened<'_>, Failure> {
-    // Refused, if it is, before anybody is asked for permission.
+    // A refusal comes before the receiver is asked.
     let tsc = plan
         .tsc
         .then(Tsc::new)
         .transpose()
         .map_err(|refusal| Failure::not_possible(format_args!("--clock tsc: {refusal}")))?;
-    // What chose the timer has tried it on the way there. A second look might find another answer.
+    // The code that chose the timer has already tried it on this route, and a second try might give another answer.
     if plan.queue.is_none() {
         plan.timer.check(plan.destination)?;
     }
@@ -110,7 +110,7 @@ pub fn open(plan: &SendPlan) -> Result<Opened<'_>, Failure> {
 }
 
 impl<'a> Opened<'a> {
-    /// Asks the receiver, if it is to be asked.
+    /// Asks the receiver for an agreement, if one is needed.
     ///
     /// # Errors
     /// A check failure if the destination has to agree and does not.
@@ -121,7 +121,7 @@ impl<'a> Opened<'a> {
 }
 
 impl Prepared<'_> {
-    /// Sends until the plan's end, or until `interrupt` tells of a signal. What people should hear at once, `notify` is told.
+    /// Sends until the plan's end, or until `interrupt` reports a signal. `notify` gets urgent news for the user.
     ///
     /// # Errors
     /// A failure that keeps the run from starting. One that ends it later is part of the [`Outcome`].
@@ -164,7 +164,7 @@ impl Prepared<'_> {
     }
 }
 
-/// Tells people at once why nobody may receive what is sent: now, or when the first datagram is refused.
+/// Warns at once that there may be no receiver: now, or when the first datagram is refused.
 fn tell_doubts(address: SocketAddr, permit: &Permit, session: &mut Session, notify: Notify) {
     if let Permit::Unheard { why, .. } = permit {
         notify(format_args!(
@@ -176,7 +176,7 @@ fn tell_doubts(address: SocketAddr, permit: &Permit, session: &mut Session, noti
     }
 }
 
-/// Checks that there is a receiver at the end of a run, where that has been in doubt.
+/// Checks at the end of a run that there is a receiver, if that was in doubt.
 ///
 /// # Errors
 /// A check failure if there is none.
@@ -227,7 +227,7 @@ pub(crate) fn begin(
     Session::begin(traffic, surroundings, habits, (sockets, permit), (interrupt, counter))
 }
 
-/// Asks for the permit of a run. Without a timer nothing is sent: no question, no goodbye.
+/// Gets the permit of a run. Without a timer no message is sent, not even a question or a goodbye.
 pub(crate) fn permit(plan: &SendPlan, socket: &UdpSocket) -> Result<Permit, Failure> {
     if plan.no_handshake || !plan.timer.sends() {
         return Ok(Permit::Insisted);
@@ -235,7 +235,7 @@ pub(crate) fn permit(plan: &SendPlan, socket: &UdpSocket) -> Result<Permit, Fail
     Permit::obtain(plan.destination, &plan.traffic, socket)
 }
 
-/// A socket of any free port, connected so that the kernel looks the route up once.
+/// Returns a connected socket on any free port, for which the kernel looks the route up only once.
 pub(crate) fn connect(destination: SocketAddr) -> Result<UdpSocket, Failure> {
     let local: SocketAddr =
         if destination.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
@@ -243,7 +243,7 @@ pub(crate) fn connect(destination: SocketAddr) -> Result<UdpSocket, Failure> {
         let socket = UdpSocket::bind(local)?;
         socket.connect(destination)?;
         socket.set_nonblocking(true)?;
-        // Without it the kernel reports a datagram that a full device queue dropped as sent.
+        // Otherwise the kernel reports a datagram as sent that a full device queue dropped.
         socket.report_queue_drops(true)?;
         Ok(socket)
     };

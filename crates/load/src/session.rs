@@ -1,4 +1,4 @@
-//! A run as every engine drives it: the flow, the work beside it, and when to stop.
+//! A run, as every engine drives it: the flow, the other work, and the end.
 
 mod ahead;
 mod catching_up;
@@ -59,30 +59,30 @@ pub(crate) struct Session {
     pub(crate) interrupt: Interrupt,
     pub(crate) end: Timestamp,
     pub(crate) habits: Habits,
-    /// The idle policy's account of busy polling, if there was one.
+    /// The idle policy's busy-poll time, if it has one.
     pub(crate) polled: Option<Polling>,
-    /// The CPUs on which a thread beside the loop may run, whatever the loop is kept on.
+    /// The CPUs on which another thread may run, even if the loop is pinned.
     pub(crate) anywhere: Processors,
-    /// The usage of such a thread.
+    /// The CPU usage of that thread.
     pub(crate) beside: Usage,
-    /// Times between two clock checks, of an engine that checks.
+    /// Times between two clock checks, for an engine that checks.
     pub(crate) trigger_intervals: Distribution,
     /// The trigger states that softtimers has seen.
     pub(crate) triggers: Option<Box<Triggers>>,
-    /// The time that the loop's handlers took, if it is softtimers' loop.
+    /// The run times of the handlers, if it is softtimers' loop.
     pub(crate) handlers: Option<LoopStats>,
-    /// The fallbacks: what did not work as asked, and what was done instead.
+    /// The fallbacks: what did not work as requested, and what was done instead.
     pub(crate) fallbacks: Vec<String>,
-    /// The turn that is taken, if the session takes turns.
+    /// The current turn, if the session takes turns.
     pub(crate) turn: Option<Turn>,
-    /// Sees whether the receiver that has agreed is still there.
+    /// Watches whether the agreed receiver is still there.
     watch: Option<Watch>,
-    /// Keeps this thread as it was asked to be; it is let go as it was.
+    /// Holds this thread's settings, and restores the old ones when dropped.
     _kept: Option<Kept>,
     _slice: Option<Slice>,
 }
 
-/// A turn of one loop among several: its flow, its length, and the time and the work done where it began and ended.
+/// A turn of one loop among several: its flow and length, and the time and work at its beginning and end.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) clock: RateClock,
@@ -98,9 +98,9 @@ pub(crate) struct Habits {
     /// The lateness that a departure may have before the backup timer is used.
     pub(crate) slack: Duration,
     pub(crate) idle: Idle,
-    /// The source of trigger states that it does without.
+    /// The disabled source of trigger states.
     pub(crate) disabled: Option<TriggerState>,
-    /// The intervals without each source are wanted, too.
+    /// Whether to compute the intervals without each source, too.
     pub(crate) without_each: bool,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) program: Option<&'a Path>,
     pub(crate) cpu: Option<Processor>,
     pub(crate) sched_slice: Option<Duration>,
-    /// Departures to keep for a trace; 0 for none.
+    /// The number of departures to keep for a trace; 0 for none.
     pub(crate) trace: usize,
 }
 
@@ -120,12 +120,12 @@ pub(crate) struct Surroundings<'a> {
 #[derive(Debug)]
 pub(crate) struct Sockets {
     pub(crate) udp: UdpSocket,
-    /// For frames, if datagrams are to leave so.
+    /// The route for frames, if datagrams leave as frames.
     pub(crate) frames: Option<FramePath>,
 }
 
 impl Session {
-    /// Begins a run that sends to the other end of a socket as it is permitted to.
+    /// Begins a run that sends to the other end of a socket, as permitted.
     pub(crate) fn begin(
         (traffic, handling): (&Traffic, Handling),
         surroundings: Surroundings<'_>,
@@ -135,7 +135,7 @@ impl Session {
     ) -> Result<Self, Failure> {
         let broke_off = |what: &'static str| move |error: io::Error| Failure::broke_off(what, &error);
         let refusals = Arc::<Refusals>::default();
-        // From here on it is kept up, also while the work's clients start.
+        // From here on the agreement is renewed, also while the work's clients start.
         let watch = permit
             .agreement()
             .map(|agreement| {
@@ -148,7 +148,7 @@ impl Session {
         framed.map_err(broke_off("following the route"))?;
         let Surroundings { work, program, cpu, sched_slice, trace } = surroundings;
         let work = Workload::start(work, program, cpu, &interrupt).map_err(broke_off("starting the work"))?;
-        let anywhere = Processors::allowed().map_err(broke_off("asking for the processors"))?;
+        let anywhere = Processors::allowed().map_err(broke_off("asking for the CPUs"))?;
         let kept = cpu.map(Processor::keep).transpose().map_err(broke_off("keeping to a CPU"))?;
         // After the work's processes have been started, which would inherit it.
         let slice = sched_slice.map(Slice::hold).transpose();
@@ -179,8 +179,8 @@ impl Session {
         })
     }
 
-    /// The engine is about to begin its loop. In a turn the flow begins here, and the time: to set a loop up takes long beside
-    /// what a turn is to tell.
+    /// Called when an engine is about to begin its loop. In a turn the flow and the time begin here: setting a loop up
+    /// takes long compared with the differences to measure.
     pub(crate) fn loop_begins(&mut self) {
         if let Some(turn) = &mut self.turn {
             let now = Monotonic.now();
@@ -190,7 +190,7 @@ impl Session {
         }
     }
 
-    /// The loop is over. What follows, such as summing its accounts up, is no part of a turn.
+    /// Called when the loop is over. Later work, such as summing up its counts, is not part of a turn.
     pub(crate) fn loop_ends(&mut self) {
         if let Some(turn) = &mut self.turn {
             turn.ended = (Monotonic.now(), self.work.done().unwrap_or(0));
@@ -201,7 +201,7 @@ impl Session {
         now >= self.end || self.flow.finished() || self.interrupt.arrived()
     }
 
-    /// Tells how the engine had to wait, if not as it would have liked to.
+    /// Records how the engine had to wait, if not as it should.
     pub(crate) fn waited(&mut self, waiting: Waiting) {
         if waiting == Waiting::Ppoll {
             self.fallbacks
@@ -209,7 +209,7 @@ impl Session {
         }
     }
 
-    /// Tells what the idle policy did, and if it could not do as it was asked to.
+    /// Records the idle policy's polling, and the reason if it could not work as requested.
     pub(crate) fn idled(&mut self, polled: Polling, held_back: Option<HeldBack>) {
         self.polled = Some(polled);
         if let Some(why) = held_back {
@@ -217,7 +217,7 @@ impl Session {
         }
     }
 
-    /// Ends the watch over the receiver, and says what it found.
+    /// Ends the watch over the receiver, and checks its result.
     ///
     /// # Errors
     /// A check failure if the receiver has gone.
@@ -238,7 +238,7 @@ impl Session {
     }
 }
 
-/// Nobody agreed, and the run goes on: a note for the report.
+/// Returns a note for the report if no receiver agreed and the run goes on.
 fn unheard(permit: &Permit) -> Option<String> {
     let Permit::Unheard { why, .. } = permit else { return None };
     Some(format!("{why}; sent without an agreement, which a receiver counts only with --any"))

@@ -1,4 +1,4 @@
-//! The traffic of a run: when each datagram is scheduled, how many flows there are, and when it ends. Nothing here knows a socket.
+//! The traffic of a run: scheduled times, flows, and the end. No part of this module uses a socket.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::train::TrainLimit;
 pub struct Traffic {
     /// Rate, pattern with its seed, burst interval and catch-up of each flow.
     pub pace: PaceConfig,
-    /// The recording that is replayed instead of a pattern: then the rate is its mean.
+    /// The recording that replaces the pattern, if any: the rate is then its mean.
     pub trace: Option<Trace>,
-    /// Bytes of payload in each datagram, or of a recording in its longest:
-    /// [`wire::MIN_SIZE`](crate::wire::MIN_SIZE) to [`wire::MAX_SIZE`](crate::wire::MAX_SIZE).
+    /// Payload bytes of each datagram, or of a recording's longest: [`wire::MIN_SIZE`](crate::wire::MIN_SIZE) to
+    /// [`wire::MAX_SIZE`](crate::wire::MAX_SIZE).
     pub size: usize,
     /// Flows side by side, each at that rate.
     pub flows: u32,
@@ -25,9 +25,9 @@ pub struct Traffic {
     pub phase: Phase,
     /// The most datagrams of several flows in a row; `None` for no limit. One flow has [`Recovery`] in its pace.
     pub train: Option<NonZeroU32>,
-    /// Datagrams of a flow that leave in one go: 1 to 64.
+    /// Datagrams of a flow that leave at once: 1 to 64.
     pub quantum: u32,
-    /// Asks the kernel to cut a quantum into its datagrams.
+    /// Asks the kernel to segment a quantum into its datagrams.
     pub gso: bool,
     /// When the run ends: as soon as either bound is reached.
     pub end: End,
@@ -43,11 +43,11 @@ pub struct End {
 }
 
 impl Traffic {
-    /// The trains that end a catch-up of one flow, if nobody asks for others: they hold 25,000 packets/s where 70 µs pass
-    /// between two clock checks, and a queue on the path has room for three.
+    /// The default trains that end a catch-up of one flow: they sustain 25,000 packets/s with 70 µs between two clock
+    /// checks, and a queue on the path has room for three.
     pub const RECOVERY: Recovery = Recovery::trains(3);
 
-    /// One even flow of datagrams of 1,200 bytes, without an end.
+    /// Creates one even flow of datagrams of 1,200 bytes, without an end.
     pub fn new(rate: Rate) -> Self {
         Traffic {
             pace: PaceConfig { recovery: Traffic::RECOVERY, ..PaceConfig::new(rate) },
@@ -62,7 +62,7 @@ impl Traffic {
         }
     }
 
-    /// The clock of a flow, not started.
+    /// Returns the clock of a flow, not started.
     ///
     /// # Errors
     /// If the burst interval is longer than the interval.
@@ -73,7 +73,7 @@ impl Traffic {
         }
     }
 
-    /// Returns the distribution of departures over time, in the words of a report.
+    /// Returns the distribution of departures over time, as in a report.
     pub fn pattern(&self) -> String {
         if self.trace.is_some() {
             "recorded".to_owned()
@@ -82,54 +82,54 @@ impl Traffic {
         }
     }
 
-    /// The limit of trains that suits these flows if nobody asks for another: a short one, where their sum is even.
+    /// Returns the default limit of trains for these flows: a short one, where their sum is even.
     #[must_use]
     pub fn usual_train(&self) -> Option<NonZeroU32> {
-        // A quantum is a train that was asked for.
+        // A quantum is a requested train.
         let poisson = matches!(self.pace.pattern, Pattern::Poisson { .. });
         let even = self.phase == Phase::Spread && !poisson && self.quantum == 1;
         (self.flows > 1 && even).then_some(SHORT_TRAIN)
     }
 
-    /// Returns the slack of a departure if nobody says. One flow may not be late at all; several collect what is due
-    /// within a short time, so that a wake-up serves more than one of them.
+    /// Returns the default slack of a departure. One flow may not be late at all; several collect departures within a
+    /// short time, so that a wake-up serves more than one of them.
     #[must_use]
     pub fn usual_slack(&self) -> Duration {
         if self.flows > 1 { MOST_SLACK.min(self.pace.rate.interval() / SLACK_SHARE) } else { Duration::ZERO }
     }
 
-    /// Returns the time that the run is going to take, if that is known.
+    /// Returns the expected duration of the run, if it is known.
     pub fn expected(&self) -> Option<Duration> {
         let recorded = self.trace.as_ref().map(Trace::span);
         [self.end.duration, recorded].into_iter().flatten().min()
     }
 
-    /// The limit that keeps all flows together from leaving in one burst: trains that are apart, however short the
-    /// burst interval.
+    /// Returns the limit that keeps all flows together from leaving in one burst: trains with pauses between them,
+    /// however short the burst interval.
     pub(crate) fn train_limit(&self) -> TrainLimit {
-        // A shorter pause would be none: what is closer than half of the common interval sticks together.
+        // A shorter pause would not count: packets closer than half of the common interval are back to back.
         let pause = self.pace.rate.interval() / self.flows / 2 + Duration::from_nanos(1);
         let gap = self.pace.shortest_gap() / self.flows;
         self.train.map_or(TrainLimit::NONE, |most| TrainLimit::new(most, pause.max(gap)))
     }
 
-    /// The number that decides what is random, if anything is.
+    /// Returns the seed, if the traffic is random.
     pub fn seed(&self) -> Option<u64> {
         if let Pattern::Poisson { seed } = self.pace.pattern { Some(seed) } else { self.phase.seed() }
     }
 
-    /// Departures a second, of all flows together.
+    /// Returns departures a second, of all flows together.
     pub fn target_pps(&self) -> f64 {
         self.pace.mean_rate().packets_per_second() * f64::from(self.flows)
     }
 
-    /// Departures a second that others have to bear, of all flows together: while on, or of a recording as
-    /// many as come within any second.
+    /// Returns the highest rate in departures a second, of all flows together: while on, or a recording's maximum
+    /// within any second.
     pub fn highest_pps(&self) -> f64 {
         let mean = self.pace.mean_rate();
         let of_each = match &self.trace {
             Some(trace) => trace.peak(Duration::from_secs(1)) as f64,
-            // On periods that are shorter than the interval begin faster than their rate says.
+            // On periods shorter than the interval begin faster than their rate says.
             None if mean.interval() < self.pace.rate.interval() => mean.packets_per_second(),
             None => self.pace.rate.packets_per_second(),
         };
@@ -147,13 +147,13 @@ pub enum Phase {
     Together,
     /// Anywhere within an interval.
     Random {
-        /// The same number, the same phases.
+        /// The seed: the same number gives the same phases.
         seed: u64,
     },
 }
 
 impl Phase {
-    /// Returns the time by which one of several flows begins later than the run, each at this rate.
+    /// Returns by how much one of several flows, each at this rate, begins later than the run.
     pub fn offset(self, flow: u32, flows: u32, rate: Rate) -> Duration {
         let interval = rate.interval();
         let part = |nanos: u128| Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
@@ -167,12 +167,12 @@ impl Phase {
         }
     }
 
-    /// The number that decides random ones.
+    /// Returns the seed of random ones.
     pub fn seed(self) -> Option<u64> {
         if let Phase::Random { seed } = self { Some(seed) } else { None }
     }
 
-    /// As it is typed.
+    /// Returns the name as typed.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Spread => "spread",
@@ -195,14 +195,14 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
 
 const USUAL_SIZE: usize = 1_200;
 
-/// A queue on the path that holds less than this holds hardly anything.
+/// Shorter than almost any queue on a path.
 const SHORT_TRAIN: NonZeroU32 = NonZeroU32::new(8).unwrap();
 
-/// Gaps between departures that are late by anything up to 20 µs have a standard deviation of 8 µs. At 64,000
-/// packets/s a wake-up then serves two.
+/// Gaps between departures that are late by up to 20 µs have a standard deviation of 8 µs. At 64,000 packets/s a
+/// wake-up then serves two.
 const MOST_SLACK: Duration = Duration::from_micros(20);
 
-/// No gap is off by more than 3% for it.
+/// No gap is off by more than 3% because of it.
 const SLACK_SHARE: u32 = 32;
 
 #[cfg(test)]
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(offsets(Phase::Together), [Duration::ZERO; 4]);
     }
 
-    /// After a pause of 1,000 flows: whatever the burst interval, a train ends where the report says it does.
+    /// After a pause of 1,000 flows, a train ends where the report says, whatever the burst interval.
     #[test]
     fn trains_are_apart_however_short_the_burst_interval() {
         let most = NonZeroU32::new(3).unwrap();

@@ -1,9 +1,9 @@
 //! How closely the packets of all flows together may follow each other: [`TrainLimit`].
 //!
 //! Each flow of a [`DepartureQueue`](softtimers_core::DepartureQueue) keeps its own packets a burst interval apart. But
-//! a stall makes *all* flows due, and what shares their path sees one burst of as many packets as there are
-//! flows. A train limit breaks it up: after N back to back, there is a pause, as long as their share of the
-//! path at the burst interval that the flows have together:
+//! a stall makes *all* flows due, and a shared path sees one burst of as many packets as there are flows. A train limit
+//! breaks it up: after N back to back there is a pause, as long as their share of the path at the flows' common burst
+//! interval:
 //!
 //! ```text
 //!   due          1 2 3 4 5 6 7 8 9 …        all at once, after a stall
@@ -11,20 +11,19 @@
 //!   at most 4    ●●●●      ●●●●      ●●●●   4 · burst interval from train to train
 //! ```
 //!
-//! Any number of flows that catch up, each at its burst interval, need no more than that, so what a stall has
-//! delayed takes no longer to be made up. What is on schedule never meets it: an even sum leaves the pauses
-//! by itself.
+//! Any number of flows that catch up at their burst intervals need no more than that, so making up for a stall takes no
+//! longer. Traffic on schedule never meets the limit: an even sum has such pauses by itself.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-/// Allows at most `most` packets back to back, of however many flows. Ask how many may leave now, and tell how many
+/// Allows at most `most` packets back to back, of any number of flows. Ask how many may leave now, and report how many
 /// did.
 ///
-/// The contract: of any `most + 1` successive packets some two are at least a burst interval apart, and
-/// the packets of a time `t` are at most `most + t / burst interval`.
+/// The contract: among any `most + 1` successive packets, two neighbours are at least a burst interval apart, and any
+/// time `t` has at most `most + t / burst interval` packets.
 ///
 /// # Cost
 /// 24 bytes; each operation is a few integer operations.
@@ -43,9 +42,9 @@ impl TrainLimit {
     pub const NONE: TrainLimit =
         TrainLimit { most: u32::MAX, in_train: 0, burst_interval: 0, ends: Timestamp::ZERO };
 
-    /// At most `most` back to back. `burst_interval` is the one that all flows have together: of equal ones, that
-    /// of a flow over their number. It has to be shorter than the mean time between packets, or what is due
-    /// only grows.
+    /// Creates a limit of `most` packets back to back. `burst_interval` is the flows' common one: for equal flows, that
+    /// of one flow divided by their number. It must be shorter than the mean time between packets, or the backlog only
+    /// grows.
     pub fn new(most: NonZeroU32, burst_interval: Duration) -> Self {
         let burst_interval = u64::try_from(burst_interval.as_nanos()).unwrap_or(u64::MAX);
         TrainLimit { most: most.get(), burst_interval, ..TrainLimit::NONE }
@@ -57,17 +56,17 @@ impl TrainLimit {
         if now < self.ends { self.most - self.in_train } else { self.most }
     }
 
-    /// The earliest time at which there is room.
+    /// Returns the earliest time at which there is room.
     #[inline]
     pub fn earliest(&self) -> Timestamp {
         if self.in_train < self.most { Timestamp::ZERO } else { self.ends }
     }
 
-    /// Counts `packets` that have left, the first at `from` and the last at `to`. More than there was
-    /// [`room`](Self::room) for count as a full train, and the pause is as long as all of them ask for.
+    /// Counts `packets` that have left, the first at `from` and the last at `to`. More than the [`room`](Self::room)
+    /// count as a full train, with a pause long enough for all of them.
     ///
-    /// To send takes time, and a sender that loses its CPU meanwhile sends the rest later than it
-    /// thinks: there is a burst interval behind `to` whatever `from` was. Times must not go backwards.
+    /// Sending takes time, and a sender that loses its CPU meanwhile sends the remaining packets later than it thinks:
+    /// so there is a burst interval behind `to`, whatever `from` was. Times must not go backwards.
     #[inline]
     pub fn departed(&mut self, from: Timestamp, to: Timestamp, packets: u32) {
         if packets == 0 {
@@ -113,7 +112,7 @@ mod tests {
         assert_eq!(sent, [(100, 4), (120, 2)]);
     }
 
-    /// Arrivals after these pauses, looked at as soon as there may be one to leave; when each one left.
+    /// Arrivals after these pauses, polled as soon as one may leave; returns when each one left.
     fn departures(most: u32, pauses: &[u64]) -> Vec<u64> {
         let mut limit = limit(most);
         let (mut now, mut arrival, mut left) = (0u64, 0, Vec::new());
@@ -140,14 +139,14 @@ mod tests {
         let pauses = [9; 50];
         let due: Vec<u64> = (1..=50).map(|packet| packet * 9).collect();
         assert_eq!(departures(1, &pauses), due);
-        // Three at once, within the limit, are as good as that.
+        // Three at once, within the limit, are fine.
         assert_eq!(departures(4, &[27, 0, 0, 27, 0, 0]), [27, 27, 27, 54, 54, 54]);
     }
 
     #[test]
     fn a_stall_is_made_up_train_by_train() {
         assert_eq!(departures(3, &[0; 7]), [0, 0, 0, 15, 15, 15, 30]);
-        // Whoever comes while the train is under way joins it; the one behind it waits.
+        // A packet that comes during the train joins it; the one behind the train waits.
         assert_eq!(departures(3, &[0, 0, 4, 1, 1]), [0, 0, 4, 15, 15]);
     }
 
@@ -169,7 +168,8 @@ mod tests {
         assert_eq!(limit.earliest(), Timestamp::MAX);
     }
 
-    /// The second of two lost its CPU for a while: what comes next is as close behind it as anything.
+    /// The second of two packets was sent late because the sender lost its CPU: the next one keeps its distance all the
+    /// same.
     #[test]
     fn there_is_a_pause_behind_what_was_held_up() {
         let at = Timestamp::from_micros;
@@ -191,8 +191,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// The contract, whatever is due when: nothing is lost, no train is too long, and the path has no
-        /// more in any time than the burst interval allows.
+        /// The contract, for any due times: no packet is lost, no train is too long, and in any time the path has no
+        /// more packets than the burst interval allows.
         #[test]
         fn trains_are_short(most in 1u32..6, pauses in prop::collection::vec(0u64..20, 1..60)) {
             let left = departures(most, &pauses);

@@ -1,15 +1,15 @@
 //! Several timers in turns of a few milliseconds, in one process, with the same sockets and clients.
 //!
-//! A virtual machine's speed drifts by a fifth within seconds, so two runs after each other cannot
-//! tell methods apart that differ by two percent. Here the drift is the same for all:
+//! A virtual machine's speed drifts by a fifth within seconds, so two consecutive runs cannot distinguish methods that
+//! differ by two percent. Here all share the same drift:
 //!
 //! ```text
 //!   off │ soft │ loop │ loop │ soft │ off │ off │ soft │ …     one round forwards, one backwards
 //!   └────── round ────┘└───── round ─────┘
 //! ```
 //!
-//! A turn begins and ends with the loop: making a loop and summing its accounts up costs softtimers' some 0.5% of 10 ms, and
-//! nothing of a run.
+//! A turn begins and ends with the loop: creating a loop and summing up its counts costs softtimers' some 0.5% of 10
+//! ms, but nothing in a normal run.
 
 use std::io;
 use std::time::Duration;
@@ -33,19 +33,19 @@ use crate::traffic::Traffic;
 pub enum Contender {
     /// The work alone, in a plain loop.
     Nobody,
-    /// The work alone, in a loop that asks its descriptors after each piece that it computes, as one must
-    /// whose timer is a descriptor.
+    /// The work alone, in a loop that polls its descriptors after each piece of computation, as a loop must whose timer
+    /// is a descriptor.
     NobodyAsking,
-    /// The work alone in softtimers' loop, with nothing to send: its trigger states alone.
+    /// The work alone in softtimers' loop, with nothing to send: only its trigger states.
     NobodySoft,
-    /// The flow, by this timer; not by one that hands datagrams over ahead. Only softtimers' catch up with trains.
+    /// The flow, by this timer, except one that hands datagrams over ahead. Only softtimers' catch up with trains.
     Flow(Timer),
     /// The same at another pace.
     Paced(Timer, PaceConfig),
-    /// The flow by softtimers, in a loop without the trigger states of this source. What the intervals
-    /// would be without each of the others is kept.
+    /// The flow by softtimers, in a loop without the trigger states of this source. The intervals without each of the
+    /// other sources are recorded.
     Without(Option<TriggerState>),
-    /// The flow's events by this timer, with nothing sent: what remains is the cost of the timer.
+    /// The flow's events by this timer, with nothing sent, which leaves the cost of the timer.
     NullEvents(Timer),
     /// The same at another pace.
     PacedNullEvents(Timer, PaceConfig),
@@ -53,41 +53,41 @@ pub enum Contender {
     NullSignals,
 }
 
-/// The work of one contender in one turn.
+/// The result of one contender in one turn.
 #[derive(Clone, Debug, Default)]
 pub struct Share {
     /// Requests answered or pieces computed, per second; 0 without work.
     pub work_rate: f64,
     /// Datagrams, null events or signals a second.
     pub event_rate: f64,
-    /// The gaps between datagrams or null events; none of [`Contender::NullSignals`].
+    /// The gaps between datagrams or null events; empty for [`Contender::NullSignals`].
     pub gaps: Moments,
-    /// The 99th percentile of lateness in nanoseconds; `None` if nothing left.
+    /// The 99th percentile of lateness in nanoseconds; `None` if no datagram left.
     pub late_p99_ns: Option<u64>,
-    /// Expiries for which no signal of their own came; `None` for a timer that does not count them.
+    /// Expiries without a signal of their own; `None` for a timer that does not count them.
     pub overruns: Option<u64>,
     /// The trigger states of softtimers' loop; `None` for other loops.
     pub triggers: Option<Box<Triggers>>,
 }
 
-/// The work of all contenders.
+/// The results of all contenders.
 #[derive(Clone, Debug)]
 pub struct Turns<const N: usize> {
-    /// For each whole round what each of them did, in their order.
+    /// For each whole round, the share of each contender, in their order.
     pub rounds: Vec<[Share; N]>,
-    /// The counts of each over all of its turns.
+    /// The counts of each contender over all of its turns.
     pub stats: [SendStats; N],
-    /// Whether a signal ended the run before its time.
+    /// Whether a signal ended the run early.
     pub interrupted: bool,
 }
 
-/// Gives each contender a turn of this length in each of `rounds`; the flow begins anew in each.
-/// The plan's own timer and end do not count. Interrupted by a signal, it returns the rounds until then.
+/// Gives each contender a turn of this length in each of `rounds`; the flow begins anew in each. The plan's own timer
+/// and end are ignored. After a signal it returns the rounds until then.
 ///
 /// # Errors
 /// A failure that keeps the run from starting, or ends it. A usage failure for several flows, a quantum, a pace whose
-/// burst interval is longer than its interval, a source that the loop [cannot do without](
-/// crate::work::Work::can_do_without), and what leaves ahead of its time.
+/// burst interval is longer than its interval, a source that the loop [cannot do
+/// without](crate::work::Work::can_do_without), and timers that hand datagrams over ahead of their times.
 pub fn take_turns<const N: usize>(
     plan: &SendPlan,
     contenders: [Contender; N],
@@ -124,7 +124,7 @@ pub fn take_turns<const N: usize>(
             )));
         }
     }
-    // Whatever the plan's own timer wants of a flow.
+    // Independently of the handling that the plan's own timer wants.
     let plan = &SendPlan { timer: Timer::default(), ..plan.clone() };
     let send::Opened { sockets, .. } = send::open(plan)?;
     let permit = send::permit(plan, &sockets.udp)?;
@@ -155,7 +155,7 @@ pub fn take_turns<const N: usize>(
 }
 
 impl Contender {
-    /// The engine of a flow, and the pace that it is to keep.
+    /// Returns the engine of a flow, and the pace that it keeps.
     fn paced(self, plan: &SendPlan) -> (Timer, PaceConfig) {
         let (timer, pace) = match self {
             Contender::Flow(timer) | Contender::NullEvents(timer) => {
@@ -212,7 +212,7 @@ impl Session {
         Ok((share, counted))
     }
 
-    /// Goes on until the end; how many events there were.
+    /// Runs until the end; returns the number of events.
     fn contend(&mut self, contender: Contender, timer: Timer, pace: PaceConfig) -> io::Result<u64> {
         let before = self.flow.departures();
         match contender {

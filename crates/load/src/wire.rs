@@ -1,9 +1,9 @@
-//! The datagrams of softtimers traffic: 32 bytes of header, then padding up to the size asked for.
+//! The datagrams of softtimers traffic: 32 bytes of header, then padding up to the configured size.
 //!
-//! The header lets a receiver that knows nothing of the sender count what was lost, late or sent
-//! twice, and see how evenly it arrived. Nothing in it is trusted: [`Datagram::parse`] takes any
-//! bytes, and a receiver believes only traffic with the token that it gave to its sender. It answers with
-//! no more bytes than it was asked with, so that it cannot be used to make a small forged packet into a large answer.
+//! The header lets a receiver that knows nothing of the sender count losses, late datagrams and duplicates, and measure
+//! how evenly they arrive. Nothing in it is trusted: [`Datagram::parse`] accepts any bytes, and a receiver counts only
+//! traffic with the token that it gave to its sender. An answer has no more bytes than the question, so a receiver
+//! cannot amplify forged packets.
 //!
 //! ```text
 //!   0        4         5      6              12     16              24             32
@@ -15,7 +15,7 @@
 //!   │        │         │ Busy │ 0            │ 0    │ nonce         │ 0            │
 //!   │        │         │ Bye  │ token or 0   │ flow │ sent          │ 0            │
 //! ```
-//! All numbers are big-endian. [`handshake`](crate::handshake) says who agrees with whom, and how.
+//! All numbers are big-endian. [`handshake`](crate::handshake) describes the agreement.
 
 use std::fmt;
 use std::time::Duration;
@@ -50,24 +50,24 @@ pub enum Datagram {
         flow: u32,
         /// Counts the datagrams of the flow from zero.
         sequence: u64,
-        /// When the datagram was due, by the sender's monotonic clock.
+        /// The time at which the datagram was due, by the sender's monotonic clock.
         scheduled: Timestamp,
         /// The flow's target interval in whole nanoseconds, at most 4.29 s; zero if there is none. With a token it is
-        /// that of the [`Datagram::Hello`], and zero here.
+        /// in the [`Datagram::Hello`], and zero here.
         interval: Duration,
         /// The token of the [`Datagram::Welcome`], if the receiver has agreed.
         token: Option<Token>,
     },
-    /// "May I send to you?" And with the token of the answer, "I have heard you."
+    /// "May I send to you?" With the token of the answer: "I have received your answer."
     Hello(Hello),
-    /// "Yes", and "I am still here."
+    /// "Yes", or "I am still here."
     Welcome {
         /// The nonce of the [`Datagram::Hello`].
         nonce: u64,
         /// The receiver's consent.
         token: Token,
     },
-    /// "Not now: I listen to somebody else", or to this format of another version.
+    /// "Not now: I am bound to another sender", or an answer to another version of this format.
     Busy {
         /// The nonce of the [`Datagram::Hello`].
         nonce: u64,
@@ -90,22 +90,22 @@ pub struct Hello {
     pub nonce: u64,
     /// The number of its first flow.
     pub flow: u32,
-    /// The number of flows, with consecutive numbers; the one after the last of all is the first of all.
+    /// The number of flows, with consecutive numbers that wrap around.
     pub flows: u32,
-    /// Each one's target interval in nanoseconds, at most 4.29 s; zero if there is none.
+    /// Each flow's target interval in nanoseconds, at most 4.29 s; zero if there is none.
     pub interval_ns: u32,
-    /// The token that the receiver has given it; `None` at first.
+    /// The token that the receiver has given; `None` at first.
     pub token: Option<Token>,
 }
 
-/// An interval as a header states it: in whole nanoseconds, at most 4.29 s.
+/// Returns an interval as a header states it: in whole nanoseconds, at most 4.29 s.
 #[inline]
 pub fn stated(interval: Duration) -> u32 {
     u32::try_from(interval.as_nanos()).unwrap_or(u32::MAX)
 }
 
 impl Datagram {
-    /// Writes the header to the front of `packet`; what follows is left as it is.
+    /// Writes the header to the front of `packet`, and leaves the remainder unchanged.
     ///
     /// # Panics
     /// If `packet` is shorter than [`MIN_SIZE`].
@@ -121,7 +121,7 @@ impl Datagram {
     #[inline]
     pub fn encode(&self) -> [u8; MIN_SIZE] {
         let of = |token: Option<Token>| token.map_or(0, |token| token.0);
-        // The token's place holds 48 bits, of which an interval takes the last 32.
+        // The token's field has 48 bits; an interval uses the last 32.
         let (kind, token, flow, number, time) = match *self {
             Datagram::Data { flow, sequence, scheduled, token: Some(token), .. } => {
                 (KIND_AGREED_DATA, token.0, flow, sequence, scheduled.as_nanos())
@@ -137,7 +137,7 @@ impl Datagram {
             Datagram::Bye { flow, sent, token } => (KIND_BYE, of(token), flow, sent, 0),
         };
         let mut bytes = [0; MIN_SIZE];
-        // First, since the two bytes before it are not the token's.
+        // First, because the two bytes before the token's field are written next.
         bytes[4..FLOW_AT].copy_from_slice(&token.to_be_bytes());
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = VERSION;
@@ -151,7 +151,7 @@ impl Datagram {
     /// Reads the header at the front of `packet`.
     ///
     /// # Errors
-    /// [`ParseError`] for what is not softtimers traffic of this version.
+    /// [`ParseError`] if it is not softtimers traffic of this version.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<Self, ParseError> {
         let bytes: &[u8; MIN_SIZE] = packet.first_chunk().ok_or(ParseError::Short)?;
@@ -187,20 +187,20 @@ impl Datagram {
     }
 }
 
-/// A receiver's consent to be sent to: 48 bits that it makes from a secret, the sender's address, and what that
-/// asked for. With the number of the flow, which is random as well, a stranger has to guess 2⁸⁰.
+/// A receiver's consent: 48 bits computed from a secret, the sender's address, and the request. With the flow's number,
+/// which is random as well, a stranger has to guess 2⁸⁰.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token(u64);
 
 impl Token {
-    /// The token of the lowest 48 bits of this number; zero means none.
+    /// Returns the token of the lowest 48 bits of this number; `None` for zero.
     pub const fn new(number: u64) -> Option<Self> {
         let token = number & TOKEN_BITS;
         if token == 0 { None } else { Some(Token(token)) }
     }
 }
 
-/// `Token(…)`: logs are no place for it.
+/// Prints `Token(…)`: it must not appear in logs.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")
@@ -222,9 +222,9 @@ pub enum ParseError {
         /// The nonce, if it asks for consent.
         asks: Option<u64>,
     },
-    /// No kind of ours.
+    /// An unknown kind.
     Kind(u8),
-    /// A welcome, or traffic that was agreed on, without a token.
+    /// A welcome, or traffic by agreement, without a token.
     NoToken,
 }
 
@@ -254,9 +254,9 @@ fn u64_at(bytes: &[u8; MIN_SIZE], at: usize) -> u64 {
 
 /// The first bytes of every datagram, of any version.
 pub(crate) const MAGIC: [u8; 4] = *b"SOFT";
-/// The version of this format that this program speaks; 1 had tokens in goodbyes only.
+/// The version of this format that this program uses; in version 1 only goodbyes had tokens.
 pub const VERSION: u8 = 2;
-/// The goodbyes that a sender says for each flow, since they may be lost; it does not count them as traffic.
+/// The goodbyes that a sender sends for each flow, since they may be lost; they do not count as traffic.
 pub const GOODBYES: u32 = 3;
 const KIND_DATA: u8 = 0;
 const KIND_HELLO: u8 = 1;

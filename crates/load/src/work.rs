@@ -1,5 +1,5 @@
-//! The work that a sending loop does beside sending: nothing, computation, or an echo server that
-//! clients in another process keep saturated.
+//! The other work of a sending loop: nothing, computation, or an echo server that clients in another process keep
+//! saturated.
 
 mod computation;
 mod echo;
@@ -15,16 +15,16 @@ use softtimers_measure::processor::Processor;
 use computation::Computation;
 use echo::EchoServer;
 
-/// The work of a loop beside sending.
+/// The other work of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Work {
     /// None: the loop sleeps between departures.
     None,
     /// Computation without system calls.
     Compute,
-    /// Computation with trigger states as seldom as a [`WebServer`](softtimers_core::WebServer) has them.
+    /// Computation with trigger states as rare as those of a [`WebServer`](softtimers_core::WebServer).
     Web,
-    /// A saturated UDP echo server that takes up to `batch` (1 to 64) datagrams in one go.
+    /// A saturated UDP echo server that receives up to `batch` (1 to 64) datagrams at once.
     Echo {
         /// Datagrams per receive call.
         batch: usize,
@@ -32,7 +32,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// As it is typed.
+    /// Returns the name as typed.
     pub fn name(self) -> &'static str {
         match self {
             Work::None => "none",
@@ -47,8 +47,8 @@ impl Work {
         matches!(self, Work::Compute | Work::Web)
     }
 
-    /// Returns whether softtimers' loop still meets a trigger state where it always comes by, in its work or when it is
-    /// idle, without those of this source.
+    /// Returns whether softtimers' loop still passes trigger states regularly, in its work or when it is idle, without
+    /// those of this source.
     pub fn can_do_without(self, source: TriggerState) -> bool {
         match source {
             TriggerState::Idle | TriggerState::Backup => false,
@@ -58,7 +58,7 @@ impl Work {
     }
 }
 
-/// Work in progress, with a count of what was done.
+/// Work in progress, with a count of the work done.
 #[derive(Debug)]
 pub(crate) enum Workload {
     None,
@@ -84,7 +84,7 @@ impl Workload {
         })
     }
 
-    /// Serves one group of requests out of a visit's allowance; whether to go on with the visit.
+    /// Serves one group of requests out of a visit's allowance; returns whether to go on with the visit.
     #[inline]
     pub(crate) fn serve_group(&mut self, left: &mut usize) -> io::Result<bool> {
         let taken = self.take_group()?;
@@ -92,7 +92,7 @@ impl Workload {
         Ok(self.more(taken, left))
     }
 
-    /// The first half of serving a group: how many requests were taken.
+    /// The first half of serving a group: returns how many requests were received.
     #[inline]
     pub(crate) fn take_group(&mut self) -> io::Result<usize> {
         if let Workload::Echo(echo) = self { echo.take_group() } else { Ok(0) }
@@ -106,7 +106,7 @@ impl Workload {
         }
     }
 
-    /// Charges a group to a visit's allowance; whether to go on with the visit.
+    /// Charges a group to a visit's allowance; returns whether to go on with the visit.
     #[inline]
     pub(crate) fn more(&self, taken: usize, left: &mut usize) -> bool {
         let Workload::Echo(echo) = self else { return false };
@@ -121,7 +121,7 @@ impl Workload {
         }
     }
 
-    /// Requests answered, or pieces computed.
+    /// Returns the requests answered, or pieces computed.
     pub(crate) fn done(&self) -> Option<u64> {
         match self {
             Workload::None => None,
@@ -130,22 +130,22 @@ impl Workload {
         }
     }
 
-    /// Answers that the kernel had no room for.
+    /// Returns the answers that the kernel had no room for.
     pub(crate) fn answers_dropped(&self) -> u64 {
         if let Workload::Echo(echo) = self { echo.dropped } else { 0 }
     }
 
-    /// Ends the clients. Returns what went wrong with them, for the report.
+    /// Ends the clients. Returns their failure, if any, for the report.
     pub(crate) fn stop(&mut self, interrupt: &Interrupt) -> Option<String> {
         let Workload::Echo(echo) = self else { return None };
         echo.stop(interrupt)
     }
 }
 
-/// Requests served per report of readiness before the loop looks at its other sources: enough to
-/// share the cost of the wait, few enough to be fair.
+/// Requests served per readiness report before the loop checks its other sources: enough to share the cost of the wait,
+/// few enough to be fair.
 pub(crate) const VISIT: usize = 16;
 
-/// Requests answered in one send, by a loop that checks its clock in between: some 25 µs of the kernel's time on loopback,
-/// beside which one more system call is little.
+/// Requests answered in one send, by a loop that checks its clock in between: some 25 µs of the kernel's time on
+/// loopback, compared with which one more system call is cheap.
 pub(crate) const MOST_PER_SEND: usize = 8;

@@ -1,8 +1,8 @@
-//! The account of packets: [`Counters`], and the delays [`Measured`] of those that came out.
+//! Counts of packets: [`Counters`], and the delays [`Measured`] of delivered ones.
 
 use softtimers_core::{Histogram, Timestamp};
 
-/// The fates of all packets of one direction.
+/// Counts of what happened to the packets of one direction.
 ///
 /// At any time `offered + duplicated == delivered + queue_drops + overflowed + lost + held`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -11,31 +11,31 @@ pub struct Counters {
     pub offered: u64,
     /// The bytes of the packets that were offered.
     pub offered_bytes: u64,
-    /// Second copies that the path has made.
+    /// Second copies made by the path.
     pub duplicated: u64,
     /// Packets that came out, copies included.
     pub delivered: u64,
     /// The bytes of the packets that were delivered.
     pub delivered_bytes: u64,
-    /// Dropped by the queue: found it full, or by its [management](crate::Aqm).
+    /// Dropped by the queue: it was full, or its [management](crate::Aqm) dropped them.
     pub queue_drops: u64,
-    /// The part of them that the management dropped.
+    /// Those of them that the management dropped.
     pub aqm_drops: u64,
-    /// Found more held than the path may hold: a limit of the emulator, not of the path.
+    /// Dropped because the path held all that it may: the emulator's own limit.
     pub overflowed: u64,
     /// Lost behind the bottleneck.
     pub lost: u64,
-    /// Waiting, on the link or under way now.
+    /// Held now: waiting, on the link, or under way.
     pub held: u64,
-    /// Marked by the queue, whatever became of them then.
+    /// Marked by the queue, whether or not they arrived.
     pub marked: u64,
-    /// Came out with a bit flipped, or will.
+    /// Given a flipped bit, whether or not they are out yet.
     pub corrupted: u64,
-    /// Came out after one that was offered later (RFC 4737, type-P-reordered); copies don't count.
+    /// Came out after a packet that was offered later (RFC 4737, type-P-reordered); copies don't count.
     pub reordered: u64,
 }
 
-/// The measurements of the packets that came out.
+/// Measurements of the packets that came out.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     delay: Histogram,
@@ -49,13 +49,12 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Nanoseconds from the time a packet was offered to when it was taken out: waiting, link and delay.
+    /// Nanoseconds from when a packet was offered to when it was taken out: waiting, link and delay.
     pub fn delay_ns(&self) -> &Histogram {
         &self.delay
     }
 
-    /// Nanoseconds by which packets were taken out later than they were due: the error of the emulator in
-    /// real time, zero in virtual time.
+    /// Nanoseconds by which packets were taken out late: the emulator's error in real time, zero in virtual time.
     pub fn lateness_ns(&self) -> &Histogram {
         &self.lateness
     }
@@ -68,7 +67,7 @@ impl Measured {
         u64::try_from(bits.checked_div(span)?).ok()
     }
 
-    /// Notes a packet; whether it was overtaken.
+    /// Records a packet, and returns whether it was overtaken.
     pub(crate) fn note(&mut self, packet: &Taken) -> bool {
         let nanos = |since: Timestamp| packet.now.saturating_duration_since(since).as_nanos() as u64;
         self.delay.record(nanos(packet.offered));
@@ -86,7 +85,7 @@ impl Measured {
     }
 }
 
-/// The properties of a packet that [`Measured`] records when it is taken out.
+/// The properties of a packet that [`Measured`] records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub(crate) now: Timestamp,

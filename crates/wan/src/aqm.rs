@@ -1,7 +1,7 @@
 //! Queues that drop, or mark, before they are full: [`Aqm`].
 //!
-//! A deep drop-tail queue makes every packet late once a sender has filled it. Active queue management keeps the wait
-//! short whatever the depth; [`Queue`](crate::Queue)'s limit holds beside it.
+//! A sender that fills a deep drop-tail queue makes every packet late. Active queue management keeps the wait short
+//! whatever the depth; the limit of [`Queue`](crate::Queue) still applies.
 
 mod codel;
 mod fq_codel;
@@ -41,14 +41,15 @@ pub(crate) use pie::{Pie, Verdict};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Aqm {
-    /// The newest packet is dropped when the queue is full, and none before.
+    /// Drops the newest packet when the queue is full, and none before.
     #[default]
     DropTail,
-    /// Packets are dropped when they leave the queue, while the wait has been too long for a while (RFC 8289).
+    /// Drops packets as they leave the queue, once the wait has been too long for a while (RFC 8289).
     Codel(CodelConfig),
-    /// Flows take turns, each with CoDel of its own (RFC 8290). A flow is what is [offered](crate::Direction::offer_of) as one.
+    /// Serves flows in turn, each with its own CoDel (RFC 8290). The caller names the flow of each packet
+    /// [offered](crate::Direction::offer_of).
     FqCodel(FqCodelConfig),
-    /// Packets are dropped when they come, with a probability that a controller of the wait sets (RFC 8033).
+    /// Drops packets as they come, with a probability that a controller of the wait sets (RFC 8033).
     Pie(PieConfig),
 }
 

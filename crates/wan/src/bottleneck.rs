@@ -1,8 +1,8 @@
 //! The slow link: [`Bottleneck`], and when each packet is through it.
 //!
-//! A link serves one packet after the other. The time that one takes is a fraction of a nanosecond off a
-//! whole number; rounded each for itself, 100 Mbit/s would be wrong by seconds in a year. So while the link
-//! is busy it walks along one exact schedule of bytes, which only an idle link leaves:
+//! A link serves one packet after the other. The time of one packet is not a whole number of nanoseconds; rounding each
+//! separately, 100 Mbit/s would drift by seconds in a year. So a busy link follows one exact schedule of bytes, and
+//! starts a new one only after it was idle:
 //!
 //! ```text
 //!   arrivals   ↓↓↓                    ↓
@@ -47,7 +47,7 @@ impl Bottleneck {
     /// No link is slow: packets take no time, and none waits.
     pub const NONE: Bottleneck = Bottleneck(Kind::None);
 
-    /// The same rate all the time.
+    /// Creates a link of constant rate.
     ///
     /// # Errors
     /// [`RateError`] for zero.
@@ -55,12 +55,12 @@ impl Bottleneck {
         Ok(Bottleneck(Kind::Constant { bits_per_second, rate: Rate::bytes(bits_per_second)? }))
     }
 
-    /// Repeats a recording over and over. It begins with the first packet.
+    /// Creates a link that repeats a recording. The recording begins with the first packet.
     pub fn trace(trace: DeliveryTrace) -> Self {
         Bottleneck(Kind::Trace(trace))
     }
 
-    /// The rate in the mean, in bits a second; `None` if there is no bottleneck.
+    /// Returns the mean rate in bits a second; `None` if there is no bottleneck.
     pub fn mean_bps(&self) -> Option<u64> {
         match &self.0 {
             Kind::None => None,
@@ -69,17 +69,17 @@ impl Bottleneck {
         }
     }
 
-    /// The recording, if it is one.
+    /// Returns the recording, if it is one.
     pub fn recording(&self) -> Option<&DeliveryTrace> {
         if let Kind::Trace(trace) = &self.0 { Some(trace) } else { None }
     }
 }
 
-/// A link at work. It serves one packet after the other; whoever asks keeps them in order.
+/// A link at work. It serves one packet after the other, in the caller's order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Link {
     None,
-    /// A schedule of bytes: the last packet is through so much before its place, or when it came.
+    /// A schedule of bytes: the last packet is through `burst` before its place in it, or when it came.
     Constant {
         schedule: Schedule,
         burst: Duration,
@@ -99,7 +99,7 @@ impl Link {
         }
     }
 
-    /// Returns when a packet is through that the link turns to at `at`: no sooner than the one before it is.
+    /// Returns when a packet is through whose turn comes at `at`: no sooner than the one before it.
     pub(crate) fn serve(&mut self, at: Timestamp, bytes: u64) -> Timestamp {
         match self {
             Link::None => at,
@@ -115,7 +115,7 @@ impl Link {
         }
     }
 
-    /// Returns when `bytes` more would be through, if the link went on with them at once.
+    /// Returns when `bytes` more would be through, if the link sent them right away.
     pub(crate) fn through(&self, now: Timestamp, bytes: u64) -> Timestamp {
         match self {
             Link::None => now,
@@ -128,8 +128,8 @@ impl Link {
         }
     }
 
-    /// Becomes another link at `now`, while it is `serving` a packet that would be through at a time and has this
-    /// many bytes; returns when it is now. The same link goes on as if nothing had been said.
+    /// Becomes another link at `now`. If it is `serving` a packet of this many bytes that would be through at the given
+    /// time, returns the new time. Changing to the same link has no effect.
     pub(crate) fn change(
         &mut self,
         now: Timestamp,
@@ -142,7 +142,7 @@ impl Link {
             (Link::Trace(chances), Kind::Trace(trace)) if chances.trace() == trace => {
                 return serving.map(|(done, _)| done);
             }
-            // The part of the packet that has been sent has been sent.
+            // The part of the packet sent so far stays sent.
             (Link::Constant { schedule, burst: Duration::ZERO }, Kind::Constant { rate, .. })
                 if depth == 0 =>
             {
@@ -154,7 +154,7 @@ impl Link {
                 if schedule.rate() == *rate && *burst == new_burst {
                     return serving.map(|(done, _)| done);
                 }
-                // The bucket keeps what is in it, as far as there is room, and lacks what it lacks.
+                // The bucket keeps its content, up to the new depth, and any debt.
                 let full = now + *burst;
                 let lacks = schedule.place().saturating_duration_since(full);
                 let has = full.saturating_duration_since(schedule.place().max(now));
@@ -169,7 +169,7 @@ impl Link {
         }
         let left = serving.map(|(done, bytes)| match self {
             Link::None => 0,
-            // The bytes whose places are past.
+            // The bytes whose scheduled times are past.
             Link::Constant { schedule, .. } => {
                 bytes_in(schedule.rate(), done.saturating_duration_since(now)).min(bytes)
             }
@@ -179,7 +179,7 @@ impl Link {
         left.map(|bytes| self.serve(now, bytes))
     }
 
-    /// Says whether an idle link would not be otherwise if it had been idle for longer.
+    /// Says whether more idle time would make no difference to an idle link.
     pub(crate) fn is_rested(&self, now: Timestamp) -> bool {
         !matches!(self, Link::Constant { schedule, .. } if schedule.place() > now)
     }
@@ -192,7 +192,7 @@ fn length(rate: Rate, bytes: u64) -> Duration {
     since.place().saturating_duration_since(Timestamp::ZERO)
 }
 
-/// The bytes that are through in such a time.
+/// Returns the bytes that pass in this time.
 fn bytes_in(rate: Rate, time: Duration) -> u64 {
     Schedule::new(rate, Pattern::Constant, Timestamp::ZERO).advance_to(Timestamp::ZERO + time)
 }
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(link.change(at(1_060), &Bottleneck::NONE, 0, Some((at(1_120), 1_500))), Some(at(1_060)));
     }
 
-    /// Said with every packet, it is as if nothing had been said.
+    /// Setting the same link with every packet has no effect.
     #[test]
     fn the_same_bottleneck_again_changes_nothing() {
         let trace = Bottleneck::trace(DeliveryTrace::parse(b"1\n3\n").unwrap());
@@ -263,12 +263,12 @@ mod tests {
         let mut link = Link::new(&constant(8_000_000), 3_000);
         let done: Vec<_> = (0..4).map(|_| link.serve(at(0), 1_000)).collect();
         assert_eq!(done, [at(0), at(0), at(0), at(1_000)]);
-        // Half of it is there again, and a long packet waits for what it lacks.
+        // Half of it has refilled, and a long packet waits for the missing half.
         assert_eq!(link.serve(at(2_500), 1_500), at(2_500));
         assert_eq!(link.serve(at(2_500), 500), at(3_000));
         assert_eq!(link.serve(at(10_000), 5_000), at(12_000));
         assert!(!link.is_rested(at(14_999)) && link.is_rested(at(15_000)));
-        // It keeps what is in it: a thousand bytes when half a packet has been waited for.
+        // It keeps its content: a thousand bytes after a wait for half a packet.
         let mut faster = Link::new(&constant(8_000_000), 3_000);
         faster.serve(at(0), 2_000);
         assert_eq!(faster.change(at(0), &constant(16_000_000), 6_000, None), None);

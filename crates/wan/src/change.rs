@@ -1,4 +1,4 @@
-//! One new value of one parameter: [`Change`], which flags, the control socket and a [scenario](crate::Scenario) share.
+//! A new value of one parameter: [`Change`], shared by flags, the control socket and a [scenario](crate::Scenario).
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Gives a path this value.
+    /// Sets this value in a path.
     pub fn apply(&self, path: &mut PathConfig) {
         match self.clone() {
             Change::Bottleneck(bottleneck) => path.bottleneck = bottleneck,

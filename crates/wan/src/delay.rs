@@ -1,10 +1,10 @@
-//! How long a packet is under way behind the bottleneck: a delay, its [`Jitter`], and who is out of order ([`Reorder`]).
+//! The delay of a packet behind the bottleneck: a fixed delay, its [`Jitter`], and reordering ([`Reorder`]).
 //!
 //! ```text
 //!   sent        a  b  c  d
-//!   kept        a     b  c      d         nobody overtakes: c waits for b
+//!   kept        a     b  c      d         none overtakes: c waits for b
 //!   free            b a    d c            each for itself: jitter alone reorders
-//!   late        a     c  d        b       a share comes later by so much, the others pass it
+//!   late        a     c  d        b       a share comes later, and the others pass it
 //!   ahead       c a   b     d             some take no delay, and pass the others
 //! ```
 
@@ -17,15 +17,15 @@ use crate::{DelayTable, Probability};
 /// The variation of the delay from packet to packet.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Jitter {
-    /// The size of the variation, as [`Spread`] has it.
+    /// The size of the variation; [`Spread`] defines its meaning.
     pub size: Duration,
     /// The distribution of the variation.
     pub spread: Spread,
-    /// Allows a packet to overtake another because of it. If not, one waits for the packet before it, so at gaps below
-    /// the size the mean delay is longer than what was asked for.
+    /// Allows a packet to overtake another because of it. Otherwise a packet waits for the one before it, so at gaps
+    /// below the size the mean delay exceeds the configured one.
     pub reorders: bool,
-    /// How much a packet's delay resembles that of the packet before: their correlation. The distribution stays as it is, where
-    /// that of netem becomes narrower.
+    /// The correlation of a packet's delay with that of the packet before. The distribution stays as it is; netem's
+    /// becomes narrower.
     pub correlation: Probability,
 }
 
@@ -56,12 +56,12 @@ impl Jitter {
         self
     }
 
-    /// The shortest that it makes of a delay.
+    /// Returns the shortest delay that results.
     pub(crate) fn least(&self, delay: Duration) -> Duration {
         delay.saturating_sub(Duration::from_nanos(self.earliest()))
     }
 
-    /// The most by which a delay is shorter.
+    /// Returns the most by which a delay becomes shorter.
     fn earliest(&self) -> u64 {
         let size = nanos(self.size);
         match &self.spread {
@@ -75,7 +75,7 @@ impl Jitter {
         }
     }
 
-    /// A delay. Draws nothing where there is no jitter.
+    /// Draws a delay. Without jitter it draws no number.
     fn apply(&self, delay: Duration, random: &mut Random, memory: &mut Memory) -> Duration {
         let (delay, size) = (nanos(delay), nanos(self.size));
         if size == 0 {
@@ -89,7 +89,7 @@ impl Jitter {
         Duration::from_nanos(nanos)
     }
 
-    /// A delay that has nothing to do with others.
+    /// Draws a delay independent of others.
     fn drawn(&self, delay: u64, size: u64, random: &mut Random) -> u64 {
         match &self.spread {
             Spread::Uniform => {
@@ -105,7 +105,7 @@ impl Jitter {
         }
     }
 
-    /// The delay that so large a part of 2³² is below.
+    /// Returns the delay at this quantile, in parts of 2³².
     fn at(&self, delay: u64, size: u64, part: u32) -> u64 {
         match &self.spread {
             Spread::Uniform => {
@@ -113,7 +113,7 @@ impl Jitter {
                 delay.saturating_add(above).saturating_sub(size)
             }
             Spread::Normal => deviating(delay, size, DelayTable::normal().at(part)),
-            // −ln(1 − part), by the numbers that such a draw would have had.
+            // −ln(1 − part), as an independent draw computes it.
             Spread::Exponential => {
                 let above = minus_ln(u32::MAX - part);
                 delay.saturating_add(scaled(size, above, 1 << 32))
@@ -126,52 +126,52 @@ impl Jitter {
 /// A distribution of delays.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Spread {
-    /// Everything from delay − size to delay + size is as likely.
+    /// Uniform from delay − size to delay + size.
     #[default]
     Uniform,
     /// Like a normal distribution with this standard deviation, within six of it; not below zero.
     Normal,
-    /// The delay is the least, and the size what comes on top in the mean, exponentially distributed: a
-    /// queue somewhere else.
+    /// The delay is the minimum, and the size is the mean of an exponentially distributed addition: a queue somewhere
+    /// else.
     Exponential,
     /// The deviations of a table, such as [`DelayTable::pareto`], times the size; not below zero.
     Table(DelayTable),
 }
 
-/// Packets that are out of order.
+/// Reordering of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reorder {
-    /// Some come later, and the others overtake them.
+    /// Some come later, and others overtake them.
     Late(Late),
-    /// Some come at once, and overtake the others.
+    /// Some come at once, and overtake others.
     Ahead(Ahead),
 }
 
-/// A share of the packets comes later, and the others overtake it.
+/// Delays a share of the packets, so that others overtake them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Late {
     /// The share of packets that come late.
     pub share: Probability,
-    /// The time by which they come later.
+    /// The additional delay.
     pub by: Duration,
 }
 
-/// Packets that take no delay, as netem's `reorder`: after `gap` − 1 others, the next with this probability.
+/// Packets that skip the delay, as netem's `reorder`: after `gap` − 1 others, the next with this probability.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ahead {
-    /// The chance of a packet whose turn it may be.
+    /// The probability for a packet that is far enough from the last one.
     pub share: Probability,
-    /// The distance between them at least, in packets. 0 counts as 1.
+    /// The minimum distance between them, in packets. 0 counts as 1.
     pub gap: u32,
 }
 
-/// Draws the delays of one direction and keeps what must stay in order.
+/// Draws the delays of one direction, and keeps in order what must stay in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Propagation {
     jitter: Random,
     late: Random,
     memory: Memory,
-    /// When the latest packet that was in its place arrives.
+    /// When the latest packet that was not reordered arrives.
     last: Timestamp,
     /// Packets since one went ahead.
     since: u32,
@@ -182,7 +182,7 @@ impl Propagation {
         Propagation { jitter, late, memory: Memory::default(), last: Timestamp::ZERO, since: 0 }
     }
 
-    /// Returns when a packet arrives that the bottleneck has let go at `sent`.
+    /// Returns when a packet arrives that left the bottleneck at `sent`.
     pub(crate) fn arrival(
         &mut self,
         sent: Timestamp,
@@ -210,13 +210,13 @@ impl Propagation {
     }
 }
 
-/// The last draw of a jitter with correlation: a normal deviation, in parts of 1/8192, of which the quantile is taken. So each
-/// draw is distributed as without a memory.
+/// The last draw of a correlated jitter: a normal deviation in parts of 1/8192, whose quantile is used. So each draw
+/// has the same distribution as an uncorrelated one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Memory(Option<i32>);
 
 impl Memory {
-    /// A part of 2³².
+    /// Draws the next quantile, in parts of 2³².
     fn next(&mut self, correlation: Probability, random: &mut Random) -> u32 {
         const BILLION: i64 = 1_000_000_000;
         let normal = DelayTable::normal();
@@ -238,7 +238,7 @@ fn deviating(delay: u64, size: u64, deviation: i32) -> u64 {
     if deviation < 0 { delay.saturating_sub(by) } else { delay.saturating_add(by) }
 }
 
-/// A number of mean 6 and standard deviation 1, in 32 fractional bits: the sum of twelve uniform ones.
+/// Draws a number of mean 6 and standard deviation 1, in 32 fractional bits: the sum of twelve uniform ones.
 fn normal(random: &mut Random) -> u64 {
     let two = |random: &mut Random| {
         let bits = random.next_u64();
@@ -247,7 +247,7 @@ fn normal(random: &mut Random) -> u64 {
     (0..NORMAL_REACH).map(|_| two(random)).sum()
 }
 
-/// size · factor / one; saturates.
+/// Returns size · factor / one, saturating.
 fn scaled(size: u64, factor: u64, one: u64) -> u64 {
     u64::try_from(u128::from(size) * u128::from(factor) / u128::from(one)).unwrap_or(u64::MAX)
 }
@@ -256,7 +256,8 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// −ln(part / 2³²) with 32 fractional bits, at most 22: by halving until it is above a half, and a series there.
+/// Returns −ln(part / 2³²) with 32 fractional bits, at most 22: doubles the part until it is above a half, then uses a
+/// series.
 fn minus_ln(part: u32) -> u64 {
     const LN_2: u64 = 0xb172_17f7;
     let part = part.max(1);
@@ -273,7 +274,7 @@ fn minus_ln(part: u32) -> u64 {
 
 /// One size in a [`DelayTable`].
 const TABLE_ONE: u64 = DelayTable::ONE as u64;
-/// Standard deviations on either side of the mean that a sum of twelve reaches.
+/// The most standard deviations that a sum of twelve reaches on either side of the mean.
 const NORMAL_REACH: u32 = 6;
 
 #[cfg(test)]

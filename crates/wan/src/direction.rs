@@ -6,19 +6,17 @@
 //!             marks        trace                                   late, flip
 //! ```
 //!
-//! Three things follow from the order. A lost packet has taken its time on the link, as on a radio link; a
-//! copy has not, since it is made behind it. And delay is added to what has left the link, not to what
-//! came in, so a queue in front is never mistaken for one.
+//! Three things follow from the order. A lost packet has used its time on the link, as on a radio link; a copy has not,
+//! since it is made behind it. And the delay follows the link, so a queue cannot be mistaken for delay.
 //!
-//! Nothing happens between two calls: each first works off what the link has finished by then. So
-//! **how often one looks changes nothing**: each packet's fate is decided by what was offered when and by the
-//! seed, and its times are written down before anybody asks. Each cause draws from numbers of its own, so
-//! that more loss does not change who is late.
+//! Nothing happens between two calls: each call first processes what the link has finished by then. So **the frequency
+//! of calls changes nothing**: each packet's fate depends only on the seed and on when packets were offered, and its
+//! times are computed from these. Each cause has its own random numbers, so more loss does not change which packets are
+//! late.
 //!
-//! **Nor does it matter whether a program reads late.** What arrives by `now` left the link by `now` − delay,
-//! so to hand it out the link is worked off up to there and no further. A program that was held up for less
-//! than the delay, and hands out first and reads then, offers what it reads with the time when it came, and
-//! the queue drops what it would have dropped.
+//! **Nor does it matter when a program is late.** Packets that arrive by `now` left the link by `now` − delay, so
+//! delivering them needs the link's work up to that time only. A program that was held up for less than the delay, and
+//! delivers before it reads, offers what it reads with its time of arrival, and the queue drops the same packets.
 
 mod change;
 mod discipline;
@@ -45,7 +43,7 @@ pub(crate) use packet::Packet;
 use packet::UnderWay;
 pub use packet::{Admission, Delivery, Traits};
 
-/// One direction of a path. Packets are values of yours; the model only knows how long they are.
+/// One direction of a path. Packets are values of your own; the model only knows their length.
 ///
 /// ```
 /// use std::time::Duration;
@@ -73,27 +71,27 @@ pub use packet::{Admission, Delivery, Traits};
 /// ```
 ///
 /// # Cost
-/// O(log packets under way) for each packet, in whichever call works it off. Memory grows with what is
-/// held, up to [`PathConfig::most_packets`] and [`PathConfig::most_bytes`].
+/// O(log packets under way) for each packet, in the call that processes it. Memory grows with the packets held, up to
+/// [`PathConfig::most_packets`] and [`PathConfig::most_bytes`].
 #[derive(Debug)]
 pub struct Direction<T> {
     path: PathConfig,
-    /// Changes that come by themselves.
+    /// Scheduled changes.
     timeline: Timeline,
-    /// Up to where the link has been worked off. Packets and changes from before count from here.
+    /// The time up to which the link has been processed. Earlier packets and changes count as of this time.
     latest: Timestamp,
-    /// When somebody looked last.
+    /// The latest time of a call.
     looked: Timestamp,
     /// The packet on the link, and when it is through.
     serving: Option<(Timestamp, Packet<T>)>,
     waiting: VecDeque<Packet<T>>,
-    /// The bytes that wait, overhead included.
+    /// The bytes waiting, overhead included.
     waiting_bytes: u64,
     link: Link,
     codel: Codel,
-    /// Packets that wait, if flows take turns: then nothing is in `waiting`.
+    /// The waiting packets, if flows take turns: then `waiting` is empty.
     fair: Option<Box<FqCodel<Packet<T>>>>,
-    /// Which flows share a queue.
+    /// Salts the hash that decides which flows share a queue.
     salt: u64,
     pie: Pie,
     early: Random,
@@ -102,19 +100,19 @@ pub struct Direction<T> {
     duplicate: IncidenceProcess,
     corrupt: IncidenceProcess,
     slots: SlotProcess,
-    /// Popped at its head only, so a plain heap serves: nothing is cancelled, nothing has slack.
+    /// Popped at its head only, so a plain heap suffices: nothing is cancelled, nothing has slack.
     under_way: BinaryHeap<Reverse<UnderWay<T>>>,
-    /// Packets accepted and copies made so far: the order among arrivals at the same time.
+    /// Packets accepted and copies made so far: breaks ties of arrivals at the same time.
     sequence: u64,
     held_bytes: u64,
-    /// Packets that were dropped or lost, and when, for a caller that asked for them.
+    /// Dropped and lost packets with their times, for a caller that asked for them.
     lost: Option<VecDeque<(Timestamp, T)>>,
     counters: Counters,
     measured: Box<Measured>,
 }
 
 impl<T: Clone> Direction<T> {
-    /// An empty path. The same seed, packets and times give the same deliveries, bit for bit.
+    /// Creates an empty path. The same seed, packets and times give the same deliveries, bit for bit.
     ///
     /// # Errors
     /// [`PathError`], as [`PathConfig::check`].
@@ -155,16 +153,16 @@ impl<T: Clone> Direction<T> {
         })
     }
 
-    /// Offers a packet of `bytes` that comes in at `now`. What is dropped is gone.
+    /// Offers a packet of `bytes` that comes in at `now`. A dropped packet is gone.
     ///
-    /// That may be before the last look by as much as the shortest delay, but not before the last packet: what
-    /// is earlier counts as of then.
+    /// The time may be earlier than the last call by up to the shortest delay, but not before the last packet: an
+    /// earlier time counts as that packet's.
     pub fn offer(&mut self, now: Timestamp, bytes: u32, packet: T) -> Admission {
         self.offer_capable(now, bytes, false, packet)
     }
 
-    /// Offers a packet whose transport understands marks, if `capable`: then a [managed](Aqm) queue that may mark does
-    /// not drop it.
+    /// Offers a packet whose transport understands marks, if `capable`: a [managed](Aqm) queue that may mark then marks
+    /// it instead of dropping it.
     pub fn offer_capable(&mut self, now: Timestamp, bytes: u32, capable: bool, packet: T) -> Admission {
         self.offer_of(now, bytes, Traits { capable, ..Traits::default() }, packet)
     }
@@ -184,7 +182,7 @@ impl<T: Clone> Direction<T> {
         let mut marked = false;
         if self.serving.is_some() {
             let (on_link, ahead) = (self.on_link(bytes), self.ahead());
-            // Where flows take turns, another may have to go.
+            // Where flows take turns, a packet of another may be dropped instead.
             if self.fair.is_none() && !self.path.queue.limit.admits(on_link, &ahead) {
                 self.counters.queue_drops += 1;
                 self.keep(self.latest, packet);
@@ -209,7 +207,7 @@ impl<T: Clone> Direction<T> {
         admission
     }
 
-    /// A packet goes onto the link, or waits.
+    /// Puts a packet onto the link, or into the queue.
     fn join(&mut self, packet: Packet<T>) -> Admission {
         let (number, marked, on_link) = (packet.number, packet.marked, self.on_link(packet.bytes));
         if self.serving.is_none() && self.fair.is_none() {
@@ -228,7 +226,7 @@ impl<T: Clone> Direction<T> {
         if marked { Admission::Marked } else { Admission::Accepted }
     }
 
-    /// Puts a packet behind those that wait.
+    /// Appends a packet to the queue.
     fn wait(&mut self, packet: Packet<T>) {
         let on_link = self.on_link(packet.bytes);
         self.waiting_bytes += on_link;
@@ -238,8 +236,8 @@ impl<T: Clone> Direction<T> {
         }
     }
 
-    /// Drops from the flow with the most bytes until there is room for the packet that has come, of `on_link` bytes.
-    /// Returns whether that one was dropped.
+    /// Drops packets of the flow with the most bytes until there is room for the new packet of `on_link` bytes. Returns
+    /// whether that one was dropped.
     fn make_room(&mut self, number: u64, on_link: u64) -> bool {
         let Some(mut fair) = self.fair.take() else { return false };
         let mut is_gone = false;
@@ -266,25 +264,24 @@ impl<T: Clone> Direction<T> {
         is_gone
     }
 
-    /// Returns whether a packet of `bytes` would be accepted at `now`: for a sender that can wait with it instead of
+    /// Returns whether a packet of `bytes` would be accepted at `now`: for a sender that can hold it back instead of
     /// losing it.
     ///
-    /// If not, it is worth another look at [`next_departure`](Self::next_departure), or when something has
-    /// been taken out.
+    /// If not, ask again at [`next_departure`](Self::next_departure), or when a packet has been taken out.
     pub fn has_room_for(&mut self, now: Timestamp, bytes: u32) -> bool {
         self.advance(now);
         let queued = self.serving.is_some();
         self.has_room(bytes) && (!queued || self.path.queue.limit.admits(self.on_link(bytes), &self.ahead()))
     }
 
-    /// Packets that wait for the link at `now`, the one on it not counted.
+    /// Returns the number of packets waiting for the link at `now`, without the one on it.
     pub fn queued(&mut self, now: Timestamp) -> usize {
         self.advance(now);
         self.waits() as usize
     }
 
-    /// Returns what waited for the link when it was last worked off: at the last packet that was offered, or the shortest
-    /// delay ago, whichever is later. For a report beside the traffic: it changes nothing.
+    /// Returns what waited for the link when it was last processed: at the last packet offered, or the shortest delay
+    /// ago, whichever is later. Changes nothing, so it suits a report beside the traffic.
     pub fn backlog(&self) -> Backlog {
         self.ahead()
     }
@@ -293,16 +290,17 @@ impl<T: Clone> Direction<T> {
         self.waiting.len() as u64 + self.fair.as_ref().map_or(0, |fair| fair.packets())
     }
 
-    /// Returns when the packet on the link is through it; `None` if it is idle. If a [scenario](Self::play) changes
-    /// the path before, that is to be looked at first.
+    /// Returns when the packet on the link is through it; `None` if it is idle. A [scenario](Self::play) may change the
+    /// path before that.
     pub fn next_departure(&self) -> Option<Timestamp> {
         let done = self.serving.as_ref().map(|(done, _)| *done)?;
         Some(self.timeline.next_at().map_or(done, |change| done.min(change)))
     }
 
-    /// Returns when to look next: `None` if nothing is held. Sooner is harmless, later is late.
+    /// Returns when to call next: `None` if nothing is held. Calling sooner is harmless, calling later makes packets
+    /// late.
     ///
-    /// It is the time of the next arrival, or one before it where that is not known yet.
+    /// This is the time of the next arrival, or earlier where that is not known yet.
     ///
     /// # Cost
     /// O(1); O(changes of a [scenario](Self::play)) while one of them is due.
@@ -312,10 +310,10 @@ impl<T: Clone> Direction<T> {
         arrival.into_iter().chain(through).min()
     }
 
-    /// Returns when to look for a packet that would be through the link at `done`.
+    /// Returns when to call next for a packet that would be through the link at `done`.
     fn earliest(&self, done: Timestamp) -> Timestamp {
         let Some(change) = self.timeline.next_at() else { return done + self.path.least_delay() };
-        // From then on everything may be otherwise.
+        // After that change, any delay is possible.
         if change > self.looked {
             return (done + self.path.least_delay()).min(change);
         }
@@ -324,8 +322,8 @@ impl<T: Clone> Direction<T> {
         next.into_iter().fold(done.min(change) + least, Timestamp::min)
     }
 
-    /// The next packet that has arrived by `now`: in order of arrival, and among equal ones in the order in
-    /// which they left the link.
+    /// Returns the next packet that has arrived by `now`, in order of arrival; of equal times, in the order in which
+    /// they left the link.
     pub fn pop_due(&mut self, now: Timestamp) -> Option<Delivery<T>> {
         self.next_due(now)?;
         let Reverse(UnderWay { due, copy, flipped, packet, .. }) = self.under_way.pop()?;
@@ -339,20 +337,21 @@ impl<T: Clone> Direction<T> {
         Some(Delivery { packet, bytes, offered, due, marked, copy, flipped })
     }
 
-    /// Keeps from now on what is dropped or lost, for [`pop_lost`](Self::pop_lost): for a transport that repairs it.
+    /// Keeps dropped and lost packets from now on, for [`pop_lost`](Self::pop_lost): for a transport that repairs
+    /// losses.
     pub fn keep_lost(&mut self) {
         self.lost.get_or_insert_default();
     }
 
-    /// Returns the next packet that was dropped or lost, and when; copies of packets are not among them.
+    /// Returns the next dropped or lost packet and its time; copies are not included.
     pub fn pop_lost(&mut self) -> Option<(Timestamp, T)> {
         self.lost.as_mut()?.pop_front()
     }
 
-    /// Returns the time of the first packet that has arrived by `now`.
+    /// Returns the arrival time of the next packet, if it is by `now`.
     pub(crate) fn next_due(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.looked = self.looked.max(now);
-        // What leaves the link later arrives later. Beyond the end of time nothing does.
+        // Packets that leave the link later arrive later. At the end of time nothing is later.
         let least = match self.looked {
             Timestamp::MAX => Duration::ZERO,
             looked => self.timeline.least_delay(&self.path, looked),
@@ -367,7 +366,7 @@ impl<T: Clone> Direction<T> {
         self.counters
     }
 
-    /// Returns the measurements of those that came out.
+    /// Returns the measurements of the packets that came out.
     pub fn measured(&self) -> &Measured {
         &self.measured
     }

@@ -1,13 +1,13 @@
 //! Distributions of delays as tables, in the format of netem: [`DelayTable`].
 //!
-//! A table has the quantiles of a distribution, in parts of 1/8192 of the jitter's size; a packet draws one of them:
+//! A table holds the quantiles of a distribution, in parts of 1/8192 of the jitter's size; each packet draws one:
 //!
 //! ```text
 //!   # comment
 //!   -5461 -5460 -5457 … 0 … 32767        each as likely; 8192 is one size later, -8192 one earlier
 //! ```
 //!
-//! A [histogram](DelayTable::histogram) becomes one as well:
+//! A [histogram](DelayTable::histogram) can be converted into one:
 //!
 //! ```text
 //!   delay,count                          a first line with names is passed over
@@ -16,14 +16,14 @@
 //!   2.5,10
 //! ```
 //!
-//! Those that have a name here are computed in integers, so they are the same on every machine. Pareto is netem's, with an exponent of
-//! 3 and cut off at four sizes, and so is its mixture of a quarter normal and three quarters of Pareto (iproute2, `netem/pareto.c`
-//! and `netem/paretonormal.c`).
+//! The named tables here are computed in integers, so they are the same on every machine. Pareto is netem's, with an
+//! exponent of 3 and cut off at four sizes, and so is its mixture of a quarter normal and three quarters of Pareto
+//! (iproute2, `netem/pareto.c` and `netem/paretonormal.c`).
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-/// The quantiles of a distribution of delays. Clones share them.
+/// The quantiles of a distribution of delays. Clones share the data.
 ///
 /// ```
 /// use softtimers_wan::DelayTable;
@@ -44,7 +44,7 @@ impl DelayTable {
     /// The most quantiles, as in netem.
     pub const MOST: usize = 16_384;
 
-    /// Reads a file: whole numbers between spaces, and lines that begin with `#`. Their order does not matter.
+    /// Parses a file: whole numbers between spaces, and lines that begin with `#`. Their order does not matter.
     ///
     /// # Errors
     /// [`DelayTableError`], which names the line.
@@ -75,9 +75,9 @@ impl DelayTable {
         Ok(DelayTable(quantiles.into()))
     }
 
-    /// Reads a histogram: lines with a value in sizes, a comma, and how often it was. Values may have fractions and signs; lines
-    /// that begin with `#`, and a first line that begins with a letter, are passed over. Counts of more than [`MOST`](Self::MOST)
-    /// together become shares of that number of quantiles.
+    /// Parses a histogram: lines with a value in sizes, a comma, and a count. Values may have fractions and signs;
+    /// lines that begin with `#`, and a first line that begins with a letter, are skipped. Counts that sum to more than
+    /// [`MOST`](Self::MOST) are scaled to that number of quantiles.
     ///
     /// ```
     /// let table = softtimers_wan::DelayTable::histogram(b"ms,packets\n0,70\n1,20\n2.5,10\n")?;
@@ -109,7 +109,7 @@ impl DelayTable {
         }
         let (mut bins, mut until) = (bins.into_iter(), 0);
         let mut deviation = 0;
-        // The middle of each of the equal parts; with as many as were counted, one of the count.
+        // The middle of each of the equal parts; if there are as many parts as counts, each is one count.
         Ok(DelayTable(
             (0..quantiles)
                 .map(|quantile| {
@@ -124,37 +124,37 @@ impl DelayTable {
         ))
     }
 
-    /// A normal distribution of mean 0 and deviation 1, between −3.7 and 3.7.
+    /// Returns a normal distribution of mean 0 and deviation 1, between −3.7 and 3.7.
     pub fn normal() -> Self {
         NORMAL.clone()
     }
 
-    /// The Pareto distribution of netem, whose mean is a thirtieth of the size below zero, since it is cut off.
+    /// Returns netem's Pareto distribution; cut off, its mean is a thirtieth of the size below zero.
     pub fn pareto() -> Self {
         PARETO.clone()
     }
 
-    /// A quarter of [`normal`](Self::normal) and three quarters of [`pareto`](Self::pareto), as in netem.
+    /// Returns a quarter of [`normal`](Self::normal) and three quarters of [`pareto`](Self::pareto), as in netem.
     pub fn pareto_normal() -> Self {
         PARETO_NORMAL.clone()
     }
 
-    /// The number of quantiles: at least one.
+    /// Returns the number of quantiles: at least one.
     pub fn quantiles(&self) -> usize {
         self.0.len()
     }
 
-    /// The least deviation of all.
+    /// Returns the smallest deviation.
     pub(crate) fn least(&self) -> i32 {
         self.0[0]
     }
 
-    /// The deviation at this part of 2³².
+    /// Returns the deviation at this part of 2³².
     pub(crate) fn at(&self, part: u32) -> i32 {
         self.0[((u64::from(part) * self.0.len() as u64) >> 32) as usize]
     }
 
-    /// The part of 2³² that is below a deviation, and how much has just that.
+    /// Returns the part of 2³² that is below a deviation, and the part that equals it.
     pub(crate) fn below(&self, deviation: i32) -> (u64, u64) {
         let count = self.0.len() as u64;
         let below = self.0.partition_point(|&quantile| quantile < deviation) as u64;
@@ -163,7 +163,7 @@ impl DelayTable {
     }
 }
 
-/// A line of a histogram: the deviation, and how often it was.
+/// Parses a line of a histogram: the deviation, and its count.
 fn bin(line: &[u8]) -> Option<(i32, u64)> {
     let (value, count) = std::str::from_utf8(line).ok()?.split_once(',')?;
     let value = value.trim().parse::<f64>().ok().filter(|value| value.abs() <= MOST_SIZES)?;
@@ -178,7 +178,7 @@ impl fmt::Debug for DelayTable {
     }
 }
 
-/// Why a file is no [`DelayTable`], and in which line.
+/// Why a file is not a valid [`DelayTable`], and in which line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DelayTableError {
     line: u64,
@@ -194,7 +194,7 @@ enum Problem {
 }
 
 impl DelayTableError {
-    /// The line, from one on.
+    /// Returns the line, from one on.
     pub fn line(&self) -> u64 {
         self.line
     }
@@ -221,9 +221,9 @@ impl fmt::Display for DelayTableError {
 
 impl std::error::Error for DelayTableError {}
 
-/// The most sizes by which a value of a histogram may differ; their parts are whole numbers of 32 bits.
+/// The largest value of a histogram, in sizes; its parts fit into 32 bits.
 const MOST_SIZES: f64 = 10_000.0;
-/// The quantiles of the tables that are computed.
+/// The number of quantiles of the computed tables.
 const COUNT: i64 = 4_096;
 
 static NORMAL: LazyLock<DelayTable> = LazyLock::new(|| DelayTable(normal().into()));
@@ -233,16 +233,16 @@ static PARETO_NORMAL: LazyLock<DelayTable> = LazyLock::new(|| {
     DelayTable(mixed.collect())
 });
 
-/// (1/√³u − 3/2) · 4/3 at u = 1 − quantile / 4096, rounded.
+/// Returns (1/√³u − 3/2) · 4/3 at u = 1 − quantile / 4096, rounded.
 fn pareto(quantile: i64) -> i32 {
-    // Of 65,536 / u with 48 fractional bits the cubic root has 16.
+    // 65,536 / u has 48 fractional bits, its cubic root 16.
     let cube = (1u128 << 64) / (16 * (COUNT - quantile) as u128);
     let root = cubic_root(cube) as i64;
     let scaled = (root - (3 << 15)) * 4 * i64::from(DelayTable::ONE) / 3;
     i32::try_from((scaled + (1 << 15)) >> 16).unwrap_or(i32::MAX).min(i32::from(i16::MAX))
 }
 
-/// The integer part of the cubic root.
+/// Returns the integer part of the cubic root.
 fn cubic_root(cube: u128) -> u128 {
     (0..43).rev().fold(0u128, |root, bit| {
         let next = root | 1 << bit;
@@ -250,14 +250,14 @@ fn cubic_root(cube: u128) -> u128 {
     })
 }
 
-/// The middle of each of 4,096 equal parts under the bell curve, which is summed up in steps of 1/1024 of a deviation.
+/// Computes the middle of each of 4,096 equal parts under the bell curve, summed in steps of 1/1024 of a deviation.
 fn normal() -> Vec<i32> {
     // exp(−h²) and exp(−h²/2) with 62 fractional bits, for h = 2⁻¹⁰, by their series.
     const SQUARE: u128 = (1 << 62) - (1 << 42) + (1 << 21);
     const HALF: u128 = (1 << 62) - (1 << 41) + (1 << 19);
     const STEPS: usize = 5 * 1_024;
     let (mut density, mut ratio, mut sum) = (1u128 << 62, HALF, 0u128);
-    // Twice what lies between the middle and each step.
+    // Twice the area between the middle and each step.
     let mut areas = vec![0u128];
     for _ in 0..STEPS {
         let next = (density * ratio) >> 62;
@@ -292,7 +292,7 @@ mod tests {
         (mean, (square / count).sqrt())
     }
 
-    /// The quantiles of the normal distribution are published. Far out, a table of 4,096 has steps.
+    /// The quantiles of the normal distribution are published. In the tails, a table of 4,096 has steps.
     #[test]
     fn quantiles_are_those_of_the_distributions() {
         let normal = DelayTable::normal();
@@ -316,7 +316,8 @@ mod tests {
         assert!(DelayTable::pareto_normal().0.is_sorted());
     }
 
-    /// Histograms at random: each value is drawn by just its share of all numbers at random, or one of 16,384 quantiles less.
+    /// Random histograms: each value is drawn by exactly its share of all random numbers, or one of 16,384 quantiles
+    /// less.
     #[test]
     fn a_histogram_is_drawn_as_it_is() {
         for seed in 0..200 {

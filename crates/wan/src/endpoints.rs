@@ -6,7 +6,7 @@
 //!                       ╰──────────╯ one round trip later, then two, four, …
 //! ```
 //!
-//! [`advance`](Endpoints::advance) works events off one after another, each at its own time. So a caller that looks once a
+//! [`advance`](Endpoints::advance) processes events one after another, each at its own time. So calling it only once a
 //! millisecond changes neither a rate nor an order.
 
 mod connection;
@@ -25,7 +25,7 @@ use crate::{
 pub(crate) use connection::{Broken, Connection};
 pub(crate) use inbox::Inbox;
 
-/// Everything on either side of a path, and the path.
+/// The path and everything on either side of it.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     wan: Wan<Piece>,
@@ -48,21 +48,21 @@ enum Piece {
 struct Segment {
     stream: u64,
     number: u64,
-    /// How often it did not arrive.
+    /// How often it was lost.
     losses: u32,
     load: Load,
 }
 
-/// Data that waits to go one way.
+/// Data waiting to go one way.
 #[derive(Debug, Default)]
 struct Outgoing {
     /// Streams with something to send: they take turns.
     line: VecDeque<u64>,
-    /// Segments that did not arrive, by the time at which they are sent again.
+    /// Segments that did not arrive, by the time of their retransmission.
     lost: BTreeMap<(Timestamp, u64), Segment>,
-    /// Those whose time has come.
+    /// Those due for retransmission.
     again: VecDeque<Segment>,
-    /// How many there have been.
+    /// The number of retransmissions.
     resent: u64,
 }
 
@@ -80,21 +80,21 @@ impl Endpoints {
         })
     }
 
-    /// A stream between the two sides.
+    /// Creates a stream between the two sides.
     pub(crate) fn connect(&mut self) -> u64 {
         self.serial += 1;
         self.connections.insert(self.serial, Connection::default());
         self.serial
     }
 
-    /// A pair of datagram sockets, one on each side.
+    /// Creates a pair of datagram sockets, one on each side.
     pub(crate) fn pair(&mut self) -> u64 {
         self.serial += 1;
         self.inboxes.insert(self.serial, Default::default());
         self.serial
     }
 
-    /// Returns when something happens next.
+    /// Returns when the next event is due.
     pub(crate) fn poll_at(&self) -> Option<Timestamp> {
         let sends = WAYS.iter().flat_map(|&way| {
             let Outgoing { line, lost, again, .. } = &self.outgoing[index(way)];
@@ -105,7 +105,7 @@ impl Endpoints {
         sends.chain(self.wan.poll_at()).min()
     }
 
-    /// Does what happens until `now`, each at its time.
+    /// Processes all events until `now`, each at its time.
     pub(crate) fn advance(&mut self, now: Timestamp) {
         while let Some(at) = self.poll_at().filter(|&at| at <= now) {
             while let Some((way, delivery)) = self.wan.pop_due(at) {
@@ -124,23 +124,23 @@ impl Endpoints {
         Ok(())
     }
 
-    /// The settings, the account and the measured delays of one way.
+    /// Returns the settings, the counts and the measured delays of one way.
     pub(crate) fn seen(&self, way: Way) -> (PathConfig, Counters, Measured) {
         let direction = self.wan.direction(way);
         (direction.path().clone(), direction.counters(), direction.measured().clone())
     }
 
-    /// Segments that were sent again.
+    /// Returns how many segments were sent again.
     pub(crate) fn resent(&self, way: Way) -> u64 {
         self.outgoing[index(way)].resent
     }
 
-    /// Those who are to be woken.
+    /// Returns the wakers to wake.
     pub(crate) fn woken(&mut self) -> Vec<Waker> {
         std::mem::take(&mut self.woken)
     }
 
-    /// Takes bytes for the other side; how many, or none while there is no room.
+    /// Accepts bytes for the other side, and returns how many: 0 while there is no room.
     pub(crate) fn write(&mut self, now: Timestamp, id: u64, way: Way, bytes: &[u8]) -> Result<usize, Broken> {
         self.advance(now);
         let connection = self.connections.get_mut(&id).ok_or(Broken::Closed)?;
@@ -149,7 +149,7 @@ impl Endpoints {
         Ok(taken)
     }
 
-    /// Hands out bytes that have come this way; how many, none of them at the end, and nothing while there are none.
+    /// Reads bytes that have come this way, and returns how many: 0 at the end, `None` while there are none.
     pub(crate) fn read(
         &mut self,
         now: Timestamp,
@@ -172,7 +172,7 @@ impl Endpoints {
         Ok(())
     }
 
-    /// The end of a stream that writes `way` is gone.
+    /// Drops the end of a stream that writes `way`.
     pub(crate) fn leave(&mut self, now: Timestamp, id: u64, way: Way) {
         self.advance(now);
         let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -187,7 +187,7 @@ impl Endpoints {
         self.connections.get_mut(&id)
     }
 
-    /// Sends a datagram. Nobody waits for room: what finds none is dropped, as on a network.
+    /// Sends a datagram. It does not wait for room: without room it is dropped, as on a network.
     pub(crate) fn send_datagram(&mut self, now: Timestamp, pair: u64, way: Way, bytes: &[u8]) -> Admission {
         self.advance(now);
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -197,13 +197,13 @@ impl Endpoints {
         admission
     }
 
-    /// Where the datagrams that come this way arrive.
+    /// Returns the inbox of the datagrams that come this way.
     pub(crate) fn inbox(&mut self, now: Timestamp, pair: u64, way: Way) -> Option<&mut Inbox> {
         self.advance(now);
         self.inboxes.get_mut(&pair).map(|pair| &mut pair[index(way)])
     }
 
-    /// The end of a pair that sends `way` is gone.
+    /// Drops the end of a pair that sends `way`.
     pub(crate) fn leave_pair(&mut self, pair: u64, way: Way) {
         let Some(inboxes) = self.inboxes.get_mut(&pair) else { return };
         inboxes[index(way.back())].close();
@@ -212,7 +212,7 @@ impl Endpoints {
         }
     }
 
-    /// A stream has something to send, or nothing.
+    /// Queues a stream for the path, if it has data to send.
     fn send(&mut self, now: Timestamp, id: u64, way: Way) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if connection.joins(index(way)) {
@@ -222,7 +222,7 @@ impl Endpoints {
         self.advance(now);
     }
 
-    /// Puts on the path what finds room there: what is sent again, then a segment of each stream in turn.
+    /// Puts data on the path as long as there is room: retransmissions first, then a segment of each stream in turn.
     fn pump(&mut self, way: Way, now: Timestamp) {
         let Endpoints { wan, connections, outgoing, woken, .. } = self;
         let Outgoing { line, lost, again, resent } = &mut outgoing[index(way)];
@@ -257,7 +257,7 @@ impl Endpoints {
         self.resend_lost(way);
     }
 
-    /// Sends again the pieces of streams that the path has dropped; datagrams are gone.
+    /// Schedules retransmissions for pieces of streams that the path has dropped; lost datagrams are gone.
     fn resend_lost(&mut self, way: Way) {
         while let Some((at, piece)) = self.wan.direction_mut(way).pop_lost() {
             if let Piece::Segment(segment) = piece {
@@ -266,8 +266,8 @@ impl Endpoints {
         }
     }
 
-    /// Sends a segment again that left the link at `left` and did not arrive, when its sender knows: after a round trip, and
-    /// twice as long each further time.
+    /// Schedules the retransmission of a segment that left the link at `left` and did not arrive: after a round trip,
+    /// and twice as long each further time.
     fn resend(&mut self, way: Way, left: Timestamp, mut segment: Segment) {
         let delays = WAYS.iter().map(|&way| self.wan.direction(way).path().delay);
         let trip = delays.fold(Duration::ZERO, Duration::saturating_add);
@@ -288,7 +288,7 @@ impl Endpoints {
                 return;
             }
         };
-        // Its checksum is wrong.
+        // A flipped bit makes its checksum wrong.
         if flipped.is_some() {
             if !copy {
                 let left = due.saturating_sub(self.wan.direction(way).path().delay);
@@ -307,7 +307,7 @@ impl Endpoints {
     }
 }
 
-/// The longest segment. Where a packet may be lost, or takes its time, it is one.
+/// Returns the longest segment. Where a packet may be lost or takes time on the link, it is one packet.
 fn longest(path: &PathConfig) -> usize {
     let whole = path.bottleneck == Bottleneck::NONE && path.check_stream().is_ok();
     let most = if whole { 64 << 10 } else { 1_448 };
@@ -319,7 +319,7 @@ pub(crate) fn index(way: Way) -> usize {
 }
 
 const WAYS: [Way; 2] = [Way::Up, Way::Down];
-/// Nobody notices a loss sooner.
+/// The shortest time after which a loss is noticed.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// Nobody waits longer to try again (RFC 6298, section 2.5).
+/// The longest time between two retransmissions (RFC 6298, section 2.5).
 const LONGEST: Duration = Duration::from_secs(60);

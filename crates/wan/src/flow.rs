@@ -5,7 +5,7 @@
 //!           ╰──────────────────────── held: at most the window ────────────────────────╯
 //! ```
 //!
-//! The end of the stream stands behind its last byte all the way.
+//! The end of the stream stays behind its last byte all the way.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -13,22 +13,22 @@ use std::io::IoSlice;
 /// One direction of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
-    /// It is to be told that there is a connection, first of all.
+    /// Whether the opening of the connection is still to be sent, before anything else.
     opens: bool,
-    /// Read, and not on the path yet: from `begun` on.
+    /// Bytes read and not on the path yet, from `begun` on.
     taken: Vec<u8>,
     begun: usize,
-    /// The end of the stream, once it has come.
+    /// The end of the stream, once it was read.
     end: Option<End>,
     end_is_sent: bool,
-    /// Bytes taken, on the path and in the backlog.
+    /// The number of bytes taken, on the path and in the backlog.
     held: usize,
     backlog: VecDeque<Box<[u8]>>,
     backlog_bytes: usize,
-    /// Written of the first in the backlog.
+    /// The bytes already written of the backlog's first piece.
     written: usize,
     arrived_end: bool,
-    /// Its end has been written.
+    /// Whether its end has been written.
     pub(crate) is_over: bool,
 }
 
@@ -37,11 +37,11 @@ pub(crate) struct Flow {
 pub(crate) enum End {
     /// After its last byte.
     Finished,
-    /// Whatever is not on the path yet is lost.
+    /// Immediately: bytes not on the path yet are lost.
     Reset,
 }
 
-/// The content of the path for a connection.
+/// What the path carries for a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Load {
     /// The connection begins.
@@ -53,19 +53,19 @@ pub(crate) enum Load {
 }
 
 impl Load {
-    /// The bytes that the path takes it for.
+    /// Returns its size on the path in bytes.
     pub(crate) fn bytes(&self) -> u32 {
         if let Load::Bytes(bytes) = self { bytes.len() as u32 } else { 0 }
     }
 }
 
 impl Flow {
-    /// The direction of who has connected.
+    /// Creates the direction of the side that has connected.
     pub(crate) fn opening() -> Self {
         Flow { opens: true, ..Flow::default() }
     }
 
-    /// The number of bytes that may be read now; none while earlier ones wait for room, or their reader.
+    /// Returns how many bytes may be read now: none while earlier ones wait for room or for their reader.
     pub(crate) fn appetite(&self, window: usize) -> usize {
         if self.end.is_some() || self.waits() || self.backlog_bytes > window / BACKLOG_SHARE {
             return 0;
@@ -73,7 +73,7 @@ impl Flow {
         window.saturating_sub(self.held).min(MOST_TAKEN)
     }
 
-    /// The number of bytes that a writer may add now, who may be asleep for a while.
+    /// Returns how many bytes a writer may add now; it may not run again for a while.
     #[cfg(feature = "tokio")]
     pub(crate) fn room(&self, window: usize) -> usize {
         if self.end.is_some() || self.backlog_bytes > window / BACKLOG_SHARE {
@@ -83,7 +83,7 @@ impl Flow {
         window.saturating_sub(self.held).min(MOST_UNSENT.saturating_sub(unsent))
     }
 
-    /// Takes bytes in that were read.
+    /// Adds bytes that were read.
     pub(crate) fn take(&mut self, bytes: &[u8]) {
         if self.begun >= MOST_UNSENT {
             self.taken.drain(..self.begun);
@@ -93,7 +93,7 @@ impl Flow {
         self.held += bytes.len();
     }
 
-    /// Nothing more is read. A reset prevails.
+    /// Ends the input. A reset prevails.
     pub(crate) fn end(&mut self, end: End) {
         if end == End::Reset {
             self.held -= self.taken.len() - self.begun;
@@ -106,17 +106,17 @@ impl Flow {
         }
     }
 
-    /// Says whether something waits for room on the path.
+    /// Says whether data waits for room on the path.
     pub(crate) fn waits(&self) -> bool {
         self.opens || self.begun < self.taken.len() || (self.end.is_some() && !self.end_is_sent)
     }
 
-    /// The length of the next piece, of at most `most` bytes.
+    /// Returns the length of the next piece, of at most `most` bytes.
     pub(crate) fn next_length(&self, most: usize) -> u32 {
         if self.opens { 0 } else { (self.taken.len() - self.begun).min(most) as u32 }
     }
 
-    /// The next piece for the path.
+    /// Removes and returns the next piece for the path.
     pub(crate) fn next_load(&mut self, most: usize) -> Option<Load> {
         if std::mem::take(&mut self.opens) {
             return Some(Load::Open);
@@ -136,7 +136,7 @@ impl Flow {
         Some(Load::End(end))
     }
 
-    /// A piece has arrived, for its reader.
+    /// Receives a piece for its reader.
     pub(crate) fn arrive(&mut self, bytes: Box<[u8]>) {
         if self.is_over {
             return;
@@ -145,18 +145,18 @@ impl Flow {
         self.backlog.push_back(bytes);
     }
 
-    /// Discounts `bytes` of the path that will not arrive.
+    /// Subtracts `bytes` of the path that will not arrive.
     #[cfg(target_os = "linux")]
     pub(crate) fn swallow(&mut self, bytes: usize) {
         self.held -= bytes;
     }
 
-    /// The end has arrived.
+    /// Receives the end.
     pub(crate) fn arrive_end(&mut self) {
         self.arrived_end = true;
     }
 
-    /// Says whether something waits to be written: bytes, or the end.
+    /// Says whether bytes, or the end, wait to be written.
     pub(crate) fn wants_to_write(&self) -> bool {
         !self.backlog.is_empty() || self.end_is_due()
     }
@@ -172,25 +172,25 @@ impl Flow {
         self.backlog.is_empty() && self.arrived_end && !self.is_over
     }
 
-    /// Says whether nothing more is taken.
+    /// Says whether no more bytes are accepted.
     #[cfg(feature = "tokio")]
     pub(crate) fn is_ended(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Says whether all that came has been handed out, and the end is here.
+    /// Says whether everything was handed out, and the end has arrived.
     #[cfg(feature = "tokio")]
     pub(crate) fn has_ended(&self) -> bool {
         self.backlog.is_empty() && self.arrived_end
     }
 
-    /// Nobody is left to read what arrives.
+    /// Discards what arrives, because its reader is gone.
     pub(crate) fn abandon(&mut self) {
         self.backlog.clear();
         (self.backlog_bytes, self.written, self.is_over) = (0, 0, true);
     }
 
-    /// The first bytes of the backlog.
+    /// Returns the first bytes of the backlog.
     pub(crate) fn slices(&self) -> Vec<IoSlice<'_>> {
         let mut skip = self.written;
         let slices = self.backlog.iter().take(MOST_SLICES).map(|piece| {
@@ -201,7 +201,7 @@ impl Flow {
         slices.collect()
     }
 
-    /// Discounts `bytes` that have been written.
+    /// Subtracts `bytes` that have been written.
     pub(crate) fn wrote(&mut self, bytes: usize) {
         self.held -= bytes;
         self.backlog_bytes -= bytes;
@@ -213,20 +213,20 @@ impl Flow {
     }
 }
 
-/// Read in one go. What finds no room on the path waits here, out of the kernel's sight.
+/// The most bytes of one read. Bytes without room on the path wait here, outside the kernel.
 const MOST_TAKEN: usize = 64 << 10;
-/// Written and not on the path yet: more than a link of 2 Gbit/s takes in a millisecond.
+/// The most bytes written and not on the path yet: more than a link of 2 Gbit/s carries in a millisecond.
 const MOST_UNSENT: usize = 256 << 10;
 /// The share of the window that may wait for a reader that is slower than the path.
 const BACKLOG_SHARE: usize = 16;
-/// Written in one go.
+/// The most pieces of one write.
 const MOST_SLICES: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Whatever the pieces, on the path and in each write, the bytes come out whole, in order, and then the end.
+    /// However it is divided into pieces and writes, the stream comes out complete and in order, then its end.
     #[test]
     fn bytes_keep_their_order_and_the_end_comes_last() {
         let sent: Vec<u8> = (0..200_000u32).map(|byte| ((byte * 31) >> 3) as u8).collect();
@@ -240,7 +240,7 @@ mod tests {
             } else if offset == sent.len() {
                 flow.end(End::Finished);
             }
-            // The path takes two pieces, and hands them on at once.
+            // The path takes two pieces, and delivers them at once.
             for _ in 0..2 {
                 match flow.next_load(1_448) {
                     Some(Load::Bytes(bytes)) => flow.arrive(bytes),
@@ -270,7 +270,7 @@ mod tests {
             while flow.next_load(65_536).is_some() {}
         }
         assert_eq!(taken, window);
-        // A reader that does not read is held to less.
+        // The limit of a reader that does not read is lower.
         let mut slow = Flow::default();
         slow.take(&vec![0; 10_000]);
         let Some(Load::Bytes(bytes)) = slow.next_load(65_536) else { panic!() };
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(flow.next_load(1_448), Some(Load::End(End::Reset)));
         assert_eq!(flow.next_load(1_448), None);
         assert_eq!(flow.held, 1_448);
-        // Also behind an end that is on its way.
+        // Also behind an end that is under way.
         let mut ended = Flow::default();
         ended.end(End::Finished);
         assert_eq!(ended.next_load(1), Some(Load::End(End::Finished)));

@@ -1,10 +1,10 @@
-//! How often something happens to packets, each by itself or several in a row: [`Incidence`].
+//! How often something happens to packets, independently or in runs: [`Incidence`].
 
 use softtimers_core::Random;
 
 use crate::Probability;
 
-/// A share of packets, and how much they come in a row.
+/// A share of packets, and their correlation.
 ///
 /// ```
 /// use softtimers_wan::{Incidence, Probability};
@@ -16,24 +16,24 @@ use crate::Probability;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Incidence {
-    /// The share of packets that it happens to in the long run.
+    /// The share of affected packets in the long run.
     pub share: Probability,
-    /// The correlation to the packet before: after one that it happened to, the next has share + correlation · (1 − share). The
-    /// share stays what it is, where netem's formula changes it.
+    /// The correlation with the packet before: after an affected one, the next is affected with probability share +
+    /// correlation · (1 − share). The share stays as configured; netem's formula changes it.
     pub correlation: Probability,
 }
 
 impl Incidence {
-    /// Nothing happens.
+    /// Affects no packet.
     pub const NEVER: Incidence = Incidence { share: Probability::NEVER, correlation: Probability::NEVER };
 
-    /// The same share, with this correlation.
+    /// Returns the same share with this correlation.
     #[must_use]
     pub const fn correlated(self, correlation: Probability) -> Self {
         Incidence { correlation, ..self }
     }
 
-    /// The chance of the next packet, by what has happened to the one before.
+    /// Returns the probability for the next packet, given the one before.
     fn chance(&self, before: Option<bool>) -> Probability {
         const BILLION: u64 = 1_000_000_000;
         match (before, self.share, self.correlation) {
@@ -55,11 +55,11 @@ impl From<Probability> for Incidence {
     }
 }
 
-/// To which packets it happens.
+/// Decides which packets are affected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct IncidenceProcess {
     before: Option<bool>,
-    /// Also for what it does to them.
+    /// Also used for the effect itself.
     pub(crate) random: Random,
 }
 
@@ -68,7 +68,7 @@ impl IncidenceProcess {
         IncidenceProcess { before: None, random }
     }
 
-    /// Says whether it happens to the next packet.
+    /// Says whether the next packet is affected.
     pub(crate) fn next(&mut self, incidence: &Incidence) -> bool {
         let happens = incidence.chance(self.before).happens(&mut self.random);
         self.before = Some(happens);

@@ -1,4 +1,4 @@
-//! Networks of this process's own, joined by a path: no privilege is needed, only user namespaces.
+//! Private networks of this process, joined by a path: they need no privilege, only user namespaces.
 //!
 //! ```text
 //!   network near                middle: this thread               far, or a gateway's interface
@@ -7,11 +7,11 @@
 //!   └──────────────────┘   └───────────────────────────┘   └──────────────────┘
 //! ```
 //!
-//! A process in `near` and one in `far` think that they share a cable, and meet the path. The user namespace maps the
-//! process's user and group onto themselves and nobody else, so files stay those of the same user, and a program in there
-//! has no right that it lacks outside. Everything ends with the last process inside.
+//! A process in `near` and one in `far` see a cable between them, and get the path. The user namespace maps only the
+//! process's own user and group, onto themselves, so files keep their owner, and a program inside has no right that it
+//! lacks outside. The networks end with the last process inside.
 //!
-//! Only a process with one thread can do this, and it cannot go back.
+//! Only a single-threaded process can do this, and it cannot leave again.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -29,9 +29,9 @@ use softtimers_net::packet::lay;
 pub const NEAR: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 100);
 /// The address of the far end: a second network's, or a gateway's.
 pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
-/// Where a gateway answers for name servers.
+/// The address at which a gateway offers name service.
 pub const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 3);
-/// The interfaces of the middle, which the path lies between.
+/// The interfaces in the middle, between which the path lies.
 pub const ENDS: [&str; 2] = ["near", "far"];
 
 /// The networks. This thread is in the middle one.
@@ -41,13 +41,13 @@ pub struct Networks {
     far: Option<OwnedFd>,
 }
 
-/// Gives this process a user namespace of its own, with all capabilities over what it makes there.
+/// Moves this process into a user namespace of its own, with all capabilities over what it creates there.
 ///
 /// # Errors
-/// A sentence that says what forbids it.
+/// A sentence that names the setting that forbids it.
 pub fn enter_user_namespace() -> Result<(), String> {
     let (user, group) = (geteuid(), getegid());
-    // Who has become another user may not write the maps otherwise.
+    // Otherwise a process that has changed its user may not write the maps.
     let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
     let map = |what: &str, text: String| fs::write(format!("/proc/self/{what}"), text);
     unshare_user()
@@ -57,7 +57,7 @@ pub fn enter_user_namespace() -> Result<(), String> {
         .map_err(|error| forbidden(&error, |name| fs::read_to_string(format!("/proc/sys/{name}")).ok()))
 }
 
-/// Names the setting that forbids user namespaces, if it is one.
+/// Returns a message that names the setting that forbids user namespaces, if one does.
 fn forbidden(error: &io::Error, setting: impl Fn(&str) -> Option<String>) -> String {
     let by = SETTINGS.iter().find(|(name, value, _)| setting(name).is_some_and(|is| is.trim() == *value));
     match by {
@@ -81,10 +81,10 @@ const SETTINGS: [(&str, &str, &str); 3] = [
 ];
 
 impl Networks {
-    /// Makes the networks, with cables, addresses and routes; without `far`, who is there has to bring its interface.
+    /// Creates the networks, with cables, addresses and routes; without `far`, a gateway must bring its own interface.
     ///
     /// # Errors
-    /// The system's error, and what it is about.
+    /// The system's error, and the step that failed.
     pub fn make(far: bool) -> io::Result<Self> {
         let doing = |what: &'static str| {
             move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"))
@@ -99,11 +99,11 @@ impl Networks {
         Ok(Networks { near, far })
     }
 
-    /// Does something in the near network, such as starting a program, which is then there; with `processes`, in that space
-    /// of processes.
+    /// Runs `act` in the near network, for instance to start a program there; with `processes`, also in that PID
+    /// namespace.
     ///
     /// # Errors
-    /// Those of `act`, and what the system says.
+    /// The errors of `act`, and the system's.
     pub fn near<T: Send>(
         &self,
         processes: Option<BorrowedFd<'_>>,
@@ -112,7 +112,7 @@ impl Networks {
         within(&self.near, processes, act)
     }
 
-    /// Does something in the far network.
+    /// Runs `act` in the far network.
     ///
     /// # Errors
     /// As [`near`](Self::near); `NotFound` if there is no such network.
@@ -126,9 +126,9 @@ impl Networks {
     }
 }
 
-/// Lays a cable to another network, which gets an address at its end.
+/// Creates a cable to another network, with an address at its end.
 fn join(end: &str, network: &OwnedFd, address: Ipv4Addr, other: Ipv4Addr) -> io::Result<()> {
-    // Before there is an interface, so that none sends what nobody asked for.
+    // Before there is an interface, so that the kernel sends nothing unasked.
     within(network, None, tune)?;
     lay::cable(end, "eth0", network.as_fd())?;
     lay::switch_on(end)?;
@@ -140,8 +140,8 @@ fn join(end: &str, network: &OwnedFd, address: Ipv4Addr, other: Ipv4Addr) -> io:
     })
 }
 
-/// Does something in another network, and starts processes in another space: by a thread of its own, for nobody comes back
-/// from there.
+/// Runs `act` in another network, and starts processes in another PID namespace, on a thread of its own, since a thread
+/// cannot return from there.
 fn within<T: Send>(
     network: &OwnedFd,
     processes: Option<BorrowedFd<'_>>,
@@ -160,13 +160,13 @@ fn within<T: Send>(
     })
 }
 
-/// The network that this thread is in.
+/// Returns this thread's network.
 fn own() -> io::Result<OwnedFd> {
     File::open("/proc/thread-self/ns/net").map(OwnedFd::from)
 }
 
-/// Settings of this network. IPv6 is off, for nobody out there speaks it, and its own packets would count; `ping` works
-/// without a capability. What a kernel does not have, it need not be told.
+/// Sets up this network. IPv6 is off: nothing there uses it, and its own packets would be counted. `ping` works without
+/// a capability. Settings that a kernel lacks are skipped.
 fn tune() -> io::Result<()> {
     let group = getegid();
     for (name, value) in [

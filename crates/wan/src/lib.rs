@@ -1,8 +1,8 @@
-//! A network path in a test, or between two sockets, without root: rate, delay, jitter, reordering, a queue,
-//! loss, duplicates and damage, each direction apart, the same for the same seed.
+//! A network path in a test, or between two sockets, without root: rate, delay, jitter, reordering, a queue, loss,
+//! duplicates and damage, separately for each direction, and reproducible from a seed.
 //!
-//! netem does this in the kernel, for those who may change the kernel's queues. Here a path is a value. In a
-//! test it runs in virtual time, and a minute of transfer takes as long as its packets take to compute:
+//! netem does this in the kernel, for those who may change the kernel's queues. Here a path is a value. In a test it
+//! runs in virtual time, and a minute of transfer takes only as long as computing its packets:
 //!
 //! ```text
 //!                         ┌──────────────── Wan ────────────────┐
@@ -10,40 +10,40 @@
 //!     ▲                   │                                     │                 │
 //!     └─────── pop_due ◀──│◀─ delay ─ copy, loss ▐ link ▌ queue │◀── offer Down ──┘
 //!                         └─────────────────────────────────────┘
-//!                            poll_at(): when to look next
+//!                            poll_at(): when to call next
 //! ```
 //!
-//! - [`Wan`] and [`Direction`] are the model: packets in, packets out, time as an argument, no clock and no
-//!   I/O. [`PathConfig`] has the parameters, [`Counters`] and [`Measured`] what became of them.
-//! - `udp::Relay` and `tcp::Relay` (Linux) are the same model between sockets, for any number of clients;
-//!   `interfaces::Bridge` is, with privileges, between two interfaces, for whatever crosses them; and `inside` makes
-//!   networks in which nobody needs any.
+//! - [`Wan`] and [`Direction`] are the model: packets in, packets out, time as an argument, no clock and no I/O.
+//!   [`PathConfig`] has the parameters, [`Counters`] and [`Measured`] the results.
+//! - `udp::Relay` and `tcp::Relay` (Linux) run the same model between sockets, for any number of clients;
+//!   `interfaces::Bridge` runs it, with privileges, between two interfaces, for any traffic; and `inside` creates
+//!   networks in which that needs no privileges.
 //!
 //! - `tokio` (feature of the same name) puts streams and datagrams of tokio behind a path, on a clock that can be paused.
 //!
-//! In the repository, `examples/wan` has QUIC of quinn-proto, TCP of smoltcp and a server of hyper over such a path.
+//! In the repository, `examples/wan` runs quinn-proto's QUIC, smoltcp's TCP and a hyper server over such a path.
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! 1. **By the seed.** The same packets at the same times give the same deliveries, bit for bit, on every
-//!    machine: integers throughout, no clock, and numbers at random that do not depend on how often one looks.
-//! 2. **Exactly.** A busy link drifts by no nanosecond in any time, and the queue drops what it must: 9 of
-//!    30 at once where 20 may wait.
-//! 3. **Nothing unaccounted.** What was offered has come out, was dropped by the queue, lost, refused for want of
-//!    room, or is held, and is counted as such.
-//! 4. **Bounded.** What is held has a limit in packets and in bytes.
-//! 5. **Changeable.** [`Direction::set`] neither loses nor reorders what is held, and a [`Scenario`] changes a path at
+//! 1. **Reproducible.** The same packets at the same times give the same deliveries, bit for bit, on every machine:
+//!    integers throughout, no clock, and random numbers that do not depend on when you call it.
+//! 2. **Exact.** A busy link does not drift by a nanosecond, and the queue drops exactly what it must: 9 of 30 packets
+//!    at once where 20 may wait.
+//! 3. **Complete counts.** Every packet offered is counted: as out, dropped by the queue, lost, refused for want of
+//!    room, or held.
+//! 4. **Bounded.** Held packets have a limit in number and in bytes.
+//! 5. **Changeable.** [`Direction::set`] neither loses nor reorders held packets, and a [`Scenario`] changes a path at
 //!    exact times.
 //!
 //! # When not to use this
 //!
 //! - **You may load netem and want the whole machine's traffic shaped**, at rates of many Gbit/s: use netem.
-//! - **Contention is the question**: many hops, routing, other flows' congestion control. This is one
-//!   bottleneck each way; use ns-3 or the like.
+//! - **Contention is your question**: many hops, routing, other flows' congestion control. This is one bottleneck in
+//!   each direction; use ns-3 or the like.
 //! - **You need a radio channel, not its effects.** A recording ([`DeliveryTrace`]) and loss in bursts
 //!   ([`GilbertElliott`]) are effects.
-//! - **Delays of microseconds in real time.** The relay is as late as its wake-ups, some 20 to 100 µs on a
-//!   common machine; `lateness_ns` of [`Measured`] says how much. In virtual time there is no such bound.
+//! - **You need delays of microseconds in real time.** The relay is as late as its wake-ups, some 20 to 100 µs on a
+//!   common machine; `lateness_ns` of [`Measured`] has the distribution. Virtual time has no such limit.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
@@ -116,7 +116,7 @@ pub use trace::{DeliveryTrace, TraceError};
 #[doc(inline)]
 pub use wan::{Wan, WanBuilder, Way};
 
-/// The programs of the README compile.
+/// Compiles the programs of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

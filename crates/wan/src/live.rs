@@ -1,4 +1,4 @@
-//! A path in real time: the loop that all relays turn.
+//! A path in real time: the loop of all relays.
 //!
 //! ```text
 //!   what is ready ──▶ the relay reads, offers ──▶ Wan ──▶ due: the relay writes
@@ -15,46 +15,46 @@ use softtimers::{
 
 use crate::{Wan, WanBuilder, Way};
 
-/// Why a relay has come back from carrying.
+/// Why a relay's run has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Ended {
-    /// The time that the run was given is over.
+    /// The time given to the run is over.
     Time,
-    /// This watched descriptor can be read.
+    /// This watched descriptor is readable.
     Watched(u32),
 }
 
-/// Something that has left the path.
+/// An item that has left the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Carried {
     /// The direction that the packet takes.
     pub way: Way,
-    /// The number of bytes that the path took it for.
+    /// Its size on the path in bytes.
     pub bytes: u32,
-    /// When the kernel received it.
+    /// The time at which the kernel received it.
     pub offered: Timestamp,
-    /// When it was to be sent.
+    /// The time at which it was due.
     pub due: Timestamp,
-    /// When it was sent.
+    /// The time at which it was sent.
     pub left: Timestamp,
 }
 
-/// A path with packets `P`, the loop that carries them, and timers for events `E` of the relay's own.
+/// A path with packets `P`, its loop, and timers for the relay's own events `E`.
 #[derive(Debug)]
 pub(crate) struct Live<P, E> {
     pub(crate) events: EventLoop,
     pub(crate) timers: SoftTimers<Event<E>>,
     pub(crate) wan: Wan<P>,
-    /// When the path is looked at next.
+    /// The timer for the path's next event.
     look_at: Option<(TimerId, Timestamp)>,
 }
 
-/// The questions and settings that every relay has.
+/// The methods that every relay has.
 macro_rules! controls {
     ($relay:ident) => {
         impl $relay {
-            /// Has [`run`](Self::run) come back with this number when a descriptor can be read: of a signal, a control
-            /// socket. It is reported as long as it can.
+            /// Makes [`run`](Self::run) return with this number when a descriptor is readable, such as a signal's or a
+            /// control socket's. It is reported as long as it is readable.
             ///
             /// # Errors
             /// As [`EventLoop::register`](softtimers::EventLoop::register).
@@ -62,7 +62,7 @@ macro_rules! controls {
                 self.live.watch(source, number)
             }
 
-            /// Watches it no more.
+            /// Stops watching it.
             ///
             /// # Errors
             /// `NotFound` if it is not watched.
@@ -70,28 +70,27 @@ macro_rules! controls {
                 self.live.unwatch(source)
             }
 
-            /// Returns the time, by the clock that the path delays by.
+            /// Returns the time of the clock by which the path delays.
             pub fn now(&self) -> softtimers::Timestamp {
                 self.live.now()
             }
 
-            /// Returns what holds in one direction now: what was set, or a scenario has made of it.
+            /// Returns the current settings of one direction, as set or as changed by a scenario.
             pub fn path(&self, way: crate::Way) -> crate::PathConfig {
                 self.live.wan.direction(way).path_at(self.live.now())
             }
 
-            /// Returns what became of what was put on the path in one direction. The opening and the end of a stream count
-            /// as pieces without a byte.
+            /// Returns the counts of one direction. The opening and the end of a stream count as pieces without a byte.
             pub fn counters(&self, way: crate::Way) -> crate::Counters {
                 self.live.wan.direction(way).counters()
             }
 
-            /// Returns what was measured of what came out.
+            /// Returns the measurements of what came out.
             pub fn measured(&self, way: crate::Way) -> &crate::Measured {
                 self.live.wan.direction(way).measured()
             }
 
-            /// Returns what waits for the link of one direction: see [`Direction::backlog`](crate::Direction::backlog).
+            /// Returns the backlog at the link of one direction: see [`Direction::backlog`](crate::Direction::backlog).
             pub fn backlog(&self, way: crate::Way) -> crate::Backlog {
                 self.live.wan.direction(way).backlog()
             }
@@ -106,12 +105,12 @@ macro_rules! controls {
 
 pub(crate) use controls;
 
-/// The events that the loop waits for beside descriptors.
+/// The timed events of the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event<E> {
     /// Something on the path arrives.
     Path,
-    /// The run is to end.
+    /// The run ends.
     Stop,
     /// An event of the relay's own.
     Own(E),
@@ -120,7 +119,7 @@ pub(crate) enum Event<E> {
 /// The next step of a relay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next<E> {
-    /// A descriptor of its own is ready.
+    /// A descriptor of the relay is ready.
     Ready { token: u64, readable: bool, writable: bool },
     /// An event of its own is due.
     Due(E),
@@ -141,27 +140,27 @@ impl<P: Clone, E> Live<P, E> {
         self.events.now()
     }
 
-    /// Watches a descriptor that is not the relay's.
+    /// Watches a descriptor that does not belong to the relay.
     pub(crate) fn watch(&self, source: &impl AsFd, number: u32) -> io::Result<()> {
         self.events.register(source, Token(WATCHED | u64::from(number)), Interest::Readable)
     }
 
-    /// Watches it no more.
+    /// Stops watching it.
     pub(crate) fn unwatch(&self, source: &impl AsFd) -> io::Result<()> {
         self.events.deregister(source)
     }
 
-    /// An event at a time that nobody minds to the nanosecond.
+    /// Schedules an event of the relay, which may be late by the slack.
     pub(crate) fn schedule(&mut self, at: Timestamp, slack: Slack, event: E) -> TimerId {
         self.timers.schedule_at(self.events.now(), at, slack, Event::Own(event))
     }
 
-    /// Has [`next`](Self::next) say so when it is time; to be [cancelled](SoftTimers::cancel) at the end.
+    /// Ends the run at this time; to be [cancelled](SoftTimers::cancel) at the end.
     pub(crate) fn stop_at(&mut self, until: Timestamp) -> TimerId {
         self.timers.schedule_at(self.events.now(), until, Slack::EXACT, Event::Stop)
     }
 
-    /// Sleeps until there is something to do: on the path, or at `earlier` if that is sooner.
+    /// Sleeps until something is to be done: on the path, or at `earlier` if that is sooner.
     pub(crate) fn next(&mut self, earlier: Option<Timestamp>) -> io::Result<Next<E>> {
         self.arm(self.wan.poll_at().into_iter().chain(earlier).min());
         Ok(match self.events.next(&mut self.timers)? {

@@ -1,7 +1,7 @@
-//! Loss on the path beside its queue: [`Loss`], at random or in bursts.
+//! Loss on the path, apart from its queue: [`Loss`], at random or in bursts.
 //!
-//! Independent losses are kind to a protocol: two in a row are rare. Radio links and routing changes lose
-//! in bursts, and a chain of two states gives those with one parameter for how often and one for how long:
+//! Independent losses are easy on a protocol: two in a row are rare. Radio links and routing changes lose packets in
+//! bursts. A chain of two states models those, with one parameter for how often and one for how long:
 //!
 //! ```text
 //!                to_bad
@@ -18,22 +18,22 @@ use softtimers_core::Random;
 
 use crate::Probability;
 
-/// The packets that are lost after the bottleneck, for no fault of theirs.
+/// The packets lost behind the bottleneck.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Loss {
     /// No packet is lost.
     #[default]
     None,
-    /// Each with the same probability, whatever became of the others.
+    /// Each packet is lost with the same probability, independently of others.
     Random(Probability),
     /// Packets are lost in bursts.
     GilbertElliott(GilbertElliott),
 }
 
 impl Loss {
-    /// Each packet with this probability, and with this correlation to the packet before it: after a loss, the next is lost with
-    /// share + correlation · (1 − share). The share stays what it is, which netem's own correlation (deprecated there) does not
-    /// achieve.
+    /// Creates a loss with this probability, and this correlation with the packet before: after a loss, the next packet
+    /// is lost with probability share + correlation · (1 − share). The share stays as configured; netem's own
+    /// correlation, deprecated there, changes it.
     ///
     /// ```
     /// use softtimers_wan::{Loss, Probability};
@@ -53,7 +53,7 @@ impl Loss {
         Loss::GilbertElliott(GilbertElliott::bursts(chance(parts), chance(1_000_000_000 - parts)))
     }
 
-    /// The share that is lost in the long run.
+    /// Returns the share lost in the long run.
     pub fn mean(&self) -> f64 {
         match self {
             Loss::None => 0.0,
@@ -63,12 +63,12 @@ impl Loss {
     }
 }
 
-/// A chain of two states. It begins in the good one.
+/// A chain of two states, which begins in the good one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct GilbertElliott {
-    /// From one packet to the next, from good to bad.
+    /// The probability of a change from good to bad, per packet.
     pub to_bad: Probability,
-    /// And back: its inverse is how many packets a bad time lasts, in the mean.
+    /// The probability of a change back; its inverse is the mean length of a bad period in packets.
     pub to_good: Probability,
     /// The chance of a loss in the good state.
     pub loss_good: Probability,
@@ -77,13 +77,13 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    /// Gilbert's simple case: nothing is lost in the good state and everything in the bad one, so bursts of
-    /// losses are `1 / to_good` packets long in the mean, geometrically distributed.
+    /// Creates Gilbert's simple case: the good state loses no packet and the bad one every packet, so bursts of losses
+    /// are `1 / to_good` packets long on average, geometrically distributed.
     pub const fn bursts(to_bad: Probability, to_good: Probability) -> Self {
         GilbertElliott { to_bad, to_good, loss_good: Probability::NEVER, loss_bad: Probability::ALWAYS }
     }
 
-    /// The share that is lost in the long run.
+    /// Returns the share lost in the long run.
     pub fn mean(&self) -> f64 {
         let [to_bad, to_good, loss_good, loss_bad] =
             [self.to_bad, self.to_good, self.loss_good, self.loss_bad].map(Probability::as_f64);

@@ -28,41 +28,41 @@ use crate::{
 pub struct PathConfig {
     /// The slowest link of the path: rate and queue.
     pub bottleneck: Bottleneck,
-    /// Bytes that pass at once after a pause: the depth of a token bucket, which fills at the bottleneck's rate. For one of a constant
-    /// rate; a longer packet waits until it could have been sent.
+    /// Bytes that pass at once after a pause: the depth of a token bucket that fills at the bottleneck's rate. Only for
+    /// a constant rate; a longer packet waits for the missing tokens.
     pub burst: u32,
-    /// The queue that waits for it.
+    /// The queue in front of it.
     pub queue: Queue,
-    /// How that queue is managed.
+    /// The management of that queue.
     pub aqm: Aqm,
-    /// The bytes that a packet takes on the link beyond those it is offered with: 28 where those are the payload of UDP
-    /// over IPv4 and the rate is to be that of the network. At most 65,535.
+    /// The bytes that each packet takes on the link in addition to its offered length: 28 if that is the payload of UDP
+    /// over IPv4 and the rate is the network's. At most 65,535.
     pub overhead: u32,
-    /// Nothing gets through: whatever would leave the bottleneck is lost, and draws no numbers at random.
+    /// Loses every packet that leaves the bottleneck, without drawing random numbers.
     pub outage: bool,
-    /// The losses behind the bottleneck, of packets that have taken their time there.
+    /// The losses behind the bottleneck; lost packets have used their time on the link.
     pub loss: Loss,
-    /// The packets that come twice. The second has a delay of its own, and no time on the link.
+    /// The packets that come twice. The second copy has its own delay, and no time on the link.
     pub duplicate: Incidence,
     /// The packets that have one bit flipped.
     pub corrupt: Incidence,
-    /// The slots in which packets leave for the other side; `None` for each by itself, at once. What waits for a slot is not in the
-    /// queue.
+    /// The slots in which packets leave for the other side; with `None` each leaves at once. Packets waiting for a slot
+    /// are not in the queue.
     pub slots: Option<Slots>,
-    /// The time that a packet is under way once it is through the bottleneck.
+    /// The delay of a packet behind the bottleneck.
     pub delay: Duration,
     /// The variation of the delay from packet to packet.
     pub jitter: Jitter,
-    /// The packets that are out of order beside that.
+    /// Additional reordering.
     pub reorder: Option<Reorder>,
-    /// The most packets that are held, waiting and under way; what exceeds it is dropped and counted apart.
+    /// The most packets held, waiting and under way; packets beyond it are dropped and counted separately.
     pub most_packets: u32,
-    /// The most bytes that the path holds.
+    /// The most bytes held.
     pub most_bytes: u64,
 }
 
 impl Default for PathConfig {
-    /// A perfect wire, which holds a quarter of a million packets and 256 MiB: a second of 2 Gbit/s.
+    /// Creates a perfect wire, which holds a quarter of a million packets and 256 MiB: a second at 2 Gbit/s.
     fn default() -> Self {
         PathConfig {
             bottleneck: Bottleneck::NONE,
@@ -190,7 +190,7 @@ impl PathConfig {
         self
     }
 
-    /// Says whether something of it happens to each packet by itself. If not, packets that were joined may stay so: a delay
+    /// Says whether any setting treats packets individually. If none does, merged packets may stay merged: a delay
     /// without jitter is the same for all.
     pub(crate) fn looks_at_packets(&self) -> bool {
         let wire = PathConfig {
@@ -206,7 +206,7 @@ impl PathConfig {
         *self != wire
     }
 
-    /// Checks that the parameters go together.
+    /// Checks that the parameters are consistent.
     ///
     /// # Errors
     /// [`PathError`], which names the values.
@@ -224,11 +224,11 @@ impl PathConfig {
         Ok(())
     }
 
-    /// Checks that a stream of bytes can cross the path, which a program has already been promised whole and in order:
-    /// it can be late and slow, and that is all.
+    /// Checks that a stream of bytes can cross the path. Its bytes have been acknowledged, so they can only be late and
+    /// slow.
     ///
     /// # Errors
-    /// [`PathError::Stream`], which names what it cannot have; else as [`check`](Self::check).
+    /// [`PathError::Stream`], which names the impairment; otherwise as [`check`](Self::check).
     pub fn check_stream(&self) -> Result<(), PathError> {
         let unfit = [
             (self.outage, "an outage"),
@@ -246,13 +246,13 @@ impl PathConfig {
         }
     }
 
-    /// The shortest time under way.
+    /// Returns the shortest delay.
     pub(crate) fn least_delay(&self) -> Duration {
         least_delay(self.delay, &self.jitter, self.reorder)
     }
 }
 
-/// The shortest time under way with these parameters.
+/// Returns the shortest delay with these parameters.
 pub(crate) fn least_delay(delay: Duration, jitter: &Jitter, reorder: Option<Reorder>) -> Duration {
     match reorder {
         Some(Reorder::Ahead(_)) => Duration::ZERO,
@@ -271,26 +271,26 @@ pub enum PathError {
         /// The delay, which it may not exceed.
         delay: Duration,
     },
-    /// A stream of bytes can be late and slow, and that is all.
+    /// A stream of bytes can only be late and slow.
     Stream {
         /// The impairment that was asked for.
         what: &'static str,
     },
-    /// A round of a [`Scenario`] that is too short for what happens in it.
+    /// A round of a [`Scenario`] is too short for its changes.
     Round {
         /// The length of the round.
         period: Duration,
         /// The time of the last change.
         last: Duration,
     },
-    /// A time until a slot that is never short enough.
+    /// The longest time between slots is below the shortest.
     Slots {
         /// The shortest time that was asked for.
         least: Duration,
         /// The longest, which may not be below.
         most: Duration,
     },
-    /// More than any header.
+    /// The overhead is larger than any header.
     Overhead {
         /// The number that was asked for.
         bytes: u32,

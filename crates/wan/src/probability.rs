@@ -17,9 +17,9 @@ use softtimers_core::{Percent, Random};
 pub struct Probability(u32);
 
 impl Probability {
-    /// It never happens.
+    /// Never.
     pub const NEVER: Probability = Probability(0);
-    /// It always happens.
+    /// Always.
     pub const ALWAYS: Probability = Probability(BILLION);
 
     /// Returns the probability of `parts` in 10⁹.
@@ -58,7 +58,7 @@ impl Probability {
         f64::from(self.0) / f64::from(BILLION)
     }
 
-    /// Says whether it happens this time. Draws one number, unless the answer is certain.
+    /// Draws whether it happens this time. The answer is drawn from one number, unless it is certain.
     pub(crate) fn happens(self, random: &mut Random) -> bool {
         match self {
             Probability::NEVER => false,
@@ -74,7 +74,7 @@ impl From<Percent> for Probability {
     }
 }
 
-/// A fraction of one, with as many digits as it has: `0.001`.
+/// Prints a fraction of one, with all of its digits: `0.001`.
 impl fmt::Display for Probability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, parts) = (self.0 / BILLION, self.0 % BILLION);

@@ -1,4 +1,4 @@
-//! Properties that hold for any input at all: one body each, called by the property tests and the fuzzer.
+//! Properties that hold for any input: one function each, called by the property tests and the fuzzer.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::{
     Slots, Spread, Traits, Way,
 };
 
-/// Any bytes are a trace or are refused at a line of theirs; and a link that follows it lets everything
-/// through in order.
+/// Any bytes are a valid trace, or refused with a line number; and a link that follows the trace passes everything in
+/// order.
 pub fn trace(file: &[u8]) {
     let trace = match DeliveryTrace::parse(file) {
         Ok(trace) => trace,
@@ -34,9 +34,9 @@ pub fn trace(file: &[u8]) {
     assert_eq!(direction.counters().held, 0);
 }
 
-/// Whatever is offered and set, three paths that are given the same agree, though one is looked at whenever
-/// something is due, one now and then, and one may hold little; and everything is accounted for. With an even
-/// seed nothing may overtake, and nothing does. Each eight bytes of `script` are one step.
+/// Whatever is offered and set, three paths with the same input agree, although one is called whenever something is
+/// due, one now and then, and one may hold little; and every packet is counted. With an even seed, overtaking is not
+/// allowed, and does not happen. Each eight bytes of `script` are one step.
 pub fn direction(seed: u64, script: &[u8]) {
     let path = PathConfig::default();
     let Ok(new) = Direction::new(path.clone(), seed) else { unreachable!("a perfect wire goes") };
@@ -89,7 +89,7 @@ pub fn direction(seed: u64, script: &[u8]) {
 
 type Fate = (u32, Timestamp, bool, bool, Option<u64>);
 
-/// All that arrives until `end`, taken out when it does.
+/// Returns everything that arrives until `end`, taken out at its time.
 fn drain(direction: &mut Direction<u32>, end: Timestamp) -> Vec<Fate> {
     let mut fates = vec![];
     while let Some(at) = direction.poll_at().filter(|&at| at <= end) {
@@ -115,7 +115,7 @@ fn adds_up(direction: &Direction<u32>) {
     assert_eq!(direction.poll_at().is_none(), counters.held == 0);
 }
 
-/// Its rate lets everything through within rounds.
+/// Its rates let everything through within a number of rounds.
 fn scenario_of(bytes: &[u8]) -> Scenario {
     let micros = |byte: u8| Duration::from_micros(u64::from(byte) * 50);
     let rate = Bottleneck::bits_per_second(u64::from(bytes[2]) * 1_234_567 + 10_000_000).unwrap_or_default();
@@ -175,7 +175,7 @@ fn path_of(bytes: &[u8]) -> PathConfig {
         .burst(u32::from(bytes[5] % 4) * 1_000)
         .overhead(u32::from(bytes[1] % 32))
         .loss(loss)
-        // Less than some uniform jitters: that is refused.
+        // May be less than a uniform jitter, which is refused.
         .delay(micros(bytes[0]))
         .jitter(jitter)
 }

@@ -1,7 +1,7 @@
-//! The queue in front of the slow link: how much may wait, and from when on it is marked.
+//! The queue in front of the slow link: how much may wait, and from which point on it is marked.
 //!
-//! First in, first out; what finds it full is dropped (drop-tail). The packet on the link no longer waits,
-//! so a burst of 30 that meets an idle link and a queue of 20 loses 9:
+//! First in, first out; a packet that finds it full is dropped (drop-tail). The packet on the link no longer waits, so
+//! a burst of 30 that meets an idle link and a queue of 20 loses 9:
 //!
 //! ```text
 //!   ↓ 30 at once      ┌ 20 wait ┐   ┌ 1 on the link
@@ -17,13 +17,12 @@ pub enum Limit {
     Packets(u32),
     /// At most N bytes. A packet that does not fit is dropped; a shorter one behind it may fit.
     Bytes(u64),
-    /// At most this wait: a packet is dropped if it would wait longer before its turn on the link, at the
-    /// rate of now.
+    /// At most this wait: a packet is dropped if it would wait longer for its turn on the link, at the current rate.
     Time(Duration),
 }
 
 impl Limit {
-    /// Says whether a packet may join.
+    /// Says whether a packet may join the queue.
     pub(crate) fn admits(self, bytes: u64, ahead: &Backlog) -> bool {
         match self {
             Limit::Packets(most) => ahead.packets < u64::from(most),
@@ -33,14 +32,14 @@ impl Limit {
     }
 }
 
-/// The packets that wait for the link.
+/// The packets waiting for the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Backlog {
     /// The number of packets.
     pub packets: u64,
     /// Their bytes, with the overhead of each.
     pub bytes: u64,
-    /// The time until the link is through with them, at the rate of now.
+    /// The time until the link has sent them, at the current rate.
     pub wait: Duration,
 }
 
@@ -50,7 +49,7 @@ pub struct Queue {
     /// The limit beyond which packets are dropped.
     pub limit: Limit,
     /// The limit beyond which packets are marked: congestion experienced, with a threshold as in DCTCP. The model does
-    /// not know which packets can carry a mark; the caller that takes them out writes it where it belongs.
+    /// not know which packets can carry a mark; the caller that takes them out writes it.
     pub mark: Option<Limit>,
 }
 
@@ -70,7 +69,7 @@ impl Queue {
         Queue { limit: Limit::Time(wait), mark: None }
     }
 
-    /// Marks what finds this much in the queue.
+    /// Marks packets that find this much in the queue.
     #[must_use]
     pub const fn marking(mut self, mark: Limit) -> Self {
         self.mark = Some(mark);
@@ -79,7 +78,7 @@ impl Queue {
 }
 
 impl Default for Queue {
-    /// A thousand packets, as Linux's `pfifo` on an interface and its netem.
+    /// Limits it to a thousand packets, like Linux's `pfifo` on an interface and netem.
     fn default() -> Self {
         Queue::packets(1_000)
     }

@@ -1,4 +1,4 @@
-//! A path that changes by itself: [`Scenario`], changes at given times, once or round after round.
+//! A path that changes by itself: [`Scenario`], a list of changes at given times, once or repeated.
 //!
 //! ```text
 //!   0        10 s       20 s    22 s         40 s       50 s
@@ -6,8 +6,8 @@
 //!   as built   loss 5%    outage  over         as built   loss 5%  …     repeated after 40 s
 //! ```
 //!
-//! The changes are a direction's own, so each happens at its nanosecond, whenever anybody looks: what was offered before
-//! it is treated as before it, and a run is the same for the same seed, packets and times.
+//! A direction makes its changes itself, so each happens at its nanosecond, independently of calls: packets offered
+//! before it are treated as before it, and the same seed, packets and times give the same run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,16 +55,16 @@ impl Scenario {
     /// The shortest round of a scenario that [repeats](Self::repeat).
     pub const SHORTEST_ROUND: Duration = Duration::from_millis(10);
 
-    /// Adds this change at `at` after the beginning, in one direction or both. Of changes at the same time the last
-    /// prevails.
+    /// Adds this change at `at` after the beginning, in one direction or both. Of changes at the same time, the last
+    /// one added prevails.
     #[must_use]
     pub fn at(mut self, at: Duration, way: Option<Way>, change: Change) -> Self {
         self.steps.push((at, way, change));
         self
     }
 
-    /// Adds an outage of this length: [all is lost](PathConfig::outage) that would leave the link meanwhile. Of
-    /// outages that overlap, the latest end counts.
+    /// Adds an outage of this length, during which [all packets](PathConfig::outage) that leave the link are lost. Of
+    /// overlapping outages, the latest end counts.
     #[must_use]
     pub fn outage(mut self, at: Duration, way: Option<Way>, length: Duration) -> Self {
         self.outages.push((at, way, length));
@@ -92,7 +92,7 @@ impl Scenario {
         self.steps.is_empty() && self.outages.is_empty()
     }
 
-    /// Each path that it makes of `path` in one direction, in the order of a round, and from when on.
+    /// Returns each path that it makes of `path` in one direction, in the order of a round, with its start time.
     pub fn paths(
         &self,
         way: Way,
@@ -104,7 +104,7 @@ impl Scenario {
         })
     }
 
-    /// The changes of one direction, in order.
+    /// Returns the changes of one direction, in order.
     fn changes(&self, way: Way) -> Vec<(Duration, Change)> {
         let is_here = |whose: &Option<Way>| whose.is_none_or(|whose| whose == way);
         let mut changes: Vec<_> = self
@@ -132,7 +132,7 @@ impl Scenario {
             }
         }
         changes.extend(over.map(|end| (end, Change::Outage(false))));
-        // Stable: what was said later is later.
+        // A stable sort: of equal times, the change added later stays later.
         changes.sort_by_key(|(at, _)| *at);
         let round = self.period.unwrap_or(Duration::MAX);
         changes.retain(|(at, _)| *at < round);
@@ -140,7 +140,7 @@ impl Scenario {
     }
 }
 
-/// The changes of one direction, and how far it has come.
+/// The changes of one direction, and the position in them.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     changes: Arc<[(Duration, Change)]>,
@@ -149,7 +149,7 @@ pub(crate) struct Timeline {
     base: PathConfig,
     /// When this round began.
     begin: Timestamp,
-    /// The next change; the number of changes at the end of the round.
+    /// The next change; at the end of the round, the number of changes.
     next: usize,
 }
 
@@ -163,7 +163,7 @@ enum Ahead<'a> {
 
 impl Timeline {
     /// # Errors
-    /// [`PathError`] of a path that it would come to.
+    /// [`PathError`] of a path that the changes lead to.
     pub(crate) fn new(
         begin: Timestamp,
         scenario: &Scenario,
@@ -175,13 +175,13 @@ impl Timeline {
         Ok(Timeline { changes, period: scenario.period, base: base.clone(), begin, next: 0 })
     }
 
-    /// Returns when something changes next.
+    /// Returns when the next change is due.
     pub(crate) fn next_at(&self) -> Option<Timestamp> {
         let after = self.changes.get(self.next).map(|(at, _)| *at).or(self.period)?;
         Some(self.begin + after).filter(|&at| at < Timestamp::MAX)
     }
 
-    /// The path after the next change, of what it is before; the timeline has passed it.
+    /// Moves past the next change, and returns the path after it, given the path before.
     pub(crate) fn pass(&mut self, path: &PathConfig) -> PathConfig {
         let mut path = path.clone();
         match self.step() {
@@ -202,17 +202,17 @@ impl Timeline {
         }
     }
 
-    /// Passes by whole rounds in which nothing is on the link: after one of them, the next leaves everything as it finds it.
+    /// Skips whole rounds in which the link is idle: after one of them, each further one leaves everything unchanged.
     /// To be called at the beginning of a round.
     pub(crate) fn skip_to(&mut self, now: Timestamp) {
         let Some(period) = self.period.filter(|_| self.next == 0) else { return };
         let rounds = now.saturating_duration_since(self.begin).as_nanos() / period.as_nanos().max(1);
-        // One is walked through.
+        // One round is executed.
         let skipped = rounds.saturating_sub(1).saturating_mul(period.as_nanos());
         self.begin += Duration::from_nanos(u64::try_from(skipped).unwrap_or(u64::MAX));
     }
 
-    /// The first change after `now`, however many are before it.
+    /// Returns the first change after `now`, skipping any number before it.
     pub(crate) fn next_after(&self, now: Timestamp) -> Option<Timestamp> {
         let since = now.saturating_duration_since(self.begin);
         let rounds = self.period.map_or(0, |period| since.as_nanos() / period.as_nanos().max(1));
@@ -228,7 +228,7 @@ impl Timeline {
         Some(begin + after).filter(|&at| at < Timestamp::MAX)
     }
 
-    /// The path at `now`, of what it is where the timeline has come to.
+    /// Returns the path at `now`, given the path at the timeline's position.
     pub(crate) fn path_at(&self, now: Timestamp, path: &PathConfig) -> PathConfig {
         let mut ahead = self.clone();
         let mut path = path.clone();
@@ -239,7 +239,7 @@ impl Timeline {
         path
     }
 
-    /// The shortest time under way of all paths from where the timeline has come to until `until`.
+    /// Returns the shortest delay of all paths from the timeline's position until `until`.
     pub(crate) fn least_delay(&self, path: &PathConfig, until: Timestamp) -> Duration {
         let mut least = path.least_delay();
         if self.next_at().is_none_or(|at| at > until) {
@@ -247,7 +247,7 @@ impl Timeline {
         }
         let (mut delay, mut jitter, mut reorder) = (path.delay, &path.jitter, path.reorder);
         let (mut begin, mut next) = (self.begin, self.next);
-        // After a whole round, and what is left of this one, there is nothing that has not been seen.
+        // A whole round, and the remainder of this one, have covered every path.
         for _ in 0..=2 * self.changes.len() + 2 {
             let change = self.changes.get(next);
             let Some(after) = change.map(|(at, _)| *at).or(self.period) else { break };
@@ -272,7 +272,7 @@ impl Timeline {
 }
 
 impl Default for Timeline {
-    /// Nothing changes.
+    /// Creates a timeline without changes.
     fn default() -> Self {
         Timeline {
             changes: Arc::new([]),

@@ -6,29 +6,29 @@
 //!   client c ══╝        └────────────────────────┘         ╚══ upstream
 //! ```
 //!
-//! Each connection is two: the client's ends here, and one to the upstream begins here. What TCP has acknowledged
-//! cannot be lost any more, so there is no loss, reordering or damage to emulate; and congestion control sees the
-//! short way to the relay, not the path. For that, use [`interfaces`](crate::interfaces) and leave TCP to the
-//! kernel. What is right here:
+//! Each connection is two: the client's ends here, and one to the upstream begins here. Bytes that TCP has acknowledged
+//! can no longer be lost, so there is no loss, reordering or damage to emulate; and congestion control sees the short
+//! way to the relay, not the path. For that, use [`interfaces`](crate::interfaces) and leave TCP to the kernel. This is
+//! emulated correctly:
 //!
-//! - **Delay**: each byte arrives as much later as the path says, and so do the end of a stream, a reset, and the
-//!   opening, which the upstream sees one delay after the client. The client's own handshake is with the relay
-//!   and takes no time: an exchange over a new connection takes one round trip, not two.
-//! - **Rate**: one link each way for all connections, which take turns at it. On a limited link bytes go as
-//!   segments of at most 1,448, each with [`PathConfig::overhead`](crate::PathConfig::overhead) on top.
-//! - **The queue**: what finds it full is not dropped but not read either, and TCP stops its sender.
+//! - **Delay**: each byte arrives late by the path's delay, and so do the end of a stream, a reset, and the opening,
+//!   which the upstream sees one delay after the client. The client's own handshake is with the relay and takes no
+//!   time: an exchange over a new connection takes one round trip, not two.
+//! - **Rate**: one link in each direction for all connections, which take turns. On a limited link bytes travel in
+//!   segments of at most 1,448 bytes, each with [`PathConfig::overhead`](crate::PathConfig::overhead) on top.
+//! - **The queue**: when it is full, the relay does not drop but stops reading, and TCP stops the sender.
 //!
-//! Either direction may end before the other; a reset is passed on. Bounds:
+//! Either direction may end before the other; a reset is passed on. The limits:
 //!
-//! | what | bound |
+//! | what | limit |
 //! |---|---|
 //! | connections | [`StreamLimits::most`]; further ones are reset |
-//! | memory of a connection, each way | [`StreamLimits::window`], which also bounds its rate: a window each delay |
-//! | who does not read | holds at most a sixteenth of the window here |
+//! | memory of a connection, each way | [`StreamLimits::window`], which also limits its rate to a window per delay |
+//! | a client or server that does not read | holds at most a sixteenth of the window here |
 //! | memory for what is under way | [`PathConfig::most_bytes`](crate::PathConfig::most_bytes), each direction |
 //! | a connection on which nothing moves | reset on both sides after [`StreamLimits::idle`] |
 //!
-//! All of it is counted: [`StreamStats`].
+//! All of these are counted: [`StreamStats`].
 
 mod config;
 mod connection;

@@ -1,5 +1,5 @@
-//! Streams and datagrams of tokio behind a path, in a test: [`Path`]. An hour of bad network passes in milliseconds, because
-//! the clock is tokio's and a test may pause it.
+//! Streams and datagrams of tokio behind a path, in a test: [`Path`]. An hour of bad network passes in milliseconds,
+//! because the path uses tokio's clock, which a test may pause.
 //!
 //! ```
 //! use std::time::Duration;
@@ -32,32 +32,33 @@
 //!
 //! # Streams
 //!
-//! A [`Stream`] is reliable and in order, whatever the path does, as TCP is. It travels in segments of 1,448 bytes (of
-//! 64 KiB where the path has delay only), and this is how it repairs:
+//! A [`Stream`] is reliable and in order, whatever the path does, as TCP is. It travels in segments of 1,448 bytes (64
+//! KiB where the path has only a delay), and repairs losses like this:
 //!
-//! - **Loss becomes delay.** A segment that is lost, dropped by a managed queue or damaged is sent again, through the bottleneck,
-//!   one round trip after it had left the link; if that is lost, too, two round trips later, then four, at most a minute (or one
-//!   round trip, if that is longer). The round trip is that of the path's delays, and at least 1 ms. What follows waits for it.
-//! - **A full queue stops the sender** instead of dropping. So does a stream that holds 16 MiB one way: no stream is faster than
-//!   that in a round trip.
-//! - **There is no congestion control**, no handshake and no traffic of acknowledgements: loss does not make a stream slower
-//!   than its repairs do. Where TCP's own answer to loss is the question, put a TCP behind datagrams (smoltcp for one), or use
+//! - **Loss becomes delay.** A segment that is lost, dropped by a managed queue or damaged is sent again through the
+//!   bottleneck, one round trip after it had left the link; if that is lost too, two round trips later, then four, at
+//!   most a minute (or one round trip, if that is longer). The round trip is the sum of the path's delays, and at least
+//!   1 ms. The data behind it waits.
+//! - **A full queue stops the sender** instead of dropping. So does a stream that holds 16 MiB in one direction, which
+//!   limits it to that much per round trip.
+//! - **There is no congestion control**, no handshake and no acknowledgement traffic: loss slows a stream only by its
+//!   repairs. If TCP's own reaction to loss is your question, run a TCP over datagrams (smoltcp, for example), or use
 //!   `softtimers wan -- CMD`.
-//! - [`shutdown`](tokio::io::AsyncWriteExt::shutdown), or to drop the stream, ends it after its last byte. Who writes to an
-//!   end that is gone hears of a reset one round trip later. To drop it while bytes that have come are unread resets it at once, as
-//!   TCP does: what was not on the path yet is lost.
+//! - [`shutdown`](tokio::io::AsyncWriteExt::shutdown), or dropping the stream, ends it after its last byte. A writer to
+//!   a dropped end gets a reset one round trip later. Dropping it while received bytes are unread resets it at once, as
+//!   in TCP: bytes not on the path yet are lost.
 //!
 //! # Datagrams
 //!
-//! [`Datagrams`] are lost, late, twice, damaged or overtaken, as the path says, and accounted for:
-//! `delivered` of [`Counters`](crate::Counters) is what was received, waits to be, and was [missed](Datagrams::missed).
+//! [`Datagrams`] are lost, late, duplicated, damaged or overtaken, as the path says, and counted: `delivered` of
+//! [`Counters`](crate::Counters) includes those received, those waiting to be, and those [missed](Datagrams::missed).
 //!
 //! # Time
 //!
-//! The time is tokio's, from when the path was made. What happens on the path happens at its own nanosecond, so rates and
-//! orders are exact; but a task is woken by tokio's timers, which have milliseconds: it sees what has arrived up to 1 ms later. On
-//! a paused clock the same seed and the same program give the same bytes at the same times. If nothing is due and no task
-//! can run, the clock jumps: a test that waits for a thread or a real socket as well should not pause it.
+//! The time is tokio's, counted from the path's creation. Events on the path happen at their own nanosecond, so rates
+//! and orders are exact; but tokio's timers, which wake tasks, have milliseconds: a task sees an arrival up to 1 ms
+//! late. On a paused clock the same seed and the same program give the same bytes at the same times. If nothing is due
+//! and no task can run, the clock jumps: a test that also waits for a thread or a real socket should not pause it.
 //!
 //! A path has one task, which lives until its last handle and end are dropped.
 

@@ -1,13 +1,14 @@
-//! Faults of a stream, by the names that Toxiproxy gave them: a [`Toxic`], and the [`Chain`] of those that one direction of a
-//! connection meets. A state machine: time is an argument, and there is no socket.
+//! Faults of a stream under Toxiproxy's names: a [`Toxic`], and the [`Chain`] of those in one direction of a
+//! connection. A state machine: time is an argument, and there is no socket.
 //!
 //! ```text
 //!   offer ─▶ [ latency ]─[ bandwidth ]─[ slicer ]─[ limit_data ] ─▶ pop_due
 //!            each piece gets its time as it comes in; none overtakes another
 //! ```
 //!
-//! The semantics are those of Toxiproxy 2, as its code has them. Differences: the end of one direction leaves the other open;
-//! and when a toxic is changed or removed, what the chain holds is let go at once, where Toxiproxy lets only that toxic's go.
+//! The semantics are those of Toxiproxy 2's code, with two differences: the end of one direction leaves the other open;
+//! and when a toxic is changed or removed, everything held in the chain is released at once, where Toxiproxy releases
+//! only that toxic's.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,38 +20,38 @@ use crate::Probability;
 /// A fault of one direction of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Toxic {
-    /// Bytes come later by `latency`, give or take up to `jitter`.
+    /// Delays bytes by `latency`, plus or minus up to `jitter`.
     Latency {
         /// The delay of each piece.
         latency: Duration,
         /// The most by which it varies.
         jitter: Duration,
     },
-    /// A connection has a rate of its own. Zero is none.
+    /// Limits the rate of a connection. Zero stops it.
     Bandwidth {
         /// Bytes a second.
         rate: u64,
     },
-    /// The end of the stream comes later.
+    /// Delays the end of the stream.
     SlowClose {
-        /// By so much.
+        /// The delay of the end.
         delay: Duration,
     },
-    /// Nothing passes, and the connection is closed after a time, or when the toxic is removed.
+    /// Passes nothing, and closes the connection after a time, or when the toxic is removed.
     Timeout {
-        /// The time from when the toxic met the connection; zero is never.
+        /// The time from when the toxic met the connection; zero for never.
         timeout: Duration,
     },
-    /// The connection is reset, after a time from when something first came.
+    /// Resets the connection a time after its first data.
     ResetPeer {
-        /// This time.
+        /// The time until the reset.
         timeout: Duration,
     },
-    /// Bytes pass in slices.
+    /// Passes bytes in slices.
     Slicer {
-        /// Their length in the mean.
+        /// Their mean length.
         average_size: u32,
-        /// The most bytes by which it varies.
+        /// The most bytes by which the length varies.
         size_variation: u32,
         /// The time between two of them.
         delay: Duration,
@@ -65,11 +66,11 @@ pub enum Toxic {
 /// A toxic, and the share of the connections that meet it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dose {
-    /// Names it: what is set again under the same number is the same, perhaps changed.
+    /// Identifies it: setting the same number again means the same toxic, perhaps changed.
     pub id: u64,
     /// The fault.
     pub toxic: Toxic,
-    /// The share of connections that meet it, drawn for each when both come together.
+    /// The share of connections that meet it, drawn when a connection and a toxic first meet.
     pub toxicity: Probability,
 }
 
@@ -92,10 +93,10 @@ pub struct Chain {
     stages: Vec<Stage>,
     random: Random,
     held: VecDeque<(Timestamp, Passed)>,
-    /// Input that came while very many pieces were held, and when: as it came, or its end. It is cut up as those leave, so their number is
-    /// bounded; its times are those that it would have had.
+    /// Input that came while very many pieces were held, with its time: bytes, or the end. It is cut up as those leave,
+    /// so their number is bounded; its times are unaffected.
     waiting: VecDeque<(Timestamp, Option<Box<[u8]>>)>,
-    /// When the connection ends, and how.
+    /// When and how the connection ends.
     verdict: Option<(Timestamp, Passed)>,
     is_over: bool,
     swallowed: usize,
@@ -106,14 +107,14 @@ struct Stage {
     dose: Dose,
     is_met: bool,
     since: Timestamp,
-    /// When what came last is through.
+    /// When the latest input is through.
     busy_until: Timestamp,
     /// Bytes that have passed.
     passed: u64,
 }
 
 impl Chain {
-    /// A chain without a toxic.
+    /// Creates a chain without toxics.
     pub fn new(seed: u64) -> Self {
         Chain {
             stages: Vec::new(),
@@ -126,12 +127,12 @@ impl Chain {
         }
     }
 
-    /// Says whether whatever comes passes at once and unchanged.
+    /// Says whether input passes at once and unchanged.
     pub fn is_clear(&self) -> bool {
         self.stages.is_empty() && self.held.is_empty() && self.verdict.is_none() && !self.is_over
     }
 
-    /// Sets the toxics. One that is there already goes on as it is.
+    /// Sets the toxics. One that is already there stays as it is.
     pub fn set(&mut self, now: Timestamp, doses: &[Dose]) {
         let mut before = std::mem::take(&mut self.stages);
         let mut lets_go = false;
@@ -160,11 +161,11 @@ impl Chain {
         let last = self.held.back().map_or(now, |(due, _)| now.max(*due));
         let timeouts = self.stages.iter().filter_map(|stage| stage.ends_at(last));
         let verdict = closes.then_some(now).into_iter().chain(timeouts).min().map(|at| (at, Passed::Close));
-        // A reset that has begun goes on.
+        // A reset that has begun stays.
         self.verdict = self.verdict.take().filter(|(_, how)| *how == Passed::Reset).or(verdict);
     }
 
-    /// Bytes come in.
+    /// Adds bytes of input.
     pub fn offer(&mut self, now: Timestamp, bytes: Box<[u8]>) {
         if self.is_over {
             self.swallowed += bytes.len();
@@ -175,7 +176,7 @@ impl Chain {
         }
     }
 
-    /// The stream ends here.
+    /// Ends the input.
     pub fn end(&mut self, now: Timestamp) {
         if self.held.len() >= MOST_PIECES {
             return self.waiting.push_back((now, None));
@@ -195,13 +196,13 @@ impl Chain {
         self.hold(at, Passed::End);
     }
 
-    /// Returns when to look next, if anything is held or is to happen.
+    /// Returns when to call next, if anything is held or due.
     pub fn poll_at(&self) -> Option<Timestamp> {
         let next = self.held.front().map(|(due, _)| *due);
         next.into_iter().chain(self.verdict.as_ref().map(|(at, _)| *at)).min()
     }
 
-    /// The next thing that leaves by now, in order.
+    /// Returns the next output that is due by now, in order.
     pub fn pop_due(&mut self, now: Timestamp) -> Option<Passed> {
         let held = self.held.front().map(|(due, _)| *due).filter(|&due| due <= now);
         let verdict = self.verdict.as_ref().map(|(at, _)| *at).filter(|&at| at <= now);
@@ -222,12 +223,12 @@ impl Chain {
         }
     }
 
-    /// Returns how many bytes were swallowed since this was asked last.
+    /// Returns how many bytes were swallowed since the last call.
     pub fn swallowed(&mut self) -> usize {
         std::mem::take(&mut self.swallowed)
     }
 
-    /// There is room for what waits, or some of it.
+    /// Moves waiting input into the chain, as far as there is room.
     fn take_waiting(&mut self) {
         while self.held.len() < MOST_PIECES {
             match self.waiting.pop_front() {
@@ -243,7 +244,7 @@ impl Chain {
         self.held.push_back((at, passed));
     }
 
-    /// Bytes come to a stage, or behind the last.
+    /// Feeds bytes to a stage, or to the output behind the last.
     fn feed(&mut self, now: Timestamp, at: usize, bytes: Box<[u8]>) {
         let Some(stage) = self.stages.get_mut(at) else { return self.hold(now, Passed::Bytes(bytes)) };
         if !stage.is_met {
@@ -268,7 +269,7 @@ impl Chain {
             }
             Toxic::Bandwidth { rate: 0 } => self.feed(now, at + 1, bytes),
             Toxic::Bandwidth { rate } => {
-                // A tenth of a second at a time, as Toxiproxy.
+                // A tenth of a second at a time, as in Toxiproxy.
                 let pieces = usize::try_from(rate / 10).unwrap_or(usize::MAX).max(1);
                 let mut through = begin;
                 for piece in bytes.chunks(pieces) {
@@ -304,7 +305,7 @@ impl Chain {
 }
 
 impl Stage {
-    /// Returns when it closes the connection, if it does so by itself: `last` is when what is held is through.
+    /// Returns when it closes the connection by itself, if it does; `last` is when everything held is through.
     fn ends_at(&self, last: Timestamp) -> Option<Timestamp> {
         match self.dose.toxic {
             Toxic::Timeout { timeout } if self.is_met && !timeout.is_zero() => Some(self.since + timeout),
@@ -323,7 +324,7 @@ fn time_of(bytes: usize, rate: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// Halves that vary, until all are short: no slice is longer than the average and the variation.
+/// Splits into varying halves until all are short: no slice is longer than the average and the variation.
 fn slices<'b>(bytes: &'b [u8], average: u32, variation: u32, random: &mut Random) -> Vec<&'b [u8]> {
     let most = (average as usize).saturating_add(variation as usize).max(1);
     if bytes.len() <= most {
@@ -337,7 +338,7 @@ fn slices<'b>(bytes: &'b [u8], average: u32, variation: u32, random: &mut Random
     all
 }
 
-/// More than a connection's window is of segments.
+/// More than the segments of a connection's window.
 const MOST_PIECES: usize = 1 << 16;
 
 #[cfg(test)]
@@ -361,7 +362,7 @@ mod tests {
         toxics.iter().zip(1..).map(dose).collect()
     }
 
-    /// Everything that leaves, with its time in milliseconds, until nothing is left.
+    /// Returns all output until nothing is left, with its time in milliseconds.
     fn drain(chain: &mut Chain) -> Vec<(u64, Passed)> {
         let mut all = Vec::new();
         while let Some(at) = chain.poll_at() {
@@ -396,7 +397,7 @@ mod tests {
 
     #[test]
     fn bandwidth_is_exact_and_the_end_waits() {
-        // 1,000 bytes at 1 kB/s, in tenths.
+        // 1,000 bytes at 1 kB/s, in tenths of a second.
         let mut chain = chain(&[Toxic::Bandwidth { rate: 1_000 }]);
         chain.offer(ZERO, bytes(1_000));
         chain.end(ZERO);
@@ -484,7 +485,7 @@ mod tests {
         assert_eq!(all.len(), 320_001);
         assert!(all.iter().zip(0..320_000).all(|((at, passed), due)| *at == due && length(passed) == 1));
         assert_eq!(all.last(), Some(&(320_000, Passed::End)));
-        // What is let go at once includes what was not cut yet, and so does what is dropped.
+        // Released data includes what was not cut yet, and so does dropped data.
         let mut chain = fed();
         chain.set(ZERO + ms(10), &[]);
         let all = drain(&mut chain);

@@ -1,6 +1,6 @@
 //! Recorded capacity: [`DeliveryTrace`], in the format of mahimahi.
 //!
-//! One line a packet that the recorded link could have carried, with the millisecond in which it could:
+//! Each line is a packet that the recorded link could have carried, with the millisecond in which it could:
 //!
 //! ```text
 //!   file      0 3 3 7                     milliseconds; never decreasing; the last is the period
@@ -8,8 +8,8 @@
 //!   time      0  3   7   10     14        (the chance at 0 of the second time falls on 7, too)
 //! ```
 //!
-//! Small packets share a chance, a long one takes several, and a chance that finds nothing to send is
-//! gone. Netravali et al., *Mahimahi: accurate record-and-replay for HTTP*, USENIX ATC 2015, §4.
+//! Small packets share a chance, a long one takes several, and an unused chance is gone. Netravali et al.,
+//! *Mahimahi: accurate record-and-replay for HTTP*, USENIX ATC 2015, §4.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-/// When a recorded link could send, and that it repeats. Clones share the recording.
+/// The times at which a recorded link could send, repeated for ever. Clones share the recording.
 ///
 /// ```
 /// use softtimers_wan::DeliveryTrace;
@@ -45,7 +45,7 @@ impl DeliveryTrace {
     /// The most lines: a day at 2 Mbit/s, a minute at 3.3 Gbit/s.
     pub const MOST_CHANCES: usize = 1 << 24;
 
-    /// Reads a file: a whole number of milliseconds on each line, below 2³² (49 days), and nothing else.
+    /// Parses a file: a whole number of milliseconds on each line, below 2³² (49 days).
     ///
     /// # Errors
     /// [`TraceError`], which names the line.
@@ -71,24 +71,24 @@ impl DeliveryTrace {
         Ok(DeliveryTrace { times: times.into(), period: latest })
     }
 
-    /// Chances in a period: at least one.
+    /// Returns the chances in a period: at least one.
     pub fn chances(&self) -> usize {
         self.times.len()
     }
 
-    /// After how long it repeats.
+    /// Returns the period after which it repeats.
     pub fn period(&self) -> Duration {
         Duration::from_millis(u64::from(self.period))
     }
 
-    /// Returns the bits a second that it carries in the mean, rounded down.
+    /// Returns the mean rate in bits a second, rounded down.
     pub fn mean_bps(&self) -> u64 {
         let bits = self.times.len() as u64 * u64::from(Self::CHANCE_BYTES) * 8;
         // At most 2²⁴ chances, so this fits.
         bits * 1_000 / u64::from(self.period)
     }
 
-    /// The time of a chance, counted from the beginning over all repetitions; saturates.
+    /// Returns the time of a chance, counted from the beginning over all repetitions; saturates.
     fn time(&self, chance: u64) -> Duration {
         let chances = self.times.len() as u64;
         let within = self.times[(chance % chances) as usize];
@@ -96,12 +96,12 @@ impl DeliveryTrace {
         Duration::from_millis(before.saturating_add(u64::from(within)))
     }
 
-    /// The first chance at or after a time.
+    /// Returns the first chance at or after a time.
     fn at_or_after(&self, elapsed: Duration) -> u64 {
         let millis = elapsed.as_nanos().div_ceil(1_000_000) as u64;
         let period = u64::from(self.period);
         let (mut round, mut within) = (millis / period, millis % period);
-        // The end of one round is the beginning of the next, and its chances come first.
+        // The end of a round is the beginning of the next, and its chances come first.
         if within == 0 && round > 0 {
             (round, within) = (round - 1, period);
         }
@@ -133,7 +133,7 @@ fn milliseconds(line: &[u8]) -> Result<u32, Problem> {
     Ok(value)
 }
 
-/// Why a file is no [`DeliveryTrace`], and in which line.
+/// Why a file is not a valid [`DeliveryTrace`], and in which line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceError {
     line: u64,
@@ -151,7 +151,7 @@ enum Problem {
 }
 
 impl TraceError {
-    /// The line, from one on.
+    /// Returns the line, from one on.
     pub fn line(&self) -> u64 {
         self.line
     }
@@ -175,15 +175,15 @@ impl fmt::Display for TraceError {
 
 impl std::error::Error for TraceError {}
 
-/// A walk along the chances of a trace.
+/// A position in the chances of a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Chances {
     trace: DeliveryTrace,
-    /// The trace begins with the first packet, so that a run in real time repeats one in virtual time.
+    /// The trace begins with the first packet, so that a real-time run repeats one in virtual time.
     begin: Option<Timestamp>,
-    /// The next chance that nobody has taken.
+    /// The next unused chance.
     next: u64,
-    /// The rest of the chance before it, and the time of that.
+    /// The room left in the chance before it, and the time of that.
     room: u32,
     open: Timestamp,
 }
@@ -197,7 +197,7 @@ impl Chances {
         &self.trace
     }
 
-    /// Returns when a packet is through that the link turns to at `at`. O(log n).
+    /// Returns when a packet is through whose turn comes at `at`. O(log n).
     pub(crate) fn serve(&mut self, at: Timestamp, bytes: u64) -> Timestamp {
         let begin = *self.begin.get_or_insert(at);
         if self.open < at {
@@ -214,7 +214,7 @@ impl Chances {
         self.open
     }
 
-    /// Returns when `bytes` more are through, if they are there in time. O(1).
+    /// Returns when `bytes` more would be through, if they are there in time. O(1).
     pub(crate) fn through(&self, bytes: u64) -> Timestamp {
         let begin = self.begin.unwrap_or(self.open);
         match self.after(bytes) {
@@ -223,7 +223,7 @@ impl Chances {
         }
     }
 
-    /// The part of a packet that is through at `done` which has not been sent by `now`, in bytes. O(log n).
+    /// Returns how many bytes of a packet that is through at `done` have not been sent by `now`. O(log n).
     pub(crate) fn left(&self, now: Timestamp, bytes: u64) -> u64 {
         let begin = self.begin.unwrap_or(now);
         let elapsed = now.saturating_duration_since(begin) + Duration::from_nanos(1);
@@ -232,7 +232,7 @@ impl Chances {
         carried.saturating_sub(u64::from(self.room)).min(bytes)
     }
 
-    /// Returns the last of the chances that `bytes` need, if they need another, and what is left of it.
+    /// Returns the last chance that `bytes` need beyond the current one, if any, and the room left in it.
     fn after(&self, bytes: u64) -> (Option<u64>, u32) {
         let each = u64::from(DeliveryTrace::CHANCE_BYTES);
         let Some(more) = bytes.checked_sub(u64::from(self.room)).filter(|&more| more > 0) else {
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(chances.left(at(101), 3_100), 3_000);
         assert_eq!(chances.left(at(102), 3_100), 1_500);
         assert_eq!(chances.left(at(103), 3_100), 0);
-        // What found nothing to send is gone.
+        // The unused chance is gone.
         assert_eq!(chances.serve(Timestamp::from_micros(200_500), 1), at(201));
         assert_eq!(chances.serve(at(201), 1_499), at(201));
     }

@@ -6,29 +6,28 @@
 //!   client c ──┘        ◀ Wan down└─ socket of c ──┘
 //! ```
 //!
-//! Each client gets a socket of its own towards the upstream, so that answers find back; all share the
-//! path, as the users of one line do. The model is the one of the tests, with the clock of
-//! [`EventLoop`](softtimers::EventLoop) for the time: a packet that comes in is offered with the time at which
-//! the kernel has received it, and one whose time has come is sent.
+//! Each client gets its own socket towards the upstream, so that answers reach it; all share the path, as the users of
+//! one line do. The model is the same as in tests, with the clock of [`EventLoop`](softtimers::EventLoop): a packet is
+//! offered with the time at which the kernel received it, and sent when it is due.
 //!
-//! **Open to anybody, it must not be a weapon.** By default it listens on loopback. Elsewhere:
+//! **A relay open to strangers must not amplify attacks.** By default it listens on loopback. Elsewhere:
 //!
-//! | what | bound |
+//! | what | limit |
 //! |---|---|
-//! | clients, spoofed sources too | [`ClientLimits::most`]; beyond that who is new takes the place of who makes the least use of the relay |
-//! | bytes and datagrams to a client | three times those that it has sent, for life |
+//! | clients, spoofed sources too | [`ClientLimits::most`]; beyond that a new client replaces the one that makes the least use of the relay |
+//! | bytes and datagrams to a client | at most three times those that it has sent in total |
 //! | answers to a prefix | [`ClientLimits::answers_per_prefix`] |
 //! | memory for packets | [`PathConfig::most_packets`](crate::PathConfig::most_packets) and bytes, each direction |
-//! | loops | what comes from the upstream's address or the relay's own is refused |
-//! | a client that has vanished | forgotten when it has sent nothing for [`ClientLimits::idle`], however much it is sent |
+//! | loops | datagrams from the upstream's address or the relay's own are refused |
+//! | a client that has vanished | forgotten when it has sent nothing for [`ClientLimits::idle`], whatever it is sent |
 //!
-//! Bytes and answers have no bound where addresses cannot be forged: on the loopback interface, and in the networks of
-//! [`ClientLimits::trust`]. A download through a relay for strangers needs that trust, and so does a protocol that answers
-//! one request by more than three datagrams, however small. All of it is counted: [`RelayStats`].
+//! Bytes and answers are unlimited where addresses cannot be forged: on the loopback interface, and in the networks of
+//! [`ClientLimits::trust`]. A download through a relay for strangers needs that trust, and so does a protocol that
+//! answers one request with more than three datagrams, however small. Everything withheld is counted: [`RelayStats`].
 //!
-//! A relay with another middle than a path takes the same bounds from [`softtimers_net::relay`].
+//! A relay with something else than a path in the middle gets the same limits from [`softtimers_net::relay`].
 //!
-//! Marks of the queue are counted and not written into packets: a UDP socket does not pass them through.
+//! The queue's marks are counted, but not written into packets: a UDP socket does not pass them through.
 
 mod relay;
 

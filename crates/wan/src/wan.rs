@@ -33,7 +33,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// A path with two directions, each with parameters, a queue and numbers at random of its own.
+/// A path with two directions, each with its own parameters, queue and random numbers.
 ///
 /// ```
 /// use std::time::Duration;
@@ -68,7 +68,7 @@ pub struct Wan<T> {
 }
 
 impl Wan<()> {
-    /// A perfect wire both ways, to be changed.
+    /// Returns a builder that starts with a perfect wire in both directions.
     pub fn builder() -> WanBuilder {
         WanBuilder::default()
     }
@@ -97,12 +97,13 @@ impl<T: Clone> Wan<T> {
         self.direction_mut(way).offer_of(now, bytes, traits, packet)
     }
 
-    /// Returns when to look next: `None` if nothing is held. Sooner is harmless, later is late.
+    /// Returns when to call next: `None` if nothing is held. Calling sooner is harmless, calling later makes packets
+    /// late.
     pub fn poll_at(&self) -> Option<Timestamp> {
         self.up.poll_at().into_iter().chain(self.down.poll_at()).min()
     }
 
-    /// The next packet that has arrived by `now`, in order of arrival; of equal times, the one up first.
+    /// Returns the next packet that has arrived by `now`, in order of arrival; of equal times, the one going up first.
     pub fn pop_due(&mut self, now: Timestamp) -> Option<(Way, Delivery<T>)> {
         let way = match (self.up.next_due(now), self.down.next_due(now)) {
             (Some(up), Some(down)) if down < up => Way::Down,
@@ -113,7 +114,7 @@ impl<T: Clone> Wan<T> {
         self.direction_mut(way).pop_due(now).map(|delivery| (way, delivery))
     }
 
-    /// Another path in one direction from `now` on: see [`Direction::set`].
+    /// Changes the path in one direction from `now` on: see [`Direction::set`].
     ///
     /// # Errors
     /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
@@ -121,11 +122,11 @@ impl<T: Clone> Wan<T> {
         self.direction_mut(way).set(now, path)
     }
 
-    /// Changes both directions by a scenario that begins at `now`; one that was played before ends. Its rounds begin with the
-    /// paths of now.
+    /// Changes both directions by a scenario that begins at `now`; it replaces an earlier scenario. Its rounds begin
+    /// with the current paths.
     ///
     /// # Errors
-    /// [`PathError`], as [`PathConfig::check`], of any path that it would come to; then nothing changes.
+    /// [`PathError`], as [`PathConfig::check`], of any path that the scenario leads to; then nothing changes.
     pub fn play(&mut self, now: Timestamp, scenario: &Scenario) -> Result<(), PathError> {
         let up = self.up.timeline(now, scenario, Way::Up);
         let down = self.down.timeline(now, scenario, Way::Down);
@@ -135,7 +136,7 @@ impl<T: Clone> Wan<T> {
         Ok(())
     }
 
-    /// One direction: what was set, counted and measured.
+    /// Returns one direction, with its settings, counts and measurements.
     pub fn direction(&self, way: Way) -> &Direction<T> {
         match way {
             Way::Up => &self.up,
@@ -143,7 +144,7 @@ impl<T: Clone> Wan<T> {
         }
     }
 
-    /// Packets that wait for the link at `now`, the one on it not counted.
+    /// Returns the number of packets waiting for the link at `now`, without the one on it.
     pub fn queued(&mut self, way: Way, now: Timestamp) -> usize {
         self.direction_mut(way).queued(now)
     }
@@ -156,7 +157,7 @@ impl<T: Clone> Wan<T> {
     }
 }
 
-/// Builds a [`Wan`]: parameters for each way, and a seed.
+/// Builds a [`Wan`]: parameters for each direction, and a seed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WanBuilder {
     up: PathConfig,
@@ -165,7 +166,7 @@ pub struct WanBuilder {
 }
 
 impl WanBuilder {
-    /// The same in both directions; each can be changed afterwards.
+    /// Sets the same path in both directions; each can be changed afterwards.
     #[must_use]
     pub fn both(mut self, path: PathConfig) -> Self {
         (self.up, self.down) = (path.clone(), path);
@@ -186,7 +187,7 @@ impl WanBuilder {
         self
     }
 
-    /// Decides everything that is at random; zero if it is not called.
+    /// Sets the seed of all random decisions; zero by default.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;

@@ -1,5 +1,5 @@
-//! An axum server that paces each client: two clients ask for all they can get over sixteen connections each, and get 2,000
-//! requests a second, one every 500 µs.
+//! An axum server that paces each client: two clients send as many requests as they can over sixteen connections each,
+//! and get 2,000 answers a second, one every 500 µs.
 
 mod pacing;
 
@@ -54,7 +54,7 @@ impl By {
     }
 }
 
-/// When each client's requests were let through.
+/// The times at which each client's requests were let through.
 type Seen = Arc<Mutex<[Spacing; CLIENTS as usize]>>;
 
 async fn page(State(seen): State<Seen>, headers: HeaderMap) -> &'static str {
@@ -82,7 +82,7 @@ async fn ask(server: SocketAddr, client: u8, end: Instant) -> Done {
     Ok(())
 }
 
-/// Both clients' spacings, and the CPU time of the server and of them.
+/// Returns both clients' spacings, and the CPU time of the server and the clients.
 fn serve(by: By, time: Duration) -> Done<([Spacing; CLIENTS as usize], Duration)> {
     let seen: Seen = Arc::new(Mutex::new([(); CLIENTS as usize].map(|()| Spacing::new(INTERVAL))));
     let routes = Router::new().route("/", get(page)).with_state(seen.clone());

@@ -1,4 +1,4 @@
-//! Each client has a schedule of its own: its requests are let through one by one, however many it sends at a time.
+//! Each client has its own schedule: its requests are let through one by one, however many it sends at a time.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -41,8 +41,8 @@ pub(crate) async fn serve_paced(listener: TcpListener, routes: Router, rate: Rat
     .await
 }
 
-/// Serves `routes` as it is done without softtimers: a middleware in which a client's requests wait for the tick of
-/// its interval, in turn.
+/// Serves `routes` as a program without softtimers would: with a middleware in which a client's requests wait, in turn,
+/// for the ticks of its interval.
 pub(crate) async fn serve_by_intervals(
     listener: TcpListener,
     routes: Router,

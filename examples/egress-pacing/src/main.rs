@@ -1,9 +1,10 @@
-//! A program that sends 30 packets at once, and is not changed: at the interface a BPF program gives each the time at which it
-//! may leave, and the queue `fq` keeps it until then.
+//! An unchanged program sends 30 packets at once: at the interface a BPF program assigns each its departure time, and
+//! the queue `fq` keeps it until then.
 //!
-//! Real are the bursts, their gaps as a receiver's kernel sees them, the BPF program, and the departure times, which the kernel
-//! sets in its own packets. **Not shown is that `fq` keeps them**, which takes an interface with that queue: the tests of
-//! softtimers-bpf do, where there is one. The CPU time is that of a send, with the program at the interface and without.
+//! The bursts are real, their gaps as a receiver's kernel sees them, the BPF program, and the departure times, which
+//! the kernel sets in its own packets. **Not shown is that `fq` keeps them**, which needs an interface with that queue:
+//! the tests of softtimers-bpf show it, where there is one. The CPU time is that of a send, with the program at the
+//! interface and without.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
@@ -44,7 +45,7 @@ impl By {
     }
 }
 
-/// A program that sends, and who receives it.
+/// A program that sends, and its receiver.
 struct Ends {
     sender: UdpSocket,
     receiver: UdpSocket,
@@ -64,7 +65,7 @@ impl Ends {
         Ok(Ends { sender, receiver, to, port, batch: RecvBatch::new(BURST, FRAME), interval })
     }
 
-    /// Sends a burst, and notes when the kernel received each; returns the CPU time of the sends.
+    /// Sends a burst, and records when the kernel received each packet; returns the CPU time of the sends.
     fn burst(&mut self, spacing: &mut Spacing) -> Done<Duration> {
         let before = cpu_time();
         for _ in 0..BURST {
@@ -77,14 +78,14 @@ impl Ends {
             let received = self.batch.iter().filter_map(|datagram| datagram.received);
             received.for_each(|at| spacing.packet(at));
         }
-        // Nothing comes any more: this waits until all would have left at the rate.
+        // No packet comes any more: this waits until all would have left at the rate.
         self.receiver.as_ref().set_read_timeout(Some(self.interval * BURST as u32 * 2))?;
         let nothing = self.receiver.recv(&mut [0]);
         self.receiver.as_ref().set_read_timeout(None)?;
-        if nothing.is_ok() { Err("a packet that nobody sent".into()) } else { Ok(used) }
+        if nothing.is_ok() { Err("an unexpected packet".into()) } else { Ok(used) }
     }
 
-    /// The frame that loopback sees.
+    /// Returns the frame that loopback sees.
     fn frame(&self) -> Vec<u8> {
         let mut frame = vec![0; 12];
         frame.extend([8, 0, 0x45, 0]);
@@ -97,7 +98,7 @@ impl Ends {
     }
 }
 
-/// Bursts for a time: their spacing, the CPU time of the sends, and how many packets.
+/// Sends bursts for a time; returns their spacing, the CPU time of the sends, and the number of packets.
 fn send(by: By, rate: NonZeroU64, time: Duration) -> Done<(Spacing, Duration, usize)> {
     let interval = Duration::from_nanos(FRAME as u64 * 8 * 1_000_000_000 / rate.get());
     let mut ends = Ends::new(interval)?;
@@ -112,7 +113,7 @@ fn send(by: By, rate: NonZeroU64, time: Duration) -> Done<(Spacing, Duration, us
         packets += BURST;
     }
     if by == By::Program {
-        // Loopback keeps no times: those that the kernel sets in its own packets.
+        // Loopback keeps no times, so the spacing is that of the times that the kernel sets in its own packets.
         spacing = Spacing::new(interval);
         let frame = ends.frame();
         for _ in 0..EgressPace::WAITING {
@@ -143,7 +144,7 @@ fn run(trial: &Trial) -> Done<Vec<Table>> {
     Ok(vec![table, SOFTWARE.summary(&measured, FIGURES[3].0, &lines)])
 }
 
-/// Why it cannot be tried here.
+/// Returns why it cannot run here, if so.
 fn missing() -> Option<String> {
     let tried = NonZeroU64::new(RATE).map(|rate| EgressPace::load(Egress::Port(1), rate));
     match tried {

@@ -1,4 +1,4 @@
-//! [`Alarm`]: the one event of a protocol that says "wake me then" and changes its mind all the time.
+//! [`Alarm`]: the single event of a protocol that asks to be called at a time, and changes that time often.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use softtimers::{Slack, SoftTimers, TimerId, Timestamp};
 
 /// One event among a program's timers, moved with each call of [`set`](Alarm::set).
 ///
-/// Protocols without I/O of their own give one time at which they want to be called, and another one after
-/// each call. That is one timer, moved, not one timer a call.
+/// Protocols without I/O of their own give one time at which they want to be called, and another one after each call.
+/// That is one timer that is moved, not one timer per call.
 #[derive(Debug)]
 pub struct Alarm<E> {
     event: E,
@@ -17,23 +17,23 @@ pub struct Alarm<E> {
 }
 
 impl<E: Copy> Alarm<E> {
-    /// An alarm that goes off at its time.
+    /// Creates an alarm that fires at its time.
     pub fn exact(event: E) -> Self {
         Alarm { event, step: Duration::ZERO, slack: Slack::EXACT, pending: None }
     }
 
-    /// An alarm that goes off as one of `epoll_wait` or `poll` would: after a whole number of steps from
-    /// when it is set, at least as many as are needed. What is due already stays so.
+    /// Creates an alarm that fires like one of `epoll_wait` or `poll`: a whole number of steps after it is set, rounded
+    /// up. An alarm that is already due stays so.
     pub fn in_steps(event: E, step: Duration) -> Self {
         Alarm { step, ..Alarm::exact(event) }
     }
 
-    /// An alarm for which being late by `slack` is as good as on time.
+    /// Creates an alarm that may be late by `slack`.
     pub fn within(event: E, slack: Duration) -> Self {
         Alarm { slack: Slack::within(slack), ..Alarm::exact(event) }
     }
 
-    /// Goes off at `due` and at no other time; never, if there is none.
+    /// Moves it to `due`; `None` disarms it.
     pub fn set(&mut self, timers: &mut SoftTimers<E>, now: Timestamp, due: Option<Timestamp>) {
         let Some(due) = due else {
             self.pending.take().map(|id| timers.cancel(id));
@@ -64,7 +64,7 @@ mod tests {
         Timestamp::from_micros(micros)
     }
 
-    /// Returns when the only event of `timers` goes off.
+    /// Returns when the only event of `timers` fires.
     fn next(timers: &SoftTimers<u8>) -> Option<Timestamp> {
         timers.next_due()
     }

@@ -1,8 +1,8 @@
-//! Parts that the examples share: an event that is moved about ([`Alarm`]), the figures by which they judge
-//! ([`Spacing`], [`Sorted`]), and how they print them ([`table`]).
+//! Shared by the examples: an event that is moved ([`Alarm`]), the figures for the comparison ([`Spacing`],
+//! [`Sorted`]), and their output ([`table`]).
 //!
-//! None of it is needed to use softtimers; an example that compares two ways of doing something only has to
-//! wait in both and to measure both by the same rule.
+//! Using softtimers needs none of this; only an example that compares two ways has to wait in both, and to measure both
+//! by the same rule.
 
 mod alarm;
 mod spacing;

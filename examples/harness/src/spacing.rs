@@ -1,10 +1,10 @@
-//! How evenly packets come, and how late something was.
+//! How evenly packets come, and how late an event was.
 
 use std::time::Duration;
 
 use softtimers::Timestamp;
 
-/// The gaps between the packets of a stream, judged by the interval that they should have.
+/// The gaps between the packets of a stream, relative to its target interval.
 ///
 /// A gap below half of it is *back to back*: the network sees the two packets as one burst. A burst is a run
 /// of packets joined by such gaps.
@@ -22,12 +22,12 @@ pub struct Spacing {
 }
 
 impl Spacing {
-    /// Records of no packets yet.
+    /// Creates it without packets.
     pub fn new(interval: Duration) -> Self {
         Spacing { interval, last: None, burst: 0, longest_burst: 0, back_to_back: 0, gaps: Sorted::default() }
     }
 
-    /// A packet at `time`.
+    /// Records a packet at `time`.
     pub fn packet(&mut self, time: Timestamp) {
         let gap = self.last.map(|last| time.saturating_duration_since(last));
         self.last = Some(time);
@@ -44,7 +44,7 @@ impl Spacing {
         }
     }
 
-    /// Adds another stream: no gap lies between the two.
+    /// Adds another stream, without a gap between the two.
     pub fn join(&mut self, other: Spacing) {
         self.longest_burst = self.longest_burst.max(other.longest_burst);
         self.back_to_back += other.back_to_back;
@@ -58,7 +58,7 @@ impl Spacing {
     }
 }
 
-/// A few thousand nanoseconds, earlier ones negative, kept one by one: exact, and good enough for seconds.
+/// Some thousand values in nanoseconds, negative if early, kept one by one: exact, and sufficient for seconds.
 #[derive(Clone, Debug, Default)]
 pub struct Sorted {
     values: Vec<i64>,
@@ -70,12 +70,12 @@ impl Sorted {
         self.values.push(nanos);
     }
 
-    /// Adds the time by which `time` was later than `intended`; earlier is negative.
+    /// Adds by how much `time` was later than `intended`; negative if earlier.
     pub fn add_lateness(&mut self, intended: Timestamp, time: Timestamp) {
         self.add(time.as_nanos() as i64 - intended.as_nanos() as i64);
     }
 
-    /// Adds all that `other` has.
+    /// Adds all values of `other`.
     pub fn join(&mut self, other: Sorted) {
         self.values.extend(other.values);
     }
@@ -90,12 +90,12 @@ impl Sorted {
         self.values.is_empty()
     }
 
-    /// The least of them.
+    /// Returns the smallest value.
     pub fn least(&self) -> Option<i64> {
         self.values.iter().copied().min()
     }
 
-    /// The value that this share of them does not exceed; none without values.
+    /// Returns the value that this share does not exceed; `None` without values.
     pub fn quantile(&self, share: f64) -> Option<i64> {
         let mut sorted = self.values.clone();
         sorted.sort_unstable();

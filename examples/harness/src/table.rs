@@ -1,6 +1,6 @@
-//! A table in Markdown that reads well as text.
+//! A Markdown table that is also readable as text.
 
-/// The rows under their head, each column as wide as its widest entry; the first is flush left.
+/// Returns the rows under their header, each column as wide as its widest entry; the first is aligned to the left.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let width = |entry: &str| entry.chars().count();
     let widest = |column: usize| {

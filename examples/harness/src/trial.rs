@@ -1,4 +1,4 @@
-//! Before and after in one run: the arguments of such a program, its rounds, and its tables.
+//! Compares before and after in one run: the arguments of such a program, its rounds, and its tables.
 //!
 //! ```text
 //!   PROGRAM [--rounds N] [--millis MS] [--json FILE] [flags of its own]     without arguments: one short round
@@ -11,7 +11,7 @@ use softtimers_measure::machine::Machine;
 use softtimers_measure::paired::{Measured, Paired, Round};
 use softtimers_measure::result::{Cell, Results, Table};
 
-/// Fewer lines than these are a short integration.
+/// An integration with fewer lines than this is short.
 const MOST_LINES: u32 = 120;
 
 /// The result of a trial.
@@ -21,10 +21,10 @@ pub type Done<T = ()> = Result<T, Box<dyn Error>>;
 #[derive(Clone, Debug)]
 pub struct Trial {
     rounds: usize,
-    /// How long each contender is measured in each round.
+    /// The time for which each contender is measured in each round.
     pub time: Duration,
     json: Option<String>,
-    /// The flags of the program's own, for the command that is kept.
+    /// The program's own flags, for the command that is recorded.
     own: String,
 }
 
@@ -32,12 +32,12 @@ impl Trial {
     /// Returns one short round, unless the arguments say otherwise.
     ///
     /// # Errors
-    /// An argument that is not known, or no number where one is wanted.
+    /// An unknown argument, or one that should be a number and is not.
     pub fn asked() -> Done<Self> {
         Trial::asked_with(&[], |_| Ok(()))
     }
 
-    /// Returns the trial of a program that has flags of its own, each of which is given with its value to `take`.
+    /// Returns the trial of a program with flags of its own, each of which is passed with its value to `take`.
     ///
     /// # Errors
     /// As [`asked`](Self::asked), and those of `take`.
@@ -63,7 +63,7 @@ impl Trial {
         Ok(trial)
     }
 
-    /// One round of a fifth of a second.
+    /// Returns one round of a fifth of a second.
     pub fn short() -> Self {
         Trial { rounds: 1, time: Duration::from_millis(200), json: None, own: String::new() }
     }
@@ -81,7 +81,7 @@ impl Trial {
         Paired::new(self.rounds).as_a_whole().contest(settings, contenders, measure)
     }
 
-    /// Prints the tables, and keeps them where `--json` says.
+    /// Prints the tables, and writes them to the file of `--json`.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -99,7 +99,7 @@ impl Trial {
     }
 }
 
-/// The software that is integrated, and what it was that asked for it.
+/// The integrated software, and the problem that led to the integration.
 #[derive(Clone, Copy, Debug)]
 pub struct Software {
     name: &'static str,
@@ -107,21 +107,22 @@ pub struct Software {
     lines: u32,
 }
 
-/// A line of the summary: what it says, the figure, and the rows before and after.
+/// A line of the summary: its text, the figure, and the rows before and after.
 pub type Line<'a> = (String, &'a str, [String; 2]);
 
 impl Software {
-    /// A name with its version, the problem in Markdown with its public link, and the text of the integration's own file.
+    /// Creates it from a name with its version, the problem in Markdown with its public link, and the text of the
+    /// integration's file.
     ///
     /// # Panics
-    /// If that file has 120 lines of code or more. Made in a constant, such an example does not compile.
+    /// If that file has 120 lines of code or more. In a constant, such an example does not compile.
     pub const fn new(name: &'static str, problem: &'static str, ours: &'static str) -> Self {
         let lines = code_lines(ours.as_bytes());
         assert!(lines < MOST_LINES, "an integration is meant to be short: move what is not part of it");
         Software { name, problem, lines }
     }
 
-    /// The table `summary`: before, after, and what they cost by the figure `cpu`.
+    /// Returns the table `summary`: before, after, and their cost by the figure `cpu`.
     pub fn summary(&self, measured: &Measured, cpu: &str, lines: &[Line<'_>]) -> Table {
         let columns = [("software", 0), ("problem", 0), ("lines of ours", 0), ("figure", 0), ("before", 1)];
         let costs = [("after", 1), ("CPU before, µs", 1), ("CPU after, µs", 1)];
@@ -137,7 +138,7 @@ impl Software {
     }
 }
 
-/// Lines that are neither empty nor a comment.
+/// Counts the lines that are neither empty nor a comment.
 const fn code_lines(text: &[u8]) -> u32 {
     let (mut lines, mut at) = (0, 0);
     while at < text.len() {

@@ -1,4 +1,4 @@
-//! When requests leave: the constant gaps of a rate, or those of a Poisson process.
+//! When requests leave: with the constant gaps of a rate, or those of a Poisson process.
 
 use std::iter::successors;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use softtimers_core::Random;
 
 pub(crate) const CONNECTIONS: u32 = 64;
 
-/// How the requests are spread over time.
+/// The distribution of requests over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrivals {
     Poisson,
@@ -30,14 +30,14 @@ impl FromStr for Arrivals {
 /// A load of requests for a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// Requests a second, of all connections.
+    /// Requests a second, of all connections together.
     pub(crate) rate: u32,
     pub(crate) arrivals: Arrivals,
     pub(crate) time: Duration,
 }
 
 impl Load {
-    /// The times at which a connection's requests should leave, after the start.
+    /// Returns the times at which a connection's requests should leave, relative to the start.
     pub(crate) fn places(self, number: u32) -> impl Iterator<Item = Duration> {
         let mean = Duration::from_secs(1) * CONNECTIONS / self.rate;
         let mut random = Random::stream(1999, number.into());
@@ -58,7 +58,8 @@ impl Load {
 mod tests {
     use super::*;
 
-    /// The connections take turns: all together one request leaves in each gap of the rate. A Poisson process has other gaps.
+    /// The connections take turns: together they send one request per gap of the rate. A Poisson process has other
+    /// gaps.
     #[test]
     fn a_constant_rate_is_constant_over_all_connections() {
         let places = |arrivals| {

@@ -1,4 +1,5 @@
-//! Many connections, each with arrivals of its own: together they are the Poisson process of the whole rate, or its constant gaps.
+//! Many connections, each with its own arrivals: together they are the Poisson process of the whole rate, or its
+//! constant gaps.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,10 +17,10 @@ use tokio::time::Instant;
 
 use crate::arrivals::{CONNECTIONS, Load};
 
-/// For the connections to be made.
+/// The time to make the connections.
 const SET_UP: Duration = Duration::from_millis(50);
 
-/// The timers that say when a request leaves.
+/// The timers that decide when a request leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timers {
     Tokio,
@@ -39,13 +40,13 @@ impl Timers {
     }
 }
 
-/// Times that the client saw, from when each request should have left.
+/// Times measured by the client, from when each request should have left.
 pub(crate) struct Seen {
     /// Until it left, in nanoseconds.
     pub(crate) late: Histogram<u64>,
-    /// Until the answer was there.
+    /// Until the answer had come.
     pub(crate) answered: Histogram<u64>,
-    /// The client's.
+    /// The client's CPU time.
     pub(crate) cpu: Duration,
 }
 

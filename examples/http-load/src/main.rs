@@ -1,10 +1,12 @@
-//! Open-loop HTTP load: requests leave when they should, not when an answer has come, and are timed from then.
+//! Open-loop HTTP load: requests leave on schedule, not when an answer has come, and are timed from their scheduled
+//! time.
 //!
-//! A load generator that sleeps by tokio's clock sends what falls due in a millisecond together, one to two milliseconds late,
-//! and takes its own lateness for the server's. With `wrk`, if it is installed, as what does not pace at all.
+//! A load generator that sleeps by tokio's clock sends the requests of a millisecond together, one to two milliseconds
+//! late, and attributes its own lateness to the server. `wrk`, if it is installed, is included as a generator without
+//! pacing.
 //!
 //! ```text
-//!   http-load [--arrivals poisson|constant] …     a Poisson process unless asked otherwise
+//!   http-load [--arrivals poisson|constant] …     a Poisson process by default
 //! ```
 
 mod arrivals;
@@ -50,7 +52,7 @@ fn put(round: &mut Round, row: &str, rate: u32, trial: &Trial, seen: &Seen) {
     FIGURES.iter().zip(figures).for_each(|((name, _), figure)| round.put(row, name, figure));
 }
 
-/// A second of `wrk`: the times of its report.
+/// Runs `wrk` for a second, and records the times of its report.
 fn wrk(server: SocketAddr, round: &mut Round) -> Option<()> {
     let url = format!("http://{server}/");
     let report = Command::new("wrk").args(["-t1", "-c32", "-d1s", "--latency", &url]).output().ok()?;
@@ -76,7 +78,7 @@ fn run(trial: &Trial, rates: &[u32], arrivals: Arrivals) -> Done<Vec<Table>> {
             && *rate == rates[0]
             && wrk(server, round).is_none()
         {
-            eprintln!("skipped: wrk is not installed, or says something else");
+            eprintln!("skipped: wrk is not installed, or its output is unknown");
         }
         Ok(())
     })?;
@@ -104,7 +106,7 @@ fn main() -> Done {
 mod tests {
     use super::*;
 
-    /// All that should have left has left, on time or not, and was answered.
+    /// All scheduled requests have left, on time or not, and were answered.
     #[test]
     fn a_short_load_is_answered() {
         let tables = run(&Trial::short(), &[2_000], Arrivals::Poisson).unwrap();

@@ -1,4 +1,4 @@
-//! A fast server, on a thread of its own. Its connections' time-outs are soft timers.
+//! A fast server, on a thread of its own, whose connections' time-outs are soft timers.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use softtimers_tokio::HyperTimer;
 
-/// Returns where it listens. It ends with the program.
+/// Starts it, and returns its address. It ends with the program.
 pub(crate) fn start() -> Done<SocketAddr> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;

@@ -1,4 +1,4 @@
-//! h3's client on quinn as it is, and the certificate that it trusts.
+//! h3's client on unchanged quinn, and the certificate that it trusts.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -18,12 +18,12 @@ use rcgen::{CertificateParams, KeyPair};
 use softtimers::{Clock, Monotonic};
 use softtimers_net::udp::UdpSocket;
 
-/// Room of a receiver: with less, some packets would be lost there.
+/// The receive buffer: with less, some packets would be lost there.
 pub(crate) const ROOM: usize = 16 << 20;
 const HTTP_3: &[u8] = b"h3";
 const NAME: &str = "server";
 
-/// Both ends' configurations, with a certificate for this run.
+/// Returns both ends' configurations, with a certificate for this run.
 pub(crate) fn configs() -> Done<(ClientConfig, ServerConfig)> {
     let key = KeyPair::generate()?;
     let certificate = CertificateParams::new(vec![NAME.into()])?.self_signed(&key)?.der().clone();
@@ -49,7 +49,7 @@ pub(crate) fn configs() -> Done<(ClientConfig, ServerConfig)> {
     Ok((client, ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server)?))))
 }
 
-/// Downloads a file; returns it, and the time from the question to its last byte.
+/// Downloads a file; returns it, and the time from the request to its last byte.
 pub(crate) async fn download(
     server: SocketAddr,
     config: ClientConfig,

@@ -1,4 +1,4 @@
-//! The subject: a server of files over HTTP/3. One line decides who paces it.
+//! The subject: a file server over HTTP/3. One line selects the pacer.
 
 use std::error::Error;
 use std::fs::File;
@@ -42,7 +42,7 @@ impl By {
     }
 }
 
-/// Serves the files of a folder to whoever asks.
+/// Serves the files of a folder to all clients.
 pub(crate) async fn serve(endpoint: Endpoint, folder: Arc<Path>) {
     while let Some(incoming) = endpoint.accept().await {
         let folder = folder.clone();
@@ -56,7 +56,7 @@ pub(crate) async fn serve(endpoint: Endpoint, folder: Arc<Path>) {
 
 async fn connection(incoming: Incoming, folder: Arc<Path>) -> Ended {
     let mut connection = Connection::<_, Bytes>::new(h3_quinn::Connection::new(incoming.await?)).await?;
-    // A client that has what it wanted closes, which is an error to h3.
+    // A client that has finished closes the connection, which is an error to h3.
     while let Ok(Some(request)) = connection.accept().await {
         tokio::spawn(answer(request, folder.clone()));
     }
@@ -81,7 +81,7 @@ async fn answer(request: RequestResolver<h3_quinn::Connection, Bytes>, folder: A
     Ok(stream.finish().await?)
 }
 
-/// The file that is asked for, unless it lies elsewhere.
+/// Returns the path of the requested file, unless it is outside of the folder.
 fn within(folder: &Path, asked: &str) -> Option<PathBuf> {
     let path = Path::new(asked.trim_start_matches('/'));
     let inside = path.components().all(|part| matches!(part, Component::Normal(_)));

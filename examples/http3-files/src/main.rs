@@ -49,7 +49,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// As much as the link carries in the time.
+    /// Creates a file of the size that the link carries in this time.
     fn new(time: Duration) -> Done<Self> {
         let content = 0..(path::RATE as f64 / 8.0 * time.as_secs_f64()) as usize;
         let content: Vec<u8> = content.map(|at| (at / 7) as u8).collect();
@@ -66,10 +66,10 @@ impl Drop for Folder {
     }
 }
 
-/// A download.
+/// The results of a download.
 struct Transfer {
     took: Duration,
-    /// CPU time of the server.
+    /// The server's CPU time.
     cpu: Duration,
     path: Counters,
     spacing: Spacing,
@@ -151,7 +151,7 @@ fn main() -> Done {
 mod tests {
     use super::*;
 
-    /// The file arrives whole either way, through a queue that drops.
+    /// The file arrives complete either way, through a queue that drops packets.
     #[test]
     fn the_file_arrives() {
         let text = run(&Trial::short()).unwrap()[0].markdown(&[], |_| true).unwrap();

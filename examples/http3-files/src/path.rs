@@ -17,7 +17,7 @@ use crate::client::ROOM;
 pub(crate) const RATE: u64 = 100_000_000;
 const QUEUE: u32 = 20;
 const DELAY: Duration = Duration::from_millis(10);
-/// Short ones are the handshake's and the acknowledgements.
+/// Shorter packets are the handshake's and acknowledgements.
 const FULL: u32 = 1_000;
 
 pub(crate) struct Path {
@@ -27,7 +27,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// Leads to this server.
+    /// Creates a path to this server.
     pub(crate) fn to(server: SocketAddr) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
         let (say, hear) = mpsc::channel();
@@ -54,7 +54,7 @@ impl Path {
         Ok(Path { address, stop, thread })
     }
 
-    /// Packets that came to the link, and how closely.
+    /// Returns the counts of packets at the link, and their spacing.
     pub(crate) fn finish(mut self) -> io::Result<(Counters, Spacing)> {
         self.stop.write_all(b"x")?;
         self.thread.join().map_err(|_| io::Error::other("the path has panicked"))?

@@ -1,8 +1,9 @@
 //! A C program on libuv that answers after 250 µs: its timers count milliseconds, those of `softtimers.h` nanoseconds.
 //!
-//! The program is the echo server of libuv's guide, from the sources of Debian's package, as a stand-in for a server with a
-//! service time. `softtimers.patch` lets answers leave by the C library of this project; `uv-timer.patch` is the least that
-//! `uv_timer_start` can do, a millisecond. Both read no further question of a connection before its answer has left.
+//! The program is the echo server of libuv's guide, from the sources of Debian's package, as a stand-in for a server
+//! with a service time. `softtimers.patch` delays answers with this project's C library; `uv-timer.patch` uses the
+//! shortest time of `uv_timer_start`, a millisecond. Both read a connection's next request only after its answer has
+//! left.
 
 mod server;
 
@@ -59,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// An answer is the question, and no sooner than it should be.
+    /// An answer equals the request, and comes no sooner than it should.
     #[test]
     fn answers_take_their_time() {
         let servers = match server::build() {

@@ -1,4 +1,4 @@
-//! The C program: its source from the distribution, one of the patches, the compiler, and a running one.
+//! The C program: its source from the distribution, the patches, the compiler, and a running server.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/capi/inc
 /// The time that an answer should take.
 pub(crate) const SERVICE: Duration = Duration::from_micros(250);
 
-/// The timer that lets an answer leave.
+/// The timer that delays an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timer {
     Uv,
@@ -43,7 +43,7 @@ impl Timer {
 /// Fetches the source, and builds a server with each timer.
 ///
 /// # Errors
-/// The reason, a line, where the source is not available, or a tool is missing.
+/// A line with the reason, where the source is not available, or a tool is missing.
 pub(crate) fn build() -> Done<Vec<(Timer, PathBuf)>> {
     let place = std::env::current_exe()?.with_extension("build");
     fs::create_dir_all(&place)?;
@@ -66,7 +66,7 @@ pub(crate) fn build() -> Done<Vec<(Timer, PathBuf)>> {
     Timer::ALL.into_iter().map(build).collect()
 }
 
-/// The C library, which was built with this program: beside it, or below.
+/// Finds the C library that was built with this program: beside it, or below.
 fn library() -> Done<PathBuf> {
     let program = std::env::current_exe()?;
     let beside = program.parent().ok_or("this program is nowhere")?;
@@ -77,7 +77,7 @@ fn library() -> Done<PathBuf> {
         .ok_or_else(|| "libsofttimers_capi.a was not built".into())
 }
 
-/// The output of a command, or its last complaint as an error.
+/// Returns the output of a command, or its last error message as an error.
 fn run(command: &mut Command) -> Done<String> {
     let name = Path::new(command.get_program()).display().to_string();
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{name}: {error}"))?;
@@ -116,7 +116,7 @@ impl Server {
         Ok(Server { child, stream })
     }
 
-    /// Asks for a time, one question after another; returns how long each answer took.
+    /// Sends one request after another for this time; returns how long each answer took.
     pub(crate) fn ask(&mut self, time: Duration) -> Done<Sorted> {
         let (mut answers, end) = (Sorted::default(), Monotonic.now() + time);
         let (question, mut answer) = ([7; 64], [0; 64]);
@@ -134,7 +134,7 @@ impl Server {
         }
     }
 
-    /// The server's CPU time so far, if the kernel tells.
+    /// Returns the server's CPU time so far, if the kernel reports it.
     pub(crate) fn cpu(&self) -> Option<Duration> {
         let text = fs::read_to_string(format!("/proc/{}/schedstat", self.child.id())).ok()?;
         Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))

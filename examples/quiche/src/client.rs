@@ -1,7 +1,7 @@
-//! The other end: a client that asks for the bytes, checks them, and notes when each packet came.
+//! The other end: a client that requests the bytes, checks them, and records when each packet came.
 //!
-//! It sits behind a path of some length. Loopback has none, and without a round-trip time a congestion window
-//! is a packet or two; so what arrives is handed to QUIC only after a delay:
+//! It is at the end of a path with a delay. Loopback has none, and without a round-trip time a congestion window is a
+//! packet or two; so arriving packets reach QUIC only after a delay:
 //!
 //! ```text
 //!   server ── loopback ──▶ kernel's receive time ──▶ delay line ──▶ quiche ── ACKs ── loopback ──▶ server
@@ -25,11 +25,11 @@ use crate::connection::{Failure, PACKET, REQUEST, STREAM, byte_at, limits};
 pub(crate) struct Received {
     pub(crate) bytes: u64,
     pub(crate) spacing: Spacing,
-    /// From the request to the last byte.
+    /// The time from the request to the last byte.
     pub(crate) took: Duration,
 }
 
-/// Fetches from `server` over a path with this round-trip time; `interval` is the gap that packets should have.
+/// Fetches from `server` over a path with this round-trip time; `interval` is the target gap of packets.
 pub(crate) fn fetch(server: SocketAddr, path: Duration, interval: Duration) -> Result<Received, Failure> {
     let mut client = Client::new(server, path, interval)?;
     let mut events = EventLoop::new(LoopConfig::default())?;
@@ -37,7 +37,7 @@ pub(crate) fn fetch(server: SocketAddr, path: Duration, interval: Duration) -> R
     let mut timers = SoftTimers::new(Config::default());
     timers.schedule(events.now(), limits::GIVE_UP, softtimers::Slack::millis(10), Event::GiveUp);
     let mut arrival = Alarm::exact(Event::Arrival);
-    // Loss detection and idle times: a millisecond is as good as any other.
+    // Loss detection and idle times need no more precision than a millisecond.
     let mut protocol = Alarm::within(Event::Protocol, Duration::from_millis(1));
 
     client.send()?;
@@ -61,7 +61,7 @@ pub(crate) fn fetch(server: SocketAddr, path: Duration, interval: Duration) -> R
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A packet has come to the end of the path.
+    /// A packet has reached the end of the path.
     Arrival,
     /// quiche wants to be called.
     Protocol,
@@ -108,7 +108,7 @@ impl Client {
         })
     }
 
-    /// Takes what has arrived, and puts it on the path.
+    /// Receives packets, and puts them on the path.
     fn receive(&mut self) -> Result<(), Failure> {
         match self.socket.recv_batch(&mut self.batch) {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
@@ -116,7 +116,7 @@ impl Client {
         };
         for datagram in &self.batch {
             let received = datagram.received.unwrap_or_else(|| Monotonic.now());
-            // The stream's packets are full ones, but for the last.
+            // The stream's packets are full ones, except for the last.
             if self.asked.is_some() && datagram.payload.len() > PACKET / 2 {
                 self.spacing.packet(received);
             }
@@ -125,7 +125,7 @@ impl Client {
         Ok(())
     }
 
-    /// Gives QUIC what has come to the end of the path.
+    /// Passes packets at the end of the path to QUIC.
     fn deliver(&mut self, now: Timestamp) -> Result<(), Failure> {
         while self.delayed.front().is_some_and(|(due, _)| *due <= now) {
             let Some((_, mut packet)) = self.delayed.pop_front() else { break };
@@ -135,7 +135,7 @@ impl Client {
         Ok(())
     }
 
-    /// Asks as soon as that is possible, and takes what there is of the answer.
+    /// Sends the request as soon as possible, and reads what has come of the answer.
     fn read(&mut self, now: Timestamp) -> Result<(), Failure> {
         if self.quic.is_established() && self.asked.is_none() {
             self.quic.stream_send(STREAM, REQUEST, true)?;

@@ -1,6 +1,6 @@
-//! The settings on which both ends of the connection agree.
+//! The settings shared by both ends of the connection.
 
-/// An error ends the run; nobody handles it.
+/// An error ends the run without being handled.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The longest packet, without UDP's and IP's headers.
@@ -12,12 +12,12 @@ pub(crate) const STREAM: u64 = 0;
 /// The client's request.
 pub(crate) const REQUEST: &[u8] = b"all of it, please";
 
-/// The byte at this place of the answer.
+/// Returns the byte at this offset of the answer.
 pub(crate) fn byte_at(place: u64) -> u8 {
     (place % 251) as u8
 }
 
-/// Parameters of the connection, and of the example's patience.
+/// Parameters of the connection, and time-outs of the example.
 pub(crate) mod limits {
     use std::time::Duration;
 
@@ -26,8 +26,8 @@ pub(crate) mod limits {
     /// No transfer takes a third of this.
     pub(crate) const GIVE_UP: Duration = Duration::from_secs(5);
 
-    /// The configuration that client and server have in common: flow control that is never in the way, so that
-    /// congestion control decides alone.
+    /// Returns the configuration that client and server share: flow control without effect, so that only congestion
+    /// control matters.
     pub(crate) fn config() -> quiche::Result<quiche::Config> {
         let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
         config.set_application_protos(&[b"softtimers-example"])?;

@@ -1,12 +1,11 @@
-//! The worth of [quiche](https://docs.rs/quiche)'s release times, and what it takes to keep them.
+//! What [quiche](https://docs.rs/quiche)'s release times are worth, and how to keep them.
 //!
-//! A QUIC sender should not send a window of packets in one burst: the first queue on the path drops what it
-//! cannot hold, or delays everybody else. quiche therefore paces. But it is a protocol without I/O, so all it
-//! does is to say, with each packet, when it should leave: [`quiche::SendInfo::at`]. Its own examples send it
-//! at once, and the pacing comes to nothing; and with a timer that counts milliseconds one can do little better,
-//! since at 40 Mbit/s four packets go into one.
+//! A QUIC sender should not send a window of packets in one burst: the first queue on the path drops what it cannot
+//! hold, or delays other traffic. So quiche paces. But as a protocol without I/O it can only say, with each packet,
+//! when it should leave: [`quiche::SendInfo::at`]. Its own examples send it at once, so that the pacing has no effect;
+//! and a timer that counts milliseconds hardly improves this, since at 40 Mbit/s four packets fall into one.
 //!
-//! The program transfers the same bytes three ways in turn, over loopback with a path of 10 ms behind it
+//! The program transfers the same bytes in three ways in turn, over loopback with a path of 10 ms behind it
 //! ([`client`]), and shows how the packets came, by the kernel's receive times, and how late they left:
 //!
 //! ```sh
@@ -14,16 +13,16 @@
 //! cargo run --release -p quiche-release-times -- 100      # or another rate, 4 to 200
 //! ```
 //!
-//! [`server`] is what to read.
+//! Read [`server`] first.
 //!
 //! # When not to do this
 //!
-//! - **With quiche's Reno and CUBIC**, which give no time but «now». Pace by the congestion window and the
-//!   round-trip time yourself, with a `RateClock`, or take BBR as here.
-//! - **Where the kernel does it**: on an interface with the fq queueing discipline, `SO_TXTIME` takes `at` as
-//!   it is, and spares the wake-ups. `softtimers doctor` says whether it works on your machine.
-//! - **Where a packet is sent every few microseconds** (above a few Gbit/s): send segments together, a quantum
-//!   at a time.
+//! - **With quiche's Reno and CUBIC**, whose only time is "now". Pace by the congestion window and the round-trip time
+//!   yourself, with a `RateClock`, or use BBR as here.
+//! - **Where the kernel does it**: on an interface with the fq queueing discipline, `SO_TXTIME` accepts `at` directly,
+//!   and saves the wake-ups. `softtimers doctor` says whether it works on your machine.
+//! - **Where a packet is sent every few microseconds** (above a few Gbit/s): send segments together, a quantum at a
+//!   time.
 
 mod client;
 mod connection;
@@ -60,7 +59,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The rate that the arguments ask for.
+/// Parses the rate from the arguments.
 fn megabits(arguments: &[String]) -> Result<u64, String> {
     let allowed = "the one argument is the most Mbit/s, a whole number from 4 to 200";
     match arguments {
@@ -72,7 +71,7 @@ fn megabits(arguments: &[String]) -> Result<u64, String> {
     }
 }
 
-/// One way, all its rounds together.
+/// The results of one way, over all rounds.
 #[derive(Debug)]
 struct Way {
     name: &'static str,
@@ -80,7 +79,7 @@ struct Way {
     received: Received,
 }
 
-/// Runs every way once a round, in turn: what disturbs the machine meanwhile disturbs all of them.
+/// Runs every way once per round, in turn, so that disturbances of the machine affect all of them.
 fn compare(megabits: u64, rounds: u32, bytes: u64) -> Result<Vec<Way>, Failure> {
     let certificate = certificate()?;
     let interval = Duration::from_nanos(PACKET as u64 * 8 * 1_000 / megabits);
@@ -105,7 +104,7 @@ fn compare(megabits: u64, rounds: u32, bytes: u64) -> Result<Vec<Way>, Failure> 
     Ok(ways.into())
 }
 
-/// A file with a key and the certificate that it signed itself; gone when it is dropped.
+/// Creates a file with a key and its self-signed certificate, removed when dropped.
 fn certificate() -> Result<tempfile::NamedTempFile, Failure> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let mut file = tempfile::NamedTempFile::new()?; // readable by its owner only
@@ -157,10 +156,10 @@ const HEAD: [&str; 10] = [
     "dropped",
 ];
 
-/// Three of each way, and a transfer of 0.8 s at the full rate: eight seconds in all.
+/// Three rounds, and transfers of 0.8 s at the full rate: eight seconds in all.
 const ROUNDS: u32 = 3;
 const BYTES_PER_MEGABIT: u64 = 100_000;
-/// A round trip of a continent's width; without one there would be no window to speak of.
+/// The round-trip time of a continent; without one there would be hardly any window.
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 const MICROSECOND: f64 = 1e3;
 
@@ -180,7 +179,7 @@ mod tests {
         let share = |way: &Way| way.received.spacing.back_to_back_percent();
         assert!(burst(on_time) <= burst(at_once), "{} and {}", burst(on_time), burst(at_once));
         assert!(share(on_time) < share(at_once), "{} and {}", share(on_time), share(at_once));
-        // Both times are of one clock, but converted; the conversion may be off by some nanoseconds.
+        // Both times are of one clock, but the conversion may be off by some nanoseconds.
         for waiting in [milliseconds, on_time] {
             assert!(waiting.sent.lateness.least() > Some(-1_000), "{}: early", waiting.name);
         }

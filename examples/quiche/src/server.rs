@@ -1,8 +1,8 @@
-//! The subject: a server that lets each packet leave when quiche says that it should.
+//! The subject: a server that sends each packet when quiche says that it should.
 //!
-//! quiche reads clocks and decides, but it cannot wait: [`quiche::SendInfo::at`] says when a packet should
-//! leave, and leaves the rest to the program. Here the rest is a [`DepartureQueue`], looked at after whatever
-//! happened, and one timer for when nothing happens:
+//! quiche reads clocks and decides, but it cannot wait: [`quiche::SendInfo::at`] says when a packet should leave, and
+//! the program does the rest. Here this is a [`DepartureQueue`], checked after every event, and one timer for when
+//! there is no event:
 //!
 //! ```text
 //!   socket readable ─▶ quic.recv ─┐                                  ┌─ the packets whose time has come
@@ -12,9 +12,9 @@
 //!          └────────────────────────── one alarm at `next_due` ─────────┘
 //! ```
 //!
-//! The queue adds a rate of its own, the most that quiche may ask for. It changes no time that quiche gives,
-//! but two things that quiche leaves open: the ten packets that it lets go at once whenever the connection has
-//! been idle, and what is overdue after a stall, leave nine sixteenths of an interval apart.
+//! The queue has a rate of its own, the maximum that quiche may ask for. It changes no time from quiche, but spaces
+//! packets that quiche leaves together: the ten packets released at once after an idle time, and overdue packets after
+//! a stall, leave nine sixteenths of an interval apart.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -31,23 +31,23 @@ use softtimers_net::udp::{RecvBatch, UdpSocket};
 
 use crate::connection::{Failure, PACKET, STREAM, byte_at, limits};
 
-/// The fate of a packet that quiche has made.
+/// When a packet from quiche is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Release {
-    /// It is sent, and its time ignored: as in quiche's own examples.
+    /// At once, ignoring its time, as in quiche's own examples.
     AtOnce,
-    /// It waits for its time, in a loop whose timer counts whole milliseconds.
+    /// At its time, by a loop whose timer counts whole milliseconds.
     Milliseconds,
-    /// It waits for its time.
+    /// At its time.
     OnTime,
 }
 
-/// The packets that left, and their times.
+/// The packets sent, and their times.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
-    /// Against `SendInfo::at`, of every packet.
+    /// The lateness of every packet relative to `SendInfo::at`.
     pub(crate) lateness: Sorted,
-    /// Packets that the socket had no room for. QUIC sends again what was in them.
+    /// Packets that the socket had no room for. QUIC retransmits their content.
     pub(crate) dropped: u64,
 }
 
@@ -62,8 +62,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves `bytes` at no more than `megabits` a second, with the certificate and the key of these
-    /// files.
+    /// Serves `bytes` at no more than `megabits` a second, with the certificate and the key of these files.
     pub(crate) fn new(release: Release, megabits: u64, bytes: u64, pem: &Path) -> Result<Self, Failure> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         socket.set_nonblocking(true)?;
@@ -72,7 +71,7 @@ impl Server {
         let pem = pem.to_str().ok_or("the temporary directory has a name that is not UTF-8")?;
         config.load_cert_chain_from_pem_file(pem)?;
         config.load_priv_key_from_pem_file(pem)?;
-        // Of quiche's algorithms only this one gives times to come; Reno and CUBIC say «now» of every packet.
+        // Only this algorithm of quiche's gives future times; Reno and CUBIC say "now" for every packet.
         config.set_cc_algorithm(quiche::CongestionControlAlgorithm::Bbr2Gcongestion);
         config.enable_pacing(true);
         config.set_max_pacing_rate(megabits); // Mbit/s for this algorithm; the documentation gives no unit.
@@ -104,7 +103,7 @@ impl Server {
                 Happening::Due(fired) => match (fired.event, &mut transfer) {
                     (Event::Protocol, Some(transfer)) => transfer.quic.on_timeout(),
                     (Event::GiveUp, _) => return Err("the transfer did not end in time".into()),
-                    // Whatever happened, what is due leaves below.
+                    // After any event, due packets leave below.
                     (Event::Release | Event::Protocol, _) => {}
                 },
             }
@@ -121,7 +120,7 @@ impl Server {
         }
     }
 
-    /// Gives QUIC what has arrived. The first packet opens the connection.
+    /// Passes received packets to QUIC. The first one opens the connection.
     fn receive(&mut self, batch: &mut RecvBatch, transfer: &mut Option<Transfer>) -> Result<(), Failure> {
         match self.socket.recv_batch(batch) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -139,13 +138,13 @@ impl Server {
     }
 
     fn accept(&mut self, client: SocketAddr) -> Result<Transfer, Failure> {
-        // A server on a real network draws it at random.
+        // A server on a real network chooses it at random.
         let id = quiche::ConnectionId::from_ref(b"the server's id!");
         let mut queue = DepartureQueue::new(QueueConfig::default());
         let pace = PaceConfig::bits_per_second(self.megabits * 1_000_000)?;
         let config = match self.release {
             Release::AtOnce | Release::OnTime => FlowConfig::new(pace),
-            // No rate but quiche's times: all that has become due since the last look leaves together.
+            // No rate but quiche's times: all packets that have become due since the last check leave together.
             Release::Milliseconds => FlowConfig {
                 quantum: Quantum::within(Duration::from_millis(1)),
                 ..FlowConfig::new(PaceConfig::bits_per_second(UNPACED)?)
@@ -181,13 +180,13 @@ struct Packet {
     bytes: Vec<u8>,
 }
 
-/// The one connection, and its packets on their way out.
+/// The connection, and its packets waiting to leave.
 struct Transfer {
     quic: quiche::Connection,
     client: SocketAddr,
     release: Release,
     answer: Vec<u8>,
-    /// The part of the answer that quiche has taken, in bytes; `None` before it is asked for.
+    /// The number of bytes of the answer that quiche has accepted; `None` before the request.
     answered: Option<usize>,
     queue: DepartureQueue<Packet>,
     flow: FlowId,
@@ -197,7 +196,7 @@ struct Transfer {
 }
 
 impl Transfer {
-    /// Gives quiche as much of the answer as it takes.
+    /// Passes as much of the answer to quiche as it accepts.
     fn answer(&mut self) -> Result<(), Failure> {
         if self.answered.is_none() && self.quic.stream_readable(STREAM) {
             let (_, fin) = self.quic.stream_recv(STREAM, &mut [0; 64])?;
@@ -214,8 +213,8 @@ impl Transfer {
         Ok(())
     }
 
-    /// Lets quiche make packets: not further ahead than it says, since they carry what it knows now and
-    /// count as sent, and not while many of them wait because of a stall.
+    /// Lets quiche create packets: only as far ahead as it says, since they contain its current state and count as
+    /// sent, and not while many of them wait because of a stall.
     fn produce(&mut self, socket: &UdpSocket, now: Timestamp) -> Result<(), Failure> {
         let horizon = now + self.quic.max_release_into_future();
         while self.release == Release::AtOnce || (self.latest <= horizon && self.queue.len() < MOST_WAITING) {
@@ -238,7 +237,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Sends what is due.
+    /// Sends the due packets.
     fn depart(&mut self, socket: &UdpSocket, now: Timestamp) -> Result<(), Failure> {
         let turn = self.queue.turn(now);
         while let Some(Popped::Departure(departure)) = self.queue.pop_due(&turn) {
@@ -257,7 +256,7 @@ impl Transfer {
     }
 }
 
-/// Packets; a flow takes a hundred, and this much ahead of a path is no use to anybody.
+/// The most waiting packets: a flow has at most a hundred, and being further ahead of the path is useless.
 const MOST_WAITING: usize = 64;
-/// Bits a second that no loopback carries.
+/// More bits a second than loopback carries.
 const UNPACED: u64 = 1_000_000_000_000;

@@ -1,4 +1,4 @@
-//! The video: frames of 20 to 60 kB, thirty times a second, that say when they were made.
+//! The video: frames of 20 to 60 kB, thirty times a second, that contain the time at which they were made.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use softtimers::Timestamp;
 /// The time between two frames.
 pub(crate) const INTERVAL: Duration = Duration::from_nanos(1_000_000_000 / 30);
 
-/// The frame with this number, made at `now`.
+/// Returns the frame with this number, made at `now`.
 pub(crate) fn made(number: u32, now: Timestamp) -> Vec<u8> {
     let mut frame = Vec::with_capacity(length(number));
     frame.extend(number.to_be_bytes());
@@ -16,7 +16,7 @@ pub(crate) fn made(number: u32, now: Timestamp) -> Vec<u8> {
     frame
 }
 
-/// Reads the number and the time of a frame that arrived as it was made.
+/// Reads the number and the time of a frame, if it arrived unchanged.
 pub(crate) fn read(frame: &[u8]) -> Option<(u32, Timestamp)> {
     let (number, rest) = frame.split_first_chunk()?;
     let (made, content) = rest.split_first_chunk()?;
@@ -25,7 +25,7 @@ pub(crate) fn read(frame: &[u8]) -> Option<(u32, Timestamp)> {
     whole.then(|| (number, Timestamp::from_nanos(u64::from_be_bytes(*made))))
 }
 
-/// Every tenth is a big one, the others vary.
+/// Returns a frame's length: every tenth is a big one, the others vary.
 fn length(number: u32) -> usize {
     if number.is_multiple_of(10) { 60_000 } else { 20_000 + (number as usize * 7_919) % 30_000 }
 }

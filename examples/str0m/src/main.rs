@@ -1,12 +1,12 @@
-//! The worth of time-outs on time to [str0m](https://docs.rs/str0m), and what else a video frame needs.
+//! What punctual time-outs are worth to [str0m](https://docs.rs/str0m), and what else a video frame needs.
 //!
-//! str0m is WebRTC without I/O: after each thing done to it, `poll_output` gives packets to send, then the time at
-//! which it wants to be called again. Most loops round that up to a millisecond, as the timer of `epoll_wait` or
-//! a socket's receive time-out does. And they send the packets as they come, fifty of them for a big frame: str0m
-//! paces, but as libwebrtc does, so 40 ms of its rate or 63 kB may leave together, and a frame of video is less.
+//! str0m is WebRTC without I/O: after each call, `poll_output` returns packets to send, then the time of the next call.
+//! Most loops round that up to a millisecond, as the timer of `epoll_wait` or a socket's receive time-out does. And
+//! they send the packets as they come, fifty of them for a big frame: str0m paces like libwebrtc, so 40 ms of its rate
+//! or 63 kB may leave together, and a video frame is smaller.
 //!
-//! Two peers, each with a loop of its own, send 30 frames a second from one to the other over loopback, three ways
-//! in turn, with bandwidth estimation on:
+//! Two peers, each with its own loop, send 30 frames a second from one to the other over loopback, in three ways in
+//! turn, with bandwidth estimation on:
 //!
 //! - **time-outs of 1 ms**: rounded up; packets sent as they come;
 //! - **time-outs on time**: by [`softtimers::EventLoop`]; packets sent as they come;
@@ -17,17 +17,17 @@
 //! cargo run --release -p str0m-timeouts -- 100     # or at another rate, 30 to 200
 //! ```
 //!
-//! [`sender`] is what to read.
+//! Read [`sender`] first.
 //!
 //! # When not to do this
 //!
-//! - **Time-outs on time alone** make no burst shorter: look at the second row. They are worth their wake-ups if
-//!   something else in the program is on the microsecond, or to a prober that times its packets by them.
-//! - **At a rate near the video's own.** The estimator takes the queue for the path: at 20 Mbit/s it found fewer
-//!   than 20 Mbit/s, and once fewer than the video has. Take a multiple of the estimate, and set it anew
+//! - **Punctual time-outs alone** make no burst shorter: see the second row. They are worth their wake-ups if something
+//!   else in the program needs microseconds, or for a prober that times its packets by them.
+//! - **At a rate near the video's own.** The estimator takes the queue for the path: at 20 Mbit/s it found fewer than
+//!   20 Mbit/s, and once fewer than the video needs. Use a multiple of the estimate, and update it
 //!   (`DepartureQueue::set_rate`) with each `EgressBitrateEstimate`, where the path is unknown.
-//! - **Where each millisecond counts** and the path takes the bursts: a frame is whole when its last packet is
-//!   there, and spreading delays that one by the frame's time at the rate.
+//! - **Where each millisecond counts** and the path can take the bursts: a frame is complete with its last packet, and
+//!   spreading delays that one by the frame's time at the rate.
 mod frame;
 mod peer;
 mod receiver;
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The rate that the arguments ask for.
+/// Parses the rate from the arguments.
 fn megabits(arguments: &[String]) -> Result<u64, String> {
     let allowed = "the one argument is Mbit/s, a whole number from 30 to 200";
     match arguments {
@@ -77,7 +77,7 @@ fn megabits(arguments: &[String]) -> Result<u64, String> {
     }
 }
 
-/// One way, all its rounds together.
+/// The results of one way, over all rounds.
 #[derive(Debug)]
 struct Way {
     name: &'static str,
@@ -85,7 +85,7 @@ struct Way {
     watched: Watched,
 }
 
-/// Runs every way once a round, in turn: what disturbs the machine meanwhile disturbs all of them.
+/// Runs every way once per round, in turn, so that disturbances of the machine affect all of them.
 fn compare(megabits: u64, rounds: u32, frames: u32) -> Result<Vec<Way>, Failure> {
     let interval = Duration::from_nanos(PACKET * 8 * 1_000 / megabits);
     let none = || Watched { frames: 0, bytes: 0, spacing: Spacing::new(interval), delay: Sorted::default() };
@@ -159,11 +159,11 @@ const HEAD: [&str; 12] = [
     "dropped",
 ];
 
-/// The estimate that str0m begins with, and should look for: half as much again as the video has on average.
+/// The estimate that str0m starts with and should probe for: half as much again as the video's mean rate.
 const ESTIMATE: Bitrate = Bitrate::mbps(15);
 const ROUNDS: u32 = 2;
 const FRAMES: u32 = 30;
-/// About what str0m fills.
+/// The approximate size of str0m's packets.
 const PACKET: u64 = 1_200;
 const MICROSECOND: f64 = 1e3;
 const MILLISECOND: f64 = 1e6;

@@ -1,7 +1,7 @@
-//! One end of the call: an `Rtc`, its socket, and the time at which it wants to be called.
+//! One end of the call: an `Rtc`, its socket, and the time of its next call.
 //!
-//! str0m's one rule is that after each thing done to an `Rtc` it is drained, until it has nothing left to say but
-//! a time ([`str0m::Output::Timeout`]). [`Peer`] keeps that rule, so that the loops around it need not.
+//! str0m's one rule is that after each call an `Rtc` is drained until only a time is left ([`str0m::Output::Timeout`]).
+//! [`Peer`] follows that rule, so that the loops around it need not.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,7 +15,7 @@ use str0m::media::{Direction, MediaKind, Mid};
 use str0m::net::{Protocol, Receive};
 use str0m::{Candidate, Event, Input, Output, Rtc};
 
-/// An error ends the run; nobody handles it.
+/// An error ends the run without being handled.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// No call takes half of this.
@@ -28,7 +28,7 @@ pub(crate) struct Peer {
     timeout: Timestamp,
 }
 
-/// The output of an `Rtc`, but for times.
+/// The output of an `Rtc`, without times.
 #[expect(clippy::large_enum_variant, reason = "str0m hands them out so; they are moved, not kept")]
 pub(crate) enum Said {
     /// A packet to send to this address.
@@ -36,7 +36,7 @@ pub(crate) enum Said {
     Event(Event),
 }
 
-/// Two peers that know of each other and of one stream of video, but have not sent anything yet.
+/// Returns two peers that know each other and one stream of video, but have not sent anything yet.
 pub(crate) fn introduced(bitrate: Bitrate) -> Result<(Peer, Peer, Mid), Failure> {
     let mut sender = Peer::new(Some(bitrate))?;
     let mut receiver = Peer::new(None)?;
@@ -45,7 +45,7 @@ pub(crate) fn introduced(bitrate: Bitrate) -> Result<(Peer, Peer, Mid), Failure>
     let (offer, pending) = change.apply().ok_or("str0m has nothing to offer")?;
     let answer = receiver.rtc.sdp_api().accept_offer(offer)?;
     sender.rtc.sdp_api().accept_answer(pending, answer)?;
-    // How much the estimator should try to find.
+    // The bitrate that the estimator should probe for.
     sender.rtc.bwe().set_bitrate(Bitrate::ZERO, bitrate);
     Ok((sender, receiver, mid))
 }
@@ -68,7 +68,7 @@ impl Peer {
         self.timeout
     }
 
-    /// Calls it, as it wished.
+    /// Calls it at its requested time.
     pub(crate) fn call(
         &mut self,
         now: Timestamp,
@@ -78,7 +78,7 @@ impl Peer {
         self.drain(say)
     }
 
-    /// Gives it all that has arrived.
+    /// Passes everything that has arrived to it.
     pub(crate) fn receive(
         &mut self,
         batch: &mut RecvBatch,
@@ -104,7 +104,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Takes all output of the `Rtc`.
+    /// Reads all output of the `Rtc`.
     pub(crate) fn drain(&mut self, mut say: impl FnMut(Said) -> Result<(), Failure>) -> Result<(), Failure> {
         loop {
             match self.rtc.poll_output()? {
@@ -121,7 +121,7 @@ impl Peer {
     }
 }
 
-/// str0m's clock is `std`'s.
+/// Converts to str0m's clock, which is `std`'s.
 pub(crate) fn instant(time: Timestamp) -> Result<Instant, Failure> {
     Monotonic::instant_of(time).ok_or_else(|| "the clock is out of range".into())
 }

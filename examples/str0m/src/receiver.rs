@@ -1,4 +1,4 @@
-//! The end that watches: it notes when each packet of video came, and when each frame was whole.
+//! The receiver: it records when each packet of video came, and when each frame was complete.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use str0m::Event;
 use crate::frame;
 use crate::peer::{Failure, GIVE_UP, Peer, Said, is_rtp};
 
-/// The packets that were seen.
+/// The packets received.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) frames: u32,
     pub(crate) bytes: u64,
     /// The spacing of the packets that carry video.
     pub(crate) spacing: Spacing,
-    /// From when a frame was made until it was whole here.
+    /// The time from when a frame was made until it was complete here.
     pub(crate) delay: Sorted,
 }
 
@@ -28,7 +28,7 @@ enum Wake {
     GiveUp,
 }
 
-/// Watches until `frames` frames have come, and says so in `done`; `interval` is the gap that packets should have.
+/// Receives until `frames` frames have come, and sets `done`; `interval` is the target gap of packets.
 pub(crate) fn watch(
     mut peer: Peer,
     frames: u32,
@@ -76,7 +76,7 @@ pub(crate) fn watch(
 
 impl Watched {
     fn packet(&mut self, received: Timestamp, packet: &[u8]) {
-        // Padding is short.
+        // Shorter packets are padding.
         if is_rtp(packet) && packet.len() > 500 {
             self.spacing.packet(received);
         }

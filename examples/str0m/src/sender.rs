@@ -1,4 +1,4 @@
-//! The subject: a loop that calls str0m when it wants to be called, and does not send a frame in one burst.
+//! The subject: a loop that calls str0m at its requested times, and does not send a frame in one burst.
 //!
 //! ```text
 //!   socket readable ─▶ handle_input(Receive) ─┐                       Timeout ─▶ one alarm
@@ -25,23 +25,23 @@ use str0m::media::{MediaTime, Mid};
 use crate::frame;
 use crate::peer::{Failure, GIVE_UP, Peer, Said, instant, is_rtp};
 
-/// The way in which str0m is served.
+/// How str0m is driven.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Serve {
-    /// Its time-outs by a timer that counts whole milliseconds, as in most loops.
+    /// Its time-outs are by a timer that counts whole milliseconds, as in most loops.
     Milliseconds,
-    /// Its time-outs on time.
+    /// Its time-outs are on time.
     OnTime,
-    /// That, and its packets no closer than the rate allows.
+    /// The same, and its packets are spread at a rate.
     Spread,
 }
 
-/// The packets that were served.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Served {
-    /// Against the time that str0m gave, of every time-out it had to wait for.
+    /// The lateness of every awaited time-out, relative to str0m's time.
     pub(crate) lateness: Sorted,
-    /// str0m's estimate of the path in the end, in bit/s.
+    /// str0m's final estimate of the path, in bit/s.
     pub(crate) estimate: f64,
     /// Packets that the socket had no room for.
     pub(crate) dropped: u64,
@@ -83,7 +83,7 @@ pub(crate) fn send(
                 }
                 Wake::Frame if done.load(Ordering::Acquire) => return Ok(sender.out.served),
                 Wake::Frame => drop(timers.schedule(now, frame::INTERVAL, Slack::millis(1), Wake::Frame)),
-                // What is due leaves below, whatever woke the loop.
+                // Due packets leave below, whatever woke the loop.
                 Wake::Departure => {}
                 Wake::GiveUp => return Err("the receiver did not get all frames in time".into()),
             },
@@ -102,7 +102,7 @@ pub(crate) fn send(
 enum Wake {
     /// str0m wants to be called.
     Timeout,
-    /// The camera has a picture.
+    /// The camera has a frame.
     Frame,
     /// A packet may leave.
     Departure,
@@ -114,12 +114,12 @@ struct Sender {
     mid: Mid,
     frames: u32,
     written: u32,
-    /// The time that str0m waits for, unless that had passed when it said so.
+    /// The time that str0m waits for, unless it had already passed when it was given.
     wished: Option<Timestamp>,
     out: Out,
 }
 
-/// Takes in what str0m says.
+/// Handles str0m's output.
 struct Out {
     serve: Serve,
     socket: Arc<UdpSocket>,
@@ -140,7 +140,7 @@ impl Sender {
         Ok(Sender { peer, mid, frames, written: 0, wished: None, out })
     }
 
-    /// Calls str0m, as it wished.
+    /// Calls str0m at its requested time.
     fn call(&mut self, now: Timestamp) -> Result<(), Failure> {
         if let Some(wished) = self.wished.take() {
             self.out.served.lateness.add_lateness(wished, now);
@@ -169,7 +169,7 @@ impl Sender {
 impl Out {
     fn take(&mut self, now: Timestamp, what: Said) -> Result<(), Failure> {
         match what {
-            // Only media waits. Checks of the path and reports are few, and measure it.
+            // Only media waits. Connectivity checks and reports are few, and measure the path.
             Said::Packet(bytes, to) if self.serve == Serve::Spread && is_rtp(&bytes) => {
                 let length = bytes.len() as u32;
                 let queued = self.queue.enqueue(now, self.flow, length, (bytes, to));
@@ -185,7 +185,7 @@ impl Out {
         Ok(())
     }
 
-    /// Sends what is due.
+    /// Sends the due packets.
     fn depart(&mut self, now: Timestamp) -> Result<(), Failure> {
         let turn = self.queue.turn(now);
         while let Some(Popped::Departure(departure)) = self.queue.pop_due(&turn) {

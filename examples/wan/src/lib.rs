@@ -1,4 +1,4 @@
-//! The parts that both examples share: the paths that they try, and how a result is shown.
+//! Shared by the examples: their paths, and the output of a result.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use softtimers_wan::{
     Bottleneck, GilbertElliott, Jitter, Loss, PathConfig, Probability, Queue, Wan, WanBuilder,
 };
 
-/// A path with a name, and what its slower direction carries, in bits a second.
+/// A path with a name, and the rate of its slower direction in bits a second.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub name: &'static str,
@@ -15,7 +15,7 @@ pub struct Line {
     pub rate_bps: u64,
 }
 
-/// From a cable to a bad radio link.
+/// Returns paths from a cable to a bad radio link.
 pub fn lines() -> Result<[Line; 3], softtimers_core::RateError> {
     let path = |rate, delay_ms, queue_ms| -> Result<PathConfig, softtimers_core::RateError> {
         Ok(PathConfig::default()
@@ -38,24 +38,24 @@ pub fn lines() -> Result<[Line; 3], softtimers_core::RateError> {
     ])
 }
 
-/// A transfer that is over.
+/// A finished transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transfer {
     pub bytes: u64,
     pub end: Timestamp,
-    /// On the way to the receiver.
+    /// Drops by the queue towards the receiver.
     pub queue_drops: u64,
     pub lost: u64,
 }
 
 impl Transfer {
-    /// Bits a second, from the first packet of the handshake to the last byte.
+    /// Returns the bits a second, from the first packet of the handshake to the last byte.
     pub fn goodput_bps(&self) -> u64 {
         self.bytes * 8 * 1_000_000_000 / self.end.as_nanos().max(1)
     }
 }
 
-/// Shows a transfer as a line of a table.
+/// Prints a transfer as a line of a table.
 pub fn show(line: &Line, transfer: &Transfer) {
     let Transfer { end, queue_drops, lost, .. } = transfer;
     let (seconds, mbit) = (end.as_nanos() as f64 / 1e9, transfer.goodput_bps() as f64 / 1e6);

@@ -1,4 +1,4 @@
-//! The subject: a loop that calls str0m when it wants to be called, and gives each receiver its packets one by one.
+//! The subject: a loop that calls str0m at its requested times, and sends each receiver its packets one by one.
 //!
 //! ```text
 //!   a frame, 30 packets ─▶ 50 × Writer::write ─▶ poll_output ─▶ a flow each at 5 Mbit/s, in turns ─▶ send_to
@@ -17,11 +17,11 @@ use str0m::Input;
 
 use crate::peers::{Client, Video, instant, is_rtp, read, received, send};
 
-/// Two and a half times the video's rate, as libwebrtc paces: a frame takes 40% of its interval.
+/// Two and a half times the video's rate, like libwebrtc's pacing: a frame takes 40% of its interval.
 pub(crate) const RATE: u64 = 5_000_000;
-/// How late a departure may be, so that those to several receivers share a wake-up.
+/// The slack of departures, so that those to several receivers share a wake-up.
 const SLACK: Duration = Duration::from_micros(200);
-/// For str0m's own time-outs, which are tens of milliseconds.
+/// The precision of str0m's own time-outs, which are tens of milliseconds.
 const COARSE: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ enum Wake {
     Departure,
 }
 
-/// Calls who wants to be called, and spreads each receiver's media.
+/// Calls each client at its requested time, and spreads each receiver's media.
 pub(crate) fn run(socket: &UdpSocket, clients: &mut [Client], video: &mut Video<'_>) -> Done {
     socket.set_nonblocking(true)?;
     let mut events = EventLoop::new(LoopConfig::default())?;
@@ -81,12 +81,12 @@ pub(crate) fn run(socket: &UdpSocket, clients: &mut [Client], video: &mut Video<
     Ok(())
 }
 
-/// The way out by the socket: media in its time, all else at once.
+/// Sends by the socket: media at its time, everything else at once.
 struct Out<'a> {
     socket: &'a UdpSocket,
     queue: DepartureQueue<(Vec<u8>, SocketAddr)>,
     flows: Vec<FlowId>,
-    /// The receivers' packets lie between each other's.
+    /// The offset between receivers, so that their packets interleave.
     stagger: Duration,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Out<'a> {
         if !is_rtp(&packet) {
             return send(self.socket, &packet, to);
         }
-        // A refused one is lost, as one that meets a full socket is: its receiver asks for it again.
+        // A refused packet is lost, like one at a full socket: its receiver asks for it again.
         let ready = now + self.stagger * at as u32;
         let _ = self.queue.enqueue_at(now, self.flows[at], ready, packet.len() as u32, (packet, to));
         Ok(())

@@ -1,11 +1,12 @@
-//! One video to fifty WebRTC receivers, by the loop of [str0m](https://docs.rs/str0m)'s example and spread over time.
+//! One video to fifty WebRTC receivers, by the loop of [str0m](https://docs.rs/str0m)'s example, and spread over time.
 //!
-//! A frame of 30 packets leaves in one go, fifty times: a forwarder of video sends trains of 1,500 packets, each receiver's
-//! access link gets 30 at once, and where its queue is shorter than that it drops some. str0m has a pacer for whom
-//! estimates bandwidth; without an estimate it lets all go, and with one up to 63 kB, which is more than the frame.
+//! A frame of 30 packets leaves at once, fifty times: a video forwarder sends trains of 1,500 packets, each receiver's
+//! access link gets 30 at once, and drops some where its queue is shorter. str0m has a pacer for senders that estimate
+//! bandwidth; without an estimate it releases everything, and with one up to 63 kB, which is more than the frame.
 //!
-//! Real are the fifty calls, ICE, DTLS, SRTP and RTCP included, their sockets on loopback, and the kernel's receive times.
-//! Not real are the camera (bytes, at its times), and the access link: it is computed from the receive times.
+//! The fifty calls are real, ICE, DTLS, SRTP and RTCP included, and so are their sockets on loopback, and the kernel's
+//! receive times. The camera (bytes, at its times) is not, nor is the access link, which is computed from the receive
+//! times.
 
 mod fanout;
 mod peers;
@@ -58,7 +59,7 @@ impl By {
     }
 }
 
-/// The receivers' view of this number of frames, and the sender's CPU time.
+/// Runs this number of frames; returns the receivers' results, and the sender's CPU time.
 fn fan_out(by: By, receivers: usize, frames: u32) -> Done<(Seen, Duration)> {
     let (socket, mut clients, receivers) = peers::introduced(receivers)?;
     let over = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! The call: fifty pairs of peers that know of each other, the video, and what both loops do alike.
+//! The call: fifty pairs of peers that know each other, the video, and code shared by both loops.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -14,13 +14,13 @@ use str0m::{Candidate, Event, Input, Output, Rtc};
 
 use crate::receivers::Receiver;
 
-/// Thirty packets.
+/// The size of a frame: thirty packets.
 pub(crate) const FRAME: usize = 33_000;
-/// About what str0m fills.
+/// The approximate size of str0m's packets.
 pub(crate) const PACKET: u64 = 1_100;
-/// 2 Mbit/s.
+/// The frame interval, for 2 Mbit/s.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(132);
-/// Beyond the video's own time: for the handshakes, on a machine that has much else to do.
+/// Time in addition to the video's: for the handshakes, on a busy machine.
 pub(crate) const GIVE_UP: Duration = Duration::from_secs(30);
 
 /// The sender's end of one call.
@@ -30,7 +30,7 @@ pub(crate) struct Client {
     connected: bool,
 }
 
-/// Senders that share a socket, and their receivers, each with one of its own; nothing has been sent.
+/// Returns senders that share a socket, and their receivers with a socket each; nothing has been sent.
 pub(crate) fn introduced(calls: usize) -> Done<(UdpSocket, Vec<Client>, Vec<Receiver>)> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let candidate = Candidate::host(socket.local_addr()?, "udp")?;
@@ -55,7 +55,7 @@ fn peer() -> Done<Rtc> {
 }
 
 impl Client {
-    /// Takes all output; returns when str0m wants to be called.
+    /// Reads all output; returns when str0m wants to be called.
     pub(crate) fn drain(&mut self, mut send: impl FnMut(Vec<u8>, SocketAddr) -> Done) -> Done<Timestamp> {
         loop {
             match self.rtc.poll_output()? {
@@ -74,20 +74,20 @@ impl Client {
     }
 }
 
-/// A picture, and when the video shows it.
+/// A frame, and its time in the video.
 pub(crate) struct Frame {
     time: MediaTime,
     bytes: Vec<u8>,
 }
 
-/// The camera: a frame each interval, from when all are connected until all have been received.
+/// The camera: a frame per interval, from when all are connected until all frames have been received.
 pub(crate) struct Video<'a> {
     frames: u32,
     written: u32,
     next: Timestamp,
     over: &'a AtomicBool,
     give_up: Timestamp,
-    /// CPU time that the thread had used before the first frame.
+    /// The CPU time of the thread before the first frame.
     begun: Option<Usage>,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Video<'a> {
         Video { frames, written: 0, next, over, give_up: next + GIVE_UP + INTERVAL * frames, begun: None }
     }
 
-    /// Returns whether all has been received; begins when all are connected.
+    /// Returns whether all frames have been received; begins when all are connected.
     pub(crate) fn is_over(&mut self, clients: &[Client]) -> Done<bool> {
         let now = Monotonic.now();
         if self.begun.is_none() && clients.iter().all(|client| client.connected) {
@@ -114,7 +114,7 @@ impl<'a> Video<'a> {
         self.next
     }
 
-    /// The next frame, if it is due.
+    /// Returns the next frame, if it is due.
     pub(crate) fn due(&mut self, now: Timestamp) -> Option<Frame> {
         if now < self.next {
             return None;
@@ -131,13 +131,13 @@ impl<'a> Video<'a> {
         Some(Frame { time, bytes })
     }
 
-    /// CPU time since the first frame.
+    /// Returns the CPU time since the first frame.
     pub(crate) fn cpu(&self) -> Duration {
         self.begun.map_or(Duration::ZERO, |begun| Usage::now().since(&begun).cpu)
     }
 }
 
-/// Reads the number and the time of a frame that arrived as it was made.
+/// Reads the number and the time of a frame, if it arrived unchanged.
 pub(crate) fn frame(bytes: &[u8]) -> Option<(u32, Timestamp)> {
     let (number, rest) = bytes.split_first_chunk()?;
     let (made, content) = rest.split_first_chunk()?;
@@ -146,7 +146,7 @@ pub(crate) fn frame(bytes: &[u8]) -> Option<(u32, Timestamp)> {
     whole.then(|| (number, Timestamp::from_nanos(u64::from_be_bytes(*made))))
 }
 
-/// A datagram, unless none came in time.
+/// Reads a datagram; `None` if none came in time.
 pub(crate) fn read<'a>(socket: &UdpSocket, buffer: &'a mut [u8]) -> Done<Option<(SocketAddr, &'a [u8])>> {
     match socket.recv_from(buffer) {
         Ok((length, from)) => Ok(Some((from, &buffer[..length]))),
@@ -160,7 +160,7 @@ pub(crate) fn received<'a>(socket: &UdpSocket, from: SocketAddr, packet: &'a [u8
     Ok(Input::Receive(instant(Monotonic.now())?, received))
 }
 
-/// Sends a packet; one that meets a full socket is lost, and asked for again.
+/// Sends a packet; at a full socket it is lost, and requested again.
 pub(crate) fn send(socket: &UdpSocket, packet: &[u8], to: SocketAddr) -> Done {
     match socket.send_to(packet, to) {
         Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error.into()),
@@ -168,7 +168,7 @@ pub(crate) fn send(socket: &UdpSocket, packet: &[u8], to: SocketAddr) -> Done {
     }
 }
 
-/// str0m's clock is `std`'s.
+/// Converts to str0m's clock, which is `std`'s.
 pub(crate) fn instant(time: Timestamp) -> Done<Instant> {
     Monotonic::instant_of(time).ok_or_else(|| "the clock is out of range".into())
 }

@@ -1,4 +1,4 @@
-//! The receivers, each a peer of its own: what came when, and what an access link would have made of it.
+//! The receivers, each a peer of its own: when packets came, and the effect on an access link.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,28 +18,28 @@ use crate::peers::{GIVE_UP, INTERVAL, PACKET, frame, instant, is_rtp};
 const LINK: u64 = 10_000_000;
 const QUEUE: u32 = 16;
 
-/// The view of all receivers.
+/// The results of all receivers.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    /// Spacing of each one's packets of video.
+    /// The spacing of each one's video packets.
     pub(crate) spacing: Spacing,
     pub(crate) packets: u64,
     /// Packets that would find the link's queue full.
     pub(crate) dropped: u64,
     /// The others' waits in that queue: the delay variation (RFC 5481) that it adds.
     pub(crate) waits: Sorted,
-    /// From when a frame was made until it was whole.
+    /// The time from when a frame was made until it was complete.
     pub(crate) delays: Sorted,
 }
 
-/// One end of a call.
+/// The receiver's end of a call.
 pub(crate) struct Receiver {
     pub(crate) rtc: Rtc,
     socket: UdpSocket,
     local: SocketAddr,
     frames: u32,
     spacing: Spacing,
-    /// When the link has sent all it has.
+    /// When the link will have sent its queue.
     idle: Timestamp,
 }
 
@@ -49,7 +49,7 @@ enum Wake {
     GiveUp,
 }
 
-/// Watches until each has `frames` frames.
+/// Receives until each has `frames` frames.
 pub(crate) fn watch(mut receivers: Vec<Receiver>, frames: u32, over: &AtomicBool) -> Done<Seen> {
     let watched = watch_all(&mut receivers, frames);
     over.store(true, Ordering::Release);
@@ -94,7 +94,7 @@ fn watch_all(receivers: &mut [Receiver], frames: u32) -> Done<Seen> {
     Ok(seen)
 }
 
-/// The gap that a receiver's packets should have.
+/// Returns the target gap of a receiver's packets.
 fn interval() -> Duration {
     Duration::from_nanos(PACKET * 8 * 1_000_000_000 / RATE)
 }
@@ -110,11 +110,11 @@ impl Receiver {
         Ok(Receiver { rtc, socket, local, frames: 0, spacing, idle: Timestamp::ZERO })
     }
 
-    /// Takes what has arrived; returns when str0m wants to be called.
+    /// Reads what has arrived; returns when str0m wants to be called.
     fn receive(&mut self, now: Timestamp, batch: &mut RecvBatch, seen: &mut Seen) -> Done<Timestamp> {
         self.socket.recv_batch(batch)?;
         for datagram in &*batch {
-            // Padding is short.
+            // Shorter packets are padding.
             if is_rtp(datagram.payload) && datagram.payload.len() > 500 {
                 self.count(datagram.received.unwrap_or(now), datagram.payload.len() as u64, seen);
             }

@@ -9,8 +9,8 @@ use str0m::Input;
 
 use crate::peers::{Client, Video, instant, read, received, send};
 
-/// Polls all and tells all the time, whatever happened; packets leave as they come, and the wait is the socket's
-/// time-out, at least a millisecond.
+/// Drains and calls all clients in each round; packets leave as they come, and the wait is the socket's time-out, at
+/// least a millisecond.
 pub(crate) fn run(socket: &UdpSocket, clients: &mut [Client], video: &mut Video<'_>) -> Done {
     let mut buffer = vec![0; 2_000];
     while !video.is_over(clients)? {

@@ -1,13 +1,13 @@
-//! Claims held against the real thing: each test named in `shown_by`, or beside a sentence of the docs, exists, ran and
-//! passed; each command knows its subcommands and flags.
+//! Verifies claims: each test named in `shown_by`, or next to a sentence of the docs, exists, ran and passed; each
+//! command knows its subcommands and flags.
 //!
 //! ```text
 //!   A client gets at most three times what it sent. <!-- shown by: package::target::test -->     readers do not see it
 //! ```
 //!
-//! A claimed test that was skipped is no evidence on this machine, so the step is skipped then, and says for which rows;
-//! it fails if a row that a test shows is left without one that ran. Commands are not run, they are asked for their
-//! help; [`super::outputs`] has what they printed.
+//! A claimed test that was skipped is no evidence on this machine: then the step is skipped, and names the rows; it
+//! fails if a row shown by tests has none that ran. Commands are not run, but asked for their help; [`super::outputs`]
+//! has their output.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::workspace::{Page, Workspace};
 
 type Statuses = BTreeMap<String, Status>;
 
-/// The command of a claim that is one.
+/// Returns the command of a claim, if it is one.
 pub(crate) fn command(claim: &str) -> Option<&str> {
     claim.strip_prefix("$ ")
 }
@@ -32,14 +32,14 @@ pub(crate) fn is_command(claim: &str) -> bool {
     command(claim).is_some()
 }
 
-/// Says what is wrong with the form of a claim, if anything.
+/// Returns what is wrong with the form of a claim, if anything.
 pub(crate) fn malformed(claim: &str) -> Option<String> {
     let parts = claim.split("::").filter(|part| !part.is_empty() && !part.contains(' ')).count();
     let good = parts >= 3 || command(claim).is_some_and(|command| !command.trim().is_empty());
     (!good).then(|| format!("`{claim}` is neither package::target::test nor a command after `$ `"))
 }
 
-/// Holds the rows against the tests that ran and the programs that were built.
+/// Checks the rows against the tests that ran and the programs that were built.
 ///
 /// # Errors
 /// If a program cannot be started.
@@ -64,7 +64,7 @@ pub(crate) fn check(features: &Features, workspace: &Workspace, statuses: &Statu
     Ok(judged.outcome(format!("{rows} rows are shown")))
 }
 
-/// Holds the tests that SECURITY.md and the pages of `docs/` name beside their promises against those that ran.
+/// Checks the tests that SECURITY.md and the pages of `docs/` name next to their promises against those that ran.
 pub(crate) fn promises(pages: &[Page], statuses: &Statuses) -> Outcome {
     let (mut judged, mut count) = (Judged::default(), 0);
     for page in pages.iter().filter(|page| page.path == "SECURITY.md" || page.path.starts_with("docs/")) {
@@ -112,7 +112,7 @@ impl Judged {
     }
 }
 
-/// Names the part of a command that does not exist, if one does not. The words behind `--` are not checked.
+/// Names the part of a command that does not exist, if one does not. The words after `--` are not checked.
 ///
 /// # Errors
 /// If the program cannot be started.
@@ -129,15 +129,15 @@ fn unknown(command: &str, workspace: &Workspace) -> Result<Option<String>> {
     }
 }
 
-/// Returns a program's refusal of these words. It refuses a flag or subcommand that it does not have before it comes to
-/// `--help`, and does nothing else then.
+/// Returns a program's error for these words. It refuses an unknown flag or subcommand before it comes to `--help`, and
+/// does nothing else then.
 fn refused(name: &str, words: &[&str], workspace: &Workspace) -> Result<Option<String>> {
     let path = workspace.target("debug").join(name);
     let help = program::output(program::program(path, workspace.root()).args(words).arg("--help"));
     Ok(help.err().map(|error| format!("{error:#}")))
 }
 
-/// Why `cargo run` or `cargo bench` finds nothing to run, if so.
+/// Returns why `cargo run` or `cargo bench` finds nothing to run, if so.
 fn no_target(words: &[&str], workspace: &Workspace) -> Option<String> {
     let value = |flag: &str| words.iter().skip_while(|word| **word != flag).nth(1).copied();
     let package = value("-p")?;

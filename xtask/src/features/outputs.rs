@@ -1,17 +1,17 @@
-//! The kept output of commands, for the rows that only a command shows.
+//! The kept output of commands, for rows that only a command shows.
 //!
-//! A figure that takes a quiet machine, or minutes, or hardware, cannot be asserted by a test. What can be checked is
-//! that somebody ran the command and kept its output:
+//! A figure that needs a quiet machine, or minutes, or hardware, cannot be asserted by a test. But it can be checked
+//! that the command was run and its output kept:
 //!
 //! ```text
 //!   row at level command ──▶ docs/outputs/softtimers-sim-livelock.txt      $ softtimers sim livelock
 //!         │                                                                2026-11-23, commit 9be92601; AMD EPYC, …
 //!         ▼                                                                <what it printed>
-//!   docs/features.md: its date, beside the command
+//!   docs/features.md: its date, next to the command
 //! ```
 //!
-//! `full` runs the commands and writes the files anew; `ci` holds each file against its row. A row whose figures only
-//! stand on a page is *quoted*, and becomes a row at level command when its commands are run and kept.
+//! `full` runs the commands and rewrites the files; `ci` checks each file against its row. A row whose figures are only
+//! on a page is *quoted*, and becomes a row at level command when its commands are run and kept.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,13 +26,13 @@ use crate::workspace::Workspace;
 
 const DIRECTORY: &str = "docs/outputs";
 
-/// The head of the output of a command that computes and measures nothing.
+/// The header of the output of a command that computes and measures nothing.
 const SIMULATED: &str = "simulated: the same on every machine";
 
 /// The exit code of a command that cannot run on this machine.
 const NOT_POSSIBLE: i32 = 77;
 
-/// The path at which the output of a command is kept, from the root.
+/// Returns the path at which the output of a command is kept, from the root.
 pub(crate) fn path(command: &str) -> String {
     let needless = ["-p", "--bench", "--release", "--", "softtimers-lab", "--example"];
     let words = command.split_whitespace().filter(|word| !needless.contains(word));
@@ -42,13 +42,13 @@ pub(crate) fn path(command: &str) -> String {
     format!("{DIRECTORY}/{}.txt", words.join("-"))
 }
 
-/// The date on which what is kept of a command was printed.
+/// Returns the date of a command's kept output.
 pub(crate) fn date(command: &str, root: &Path) -> Option<String> {
     let text = fs::read_to_string(root.join(path(command))).ok()?;
     head(&text, command).ok().map(str::to_owned)
 }
 
-/// The date in the head of a file, or what is wrong with the head.
+/// Returns the date in the header of a file, or what is wrong with the header.
 fn head<'a>(text: &'a str, command: &str) -> Result<&'a str, String> {
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
@@ -66,7 +66,7 @@ fn head<'a>(text: &'a str, command: &str) -> Result<&'a str, String> {
     }
 }
 
-/// The date of `2026-11-23, commit 9be92601; 2 x CPU, Linux 6.18, load 0.52`.
+/// Returns the date of `2026-11-23, commit 9be92601; 2 x CPU, Linux 6.18, load 0.52`.
 fn dated(line: &str) -> Option<&str> {
     let (date, rest) = line.split_once(", commit ")?;
     let (commit, of) = rest.split_once("; ")?;
@@ -77,12 +77,12 @@ fn dated(line: &str) -> Option<&str> {
     (is_date && is_commit && (is_loaded || of == SIMULATED)).then_some(date)
 }
 
-/// Says whether a command tells with this line that it did nothing.
+/// Says whether this line of a command means that it did nothing.
 fn is_skip(line: &str) -> bool {
     line.starts_with("skipped:")
 }
 
-/// Outputs that are missing, not of their command, or of no row.
+/// Returns outputs that are missing, not of their command, or of no row.
 pub(crate) fn problems(features: &Features, root: &Path) -> Vec<String> {
     let (mut problems, mut known) = (vec![], BTreeSet::new());
     for (id, row) in &features.rows {
@@ -106,11 +106,11 @@ pub(crate) fn problems(features: &Features, root: &Path) -> Vec<String> {
     problems
 }
 
-/// Runs the commands of these rows at level command or quoted, or of all, keeps what they print, and writes the page.
-/// A quoted row whose commands are all kept is at level command from then on.
+/// Runs the commands of these rows at level command or quoted, or of all, keeps their output, and writes the page. A
+/// quoted row whose commands are all kept is at level command from then on.
 ///
 /// # Errors
-/// If a row is not there or needs none, or a file cannot be written.
+/// If a row does not exist or needs none, or a file cannot be written.
 pub(crate) fn store(workspace: &Workspace, ids: &[String]) -> Result<Outcome> {
     let root = workspace.root();
     let features = Features::read(root)?;
@@ -145,7 +145,7 @@ fn is_kept(row: &Row, root: &Path) -> bool {
     row.storable().all(|command| date(command, root).is_some())
 }
 
-/// The table with those of its quoted rows at level command that are kept.
+/// Returns the table with its quoted rows promoted to level command if they are kept.
 fn promoted(text: &str, is_kept: &dyn Fn(&str) -> bool) -> String {
     let mut row = "";
     let lines = text.split_inclusive('\n').map(|line| {
@@ -165,7 +165,7 @@ fn promoted(text: &str, is_kept: &dyn Fn(&str) -> bool) -> String {
 fn keep(line: &str, workspace: &Workspace) -> Result<Outcome> {
     let root = workspace.root();
     println!("$ {line}");
-    // As a user types it, except for where the program lies.
+    // As a user types it, except for the path of the program.
     let typed = match line.strip_prefix("softtimers ") {
         Some(rest) => format!("cargo run --quiet --release -p softtimers-cli -- {rest}"),
         None => line.to_owned(),
@@ -196,7 +196,7 @@ fn keep(line: &str, workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::passed(""))
 }
 
-/// The machine: its CPUs, the kernel, and the load when the command had ended.
+/// Describes the machine: its CPUs, the kernel, and the load when the command had ended.
 fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");

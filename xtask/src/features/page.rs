@@ -23,7 +23,7 @@ why. A row that claims a figure (Q) is shown by its shape (order, ratio, trend),
 parameter, X an experiment, L a limitation; *sim* is shown in the simulator only; *derived* follows from a paper and is not stated in it.
 ";
 
-/// The page for `features`; links lead to files that exist under `root`.
+/// Returns the page for `features`; links lead to files that exist under `root`.
 pub(crate) fn render(features: &Features, root: &Path) -> String {
     let mut page = String::from(HEAD);
     page += &summary(features);
@@ -41,7 +41,7 @@ pub(crate) fn render(features: &Features, root: &Path) -> String {
     page
 }
 
-/// One line a paper, and their sum.
+/// Returns one line per paper, and their sum.
 fn summary(features: &Features) -> String {
     let mut text = String::from(
         "\n| paper | rows | mechanism | live | command | shown, of these three | quoted | calibrated | documented | refused | planned |\n\
@@ -81,7 +81,7 @@ fn summary(features: &Features) -> String {
     text
 }
 
-/// `ST-001 to ST-033`.
+/// Returns a span such as `ST-001 to ST-033`.
 fn span(features: &Features, part: &Part) -> String {
     let last = features.rows_of(part).last().map_or(&part.first, |(id, _)| id);
     format!("{} to {last}", part.first)
@@ -124,7 +124,7 @@ fn line(id: &str, row: &Row, root: &Path) -> String {
     format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
 }
 
-/// A claim, linked to the file that has the test where that is plain.
+/// Returns a claim, linked to the file with the test where that is known.
 fn claimed(claim: &str, root: &Path) -> String {
     let parts: Vec<_> = claim.split("::").collect();
     let linked = match parts[..] {
@@ -138,13 +138,13 @@ fn claimed(claim: &str, root: &Path) -> String {
     linked.unwrap_or_else(|| format!("`{claim}`"))
 }
 
-/// A command whose output is kept, with the date of it.
+/// Returns a command whose output is kept, with its date.
 fn printed(command: &str, root: &Path) -> String {
     let date = outputs::date(command, root).unwrap_or_else(|| "not yet run".into());
     format!("`$ {command}`: [{date}]({})", from_docs(&outputs::path(command)))
 }
 
-/// A path from the root, as a link in a page in `docs/`.
+/// Returns a path from the root as a link for a page in `docs/`.
 fn from_docs(path: &str) -> String {
     path.strip_prefix("docs/").map_or_else(|| format!("../{path}"), str::to_owned)
 }

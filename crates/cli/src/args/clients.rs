@@ -1,4 +1,4 @@
-//! Whom a relay serves, and how far it believes in their addresses: `wan`, and `forward --udp`.
+//! The clients that a relay serves, and how far it trusts their addresses: `wan`, and `forward --udp`.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::address;
 pub(crate) struct ClientArgs {
     /// Network whose clients get all answers, besides loopback
     ///
-    /// Repeatable. Anybody may send datagrams with somebody else's address. So a client that is not trusted is sent at most three times
-    /// the bytes, and the datagrams, that it has sent, for life, and its prefix at most --answers-per-prefix. Trust
-    /// networks whose addresses nobody elsewhere can send with. Downloads need it, and so do protocols that answer one
-    /// request by more than three datagrams.
+    /// Repeatable. Any host can forge the source address of a datagram. So a client that is not trusted is sent at most
+    /// three times the bytes and datagrams that it has sent in total, and its prefix at most --answers-per-prefix a
+    /// second. Trust networks whose addresses cannot be forged from elsewhere. Downloads need it, and so do protocols
+    /// that answer one request with more than three datagrams.
     #[arg(long, value_name = "CIDR", value_parser = address::network)]
     pub(crate) trust: Vec<IpNet>,
 
@@ -38,7 +38,7 @@ pub(crate) struct ClientArgs {
 }
 
 impl ClientArgs {
-    /// Returns the limits as a relay of datagrams has them.
+    /// Returns the limits for a relay of datagrams.
     pub(crate) fn limits(&self) -> ClientLimits {
         ClientLimits {
             most: self.clients,
@@ -50,7 +50,7 @@ impl ClientArgs {
     }
 }
 
-/// Answers a second.
+/// Parses the answers a second.
 fn answers(text: &str) -> Result<Rate, String> {
     match units::rate(text).map_err(|error| error.to_string())? {
         SendRate::PacketsPerSecond(packets) => Rate::per_second(packets).map_err(|error| error.to_string()),

@@ -1,14 +1,14 @@
-//! The layout of help, alike for all commands: flags in groups, the most used first; `-h` on one screen, with the flags that
+//! The layout of help for all commands: flags in groups, the most used first; `-h` on one screen, with the flags that
 //! most people need; `--help` with all of them, explained, and examples at the end.
 
 use clap::{Arg, ArgAction, Command};
 
 use crate::run::catalogue;
 
-/// The group of the last flags, which every command has.
+/// The last group of flags, which every command has.
 pub(crate) const OTHER: &str = "Other";
 
-/// Finishes the definition of a command, and of those below it. `above` is typed before its name.
+/// Finishes the definition of a command and its subcommands. `above` is typed before its name.
 pub(crate) fn lay_out(command: Command, above: &str) -> Command {
     let path = format!("{above} {}", command.get_name());
     let is_list = command.has_subcommands();
@@ -22,7 +22,7 @@ fn first_arguments(arg: Arg) -> Arg {
     if arg.is_positional() { arg.help_heading(None) } else { arg }
 }
 
-/// `--help` and `--version` come after all others, and `-h` says how to see what it leaves out.
+/// Puts `--help` and `--version` last, and makes `-h` say how to see the hidden flags.
 fn last_flags(command: Command, path: &str) -> Command {
     let hidden =
         command.get_arguments().filter(|arg| arg.is_hide_short_help_set() && !arg.is_hide_set()).count();
@@ -55,7 +55,7 @@ fn last_flags(command: Command, path: &str) -> Command {
         .arg(flag("version", 'V', ArgAction::Version).help("Print the version"))
 }
 
-/// Where the labels of a command's report are explained.
+/// Returns where the labels of a command's report are explained.
 fn labels(path: &str) -> Option<String> {
     let fields = catalogue::fields(path.strip_prefix("softtimers ")?);
     (!fields.is_empty()).then(|| {
@@ -76,7 +76,7 @@ mod tests {
     /// Lines of 80 columns.
     const SCREEN: usize = 45;
 
-    /// Each command that has flags, with the words that it is called by.
+    /// Visits each command that has flags, with the words that call it.
     fn each(command: &Command, path: &str, visit: &mut impl FnMut(&Command, &str)) {
         for below in
             command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")

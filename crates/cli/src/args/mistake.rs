@@ -1,25 +1,25 @@
-//! The message about a command line that is not understood: one line that names the value and what is allowed, and below
-//! it clap's tips, each on its own line.
+//! The message about an invalid command line: one line that names the value and what is allowed, and below it clap's
+//! tips, each on its own line.
 
 use std::ffi::OsString;
 
 use clap::Error;
 use softtimers_measure::failure::one_line;
 
-/// Words the message about `error`, which `line` has caused.
+/// Returns the message about `error`, which was caused by `line`.
 pub(crate) fn message(error: &Error, line: &[OsString]) -> String {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let end = ["\n\nUsage:", "\n\nFor more"].iter().filter_map(|hint| text.find(hint)).min();
     let lines = text[..end.unwrap_or(text.len())].lines().map(str::trim).filter(|line| !line.is_empty());
     let lines: Vec<String> = lines.map(one_line).collect();
-    // A line that was typed could pass for a tip.
+    // A typed line could look like a tip.
     let is_plain = line.iter().all(|word| !word.to_string_lossy().contains(char::is_control));
     lines.join(if is_plain { "\n  " } else { " " })
 }
 
-/// Puts a negative number and the flag before it into one word, `--delay=-1ms`: by itself it passes for a flag, and nothing
-/// could say what is wrong with it. What follows `--` is another command's.
+/// Joins a negative number and the flag before it, `--delay=-1ms`: by itself it looks like a flag, and no message could
+/// say what is wrong with it. Words after `--` belong to another command.
 pub(crate) fn with_negative_values(line: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let (mut joined, mut is_ours) = (Vec::<OsString>::new(), true);
     let starts = |word: &OsString, with: fn(&[u8]) -> bool| with(word.as_encoded_bytes());

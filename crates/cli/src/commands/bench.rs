@@ -1,6 +1,6 @@
 //! `softtimers bench`: what a receiver does under overload, measured on this machine.
 //!
-//! A trial is the affair of [`softtimers_forward::overload`]; here is which trials are made, and what is told of them.
+//! [`softtimers_forward::overload`] runs a trial; this module decides which trials to run, and reports them.
 //!
 //! ```text
 //!   search: a rate ─▶ trial ─▶ lost? halve : go on ─▶ MLFRR, confirmed by a longer trial ─▶ its multiples: a curve

@@ -1,17 +1,18 @@
-//! `softtimers capture`: frames of an interface, into a file of pcapng, no later than asked for.
+//! `softtimers capture`: captures an interface to pcapng with a bounded delay.
 //!
-//! A monitor is the receiver of which least is heard when it fails: it loses frames, and its file looks whole. So
-//! what is lost is counted at each place, told at the end, and written into the file; and the work on a frame is as little as
-//! can be, where it is least wanted: the kernel's filter keeps what is asked for, as much as is asked for, in a ring
-//! that is looked at once in a while.
+//! A failing monitor is hard to notice: it loses frames, and its file seems complete. So losses are counted at each
+//! place, reported at the end, and written into the file. And little work is done per frame where it would be most
+//! expensive: the kernel's filter keeps the wanted frames, up to the wanted length, in a ring that is checked only once
+//! in a while.
 //!
 //! ```text
-//!   interface ─▶ filter, snap length ─▶ ring ─▶ a look each --max-delay / 2 ─▶ a batch ─▶ file
+//!   interface ─▶ filter, snap length ─▶ ring ─▶ a check each --max-delay / 2 ─▶ a batch ─▶ file
 //!      └ dropped    (the kernel's)       └ dropped            [ queue └ dropped ]    └ dropped
 //! ```
 //!
-//! - [`run`]: setting up; [`tap`]: the ring; [`engine`]: the loop; [`batching`]: when it looks; [`stage`]: who writes; [`batch`] and [`sink`]: batches and files;
-//! - [`pipe`]: who may stop reading; [`pcapng`]: what is in them; [`filter`]: what is kept; [`stats`]: what is counted.
+//! - [`run`]: setup; [`tap`]: the ring; [`engine`]: the loop; [`batching`]: when it checks the ring; [`stage`]: the
+//!   writer; [`batch`] and [`sink`]: batches and files;
+//! - [`pipe`]: readers that may stop; [`pcapng`]: the format; [`filter`]: which frames are kept; [`stats`]: the counts.
 
 pub(crate) mod args;
 mod batch;

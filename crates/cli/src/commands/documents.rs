@@ -26,7 +26,7 @@ pub(crate) struct ManArgs {
     pub(crate) names: Vec<String>,
 }
 
-/// The completion script for a shell.
+/// Returns the completion script for a shell.
 pub(crate) fn completions(args: &CompletionsArgs) -> String {
     let mut script = Vec::new();
     // clap completes hidden commands too.
@@ -41,7 +41,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// A manual page in roff.
+/// Returns a manual page in roff.
 ///
 /// # Errors
 /// A usage failure for an unknown subcommand.
@@ -72,7 +72,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<String, Failure> {
     Ok(page)
 }
 
-/// The section on what a command prints, in roff; empty for one that prints no report.
+/// Returns the section on a command's report, in roff; empty for a command without one.
 fn output(command: &str) -> String {
     let fields = catalogue::fields(command);
     if fields.is_empty() {
@@ -82,7 +82,7 @@ fn output(command: &str) -> String {
     let entry = |field: &Field| {
         let Field { label, unit, meaning } = field;
         let unit = if unit.is_empty() { String::new() } else { format!(" ({})", escaped(unit)) };
-        // A line of text may not begin as a request does.
+        // A line of text must not begin like a roff request.
         format!(".TP\n\\fB{}\\fR{unit}\n\\&{}\n", escaped(label), escaped(meaning))
     };
     let own: String = fields.into_iter().map(entry).collect();
@@ -90,7 +90,7 @@ fn output(command: &str) -> String {
     format!(".SH OUTPUT FIELDS\n{}\n{own}.PP\nBelow every report:\n{everywhere}", escaped(OUTPUT))
 }
 
-/// The part of the page that holds for all labels.
+/// The part of the page that applies to all labels.
 const OUTPUT: &str = "A report for people. A dash is a figure that was not measured. With --json the same figures have names of \
                       their own, and more of them.";
 

@@ -1,10 +1,9 @@
 //! `softtimers echo-client`: the load of `send --busy echo`, in a process of its own so that its work
 //! is not measured as the sender's.
 //!
-//! The client is a closed loop: a fixed number of datagrams is under way, and each reply is answered
-//! by the next request at once. A server that falls behind is therefore kept exactly busy, never
-//! flooded, and replies per second are its work rate. What is lost is sent again after 100 ms, so
-//! that the number under way does not shrink.
+//! The client is a closed loop: a fixed number of datagrams is under way, and each reply is followed by the next
+//! request at once. So a server that falls behind is kept exactly busy, never flooded, and replies per second are its
+//! work rate. Lost datagrams are sent again after 100 ms, so that the number under way does not shrink.
 //!
 //! ```text
 //!   slots   0 1 2 3 … window-1      request: slot, generation, padding
@@ -12,9 +11,9 @@
 //!           └──── no reply for 100 ms ─────────────▶ next generation, counted as lost
 //! ```
 //!
-//! With `--spin` it never sleeps. A sleeping client would have to be woken by the server's replies, and
-//! those wake-ups would be charged to the server, as no remote client's are. Whether it has a CPU
-//! to itself, so that it may, only the server knows, which keeps the client off its own.
+//! With `--spin` it never sleeps. The server's replies would have to wake a sleeping client, and those wake-ups would
+//! be charged to the server, unlike a remote client's. Only the server, which keeps the client off its own CPU, knows
+//! whether the client has a CPU to itself.
 
 pub(crate) mod args;
 mod run;

@@ -1,5 +1,5 @@
-//! How a receiver of packets goes about it: the same flags for `bench` and `forward`, since the one measures what the other
-//! does.
+//! How a receiver polls for packets: the same flags for `bench` and `forward`, since the former measures the latter's
+//! receiver.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use softtimers_measure::class::Class;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
 
-/// When it looks, and how much it may do at once.
+/// When it polls, and how much it may do at once.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Polling")]
 pub(crate) struct ReceivingArgs {
-    /// When to look for packets
+    /// When to poll for packets
     #[arg(long, default_value_t, value_parser = modes())]
     pub(crate) mode: Mode,
 
@@ -44,7 +44,7 @@ pub(crate) struct ReceivingArgs {
 }
 
 impl ReceivingArgs {
-    /// Returns when it looks. What a mode has no use for is refused, or it would seem to have been tried.
+    /// Returns when it polls. Flags that the mode does not use are refused, so that none seems to have an effect.
     pub(super) fn looking(&self) -> Result<Looking, Failure> {
         let mode = self.mode;
         let others = |has: fn(Mode) -> bool| {
@@ -71,7 +71,7 @@ impl ReceivingArgs {
         Ok(looking)
     }
 
-    /// The share of a CPU that input may have.
+    /// Returns the share of a CPU that input may have.
     pub(super) fn cpu_limit(&self) -> Result<Option<Percent>, Failure> {
         match self.cpu_limit {
             Some(share) if share.get() == 0 => Err(Failure::usage("--cpu-limit 0%: 1% to 100%")),
@@ -84,7 +84,7 @@ impl ReceivingArgs {
     }
 }
 
-/// Reads `--recv-buffer`.
+/// Checks `--recv-buffer`.
 pub(super) fn recv_buffer(bytes: u64) -> Result<usize, Failure> {
     usize::try_from(bytes)
         .ok()
@@ -92,7 +92,7 @@ pub(super) fn recv_buffer(bytes: u64) -> Result<usize, Failure> {
         .ok_or_else(|| Failure::usage(format_args!("--recv-buffer {bytes}B: 4KiB to 1GiB")))
 }
 
-/// All modes, those that have a name of their own here with what the flags beside do for them.
+/// Returns all modes; those with a name of their own here say how they use the other flags.
 fn modes() -> impl TypedValueParser<Value = Mode> {
     let values = Mode::all().map(|(mode, about)| {
         let own = HELP.iter().find(|(name, _)| *name == mode.name()).map(|&(_, help)| help);
@@ -109,9 +109,9 @@ const HELP: [(&str, &str); 5] = [
     ("naive", "Takes all there is before it sends anything, without a quota: shows what the others are for"),
 ];
 
-/// The quota where none was typed.
+/// The default quota.
 const DEFAULT_QUOTA: u32 = 64;
-/// The least buffer: a few datagrams.
+/// The smallest buffer: a few datagrams.
 const LEAST_BUFFER: usize = 4 << 10;
-/// The largest buffer that the system can count: it doubles what is asked for.
+/// The largest buffer that the system can count: it doubles the requested size.
 const MOST_BUFFER: usize = 1 << 30;

@@ -1,4 +1,4 @@
-//! `recv`: what really arrived, and when.
+//! `recv`: measures what arrived, and when.
 
 pub(crate) mod args;
 pub(crate) mod run;

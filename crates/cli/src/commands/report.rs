@@ -1,4 +1,4 @@
-//! `softtimers report`: everything in one page, beside what the papers found.
+//! `softtimers report`: everything in one page, next to the papers' results.
 //!
 //! ```text
 //!   measure ──▶ saved runs ──▶ crate::report ──▶ HTML, Markdown, JSON

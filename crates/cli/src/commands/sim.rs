@@ -1,8 +1,8 @@
 //! `softtimers sim`: the papers' experiments on a simulated machine.
 //!
-//! `softtimers_sim` has the experiments, their parameters and sweeps; here is what people type and read.
-//! Rows are printed as lines the moment their point is finished and all before it are, so that a run that breaks
-//! off, for a full disk or a point that cannot be, has left everything that it found until then.
+//! `softtimers_sim` has the experiments, their parameters and sweeps; this module has the flags and the output. Rows
+//! are printed as lines as soon as their point and all points before it are finished, so that a run that breaks off,
+//! for a full disk or an impossible point, has printed all of its results until then.
 
 pub(crate) mod args;
 mod build;

@@ -1,7 +1,7 @@
 //! `softtimers wan`: a network path in front of a command or between two addresses, without root; with privileges, between
 //! two interfaces.
 //!
-//! The path is that of [`softtimers_wan`]; here are the flags, the control socket and the summary.
+//! [`softtimers_wan`] is the path; this module has the flags, the control socket and the summary.
 //!
 //! ```text
 //!   clients ──▶ --listen ─▶ [ queue ▐ rate ▌ loss, delay ] ─▶ --to

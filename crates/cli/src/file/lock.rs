@@ -1,7 +1,7 @@
-//! One run at a time adds to a file: [`locked`].
+//! Locks a file, so that one run at a time appends to it: [`locked`].
 //!
-//! A run that goes on after what a file has reads it, and then cuts and adds to it. A second one that does so meanwhile would make
-//! of both what neither is. The lock is advisory (`flock`) and ends with the process, however that ends.
+//! A run that resumes a file reads it, and then truncates and appends to it. A second one at the same time would
+//! corrupt the result of both. The lock is advisory (`flock`) and ends with the process.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -11,10 +11,10 @@ use rustix::fs::{FlockOperation, flock, major, minor};
 use rustix::io::Errno;
 use softtimers_measure::failure::Failure;
 
-/// Locks a file for as long as it is open. Where the file system has no locks, it is not locked.
+/// Locks a file for as long as it is open. On a file system without locks, it stays unlocked.
 ///
 /// # Errors
-/// A usage failure that names the process which has it.
+/// A usage failure that names the process that has locked it.
 pub(crate) fn locked(file: &File, path: &Path, flag: &str) -> Result<(), Failure> {
     if flock(file, FlockOperation::NonBlockingLockExclusive) != Err(Errno::WOULDBLOCK) {
         return Ok(());
@@ -37,7 +37,7 @@ fn holder(locks: &str, file: &File) -> Option<u32> {
         let [_, "FLOCK", _, _, process, of, ..] = fields[..] else { return None };
         (of == wanted).then(|| process.parse().ok())?
     };
-    // One of another namespace has no number here.
+    // A process of another namespace has no number here.
     locks.lines().find_map(process).filter(|&process| process > 0)
 }
 

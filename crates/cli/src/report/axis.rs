@@ -1,6 +1,6 @@
-//! The axes of a figure: where a value lies, and which ticks there are.
+//! The axes of a figure: the positions of values, and the ticks.
 //!
-//! All scales are made linear here, so that whoever draws knows one kind of axis:
+//! All scales are made linear here, so that drawing code deals with one kind of axis:
 //!
 //! ```text
 //!   Log     1     10    100   1,000          Nines   0    90%   99%   99.9%     the tail is what matters,
@@ -16,7 +16,7 @@ use super::digits::digits;
 pub(crate) struct Axis {
     /// The name of the quantity.
     pub(crate) name: String,
-    /// In what unit; empty for names.
+    /// The unit; empty for names.
     pub(crate) unit: String,
     /// The scale of the axis.
     pub(crate) scale: Scale,
@@ -26,11 +26,11 @@ pub(crate) struct Axis {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Scale {
-    /// Evenly, from zero on.
+    /// Linear, from zero on.
     Linear,
-    /// A decade is as wide as another; zero and less has no place.
+    /// Logarithmic: all decades have the same width; zero and negative values have no position.
     Log,
-    /// Shares from 0 to below 1, a nine more is as wide as another.
+    /// Shares from 0 to below 1: each additional nine has the same width.
     Nines,
     /// Names, at 0, 1, 2, …
     Names(Vec<String>),
@@ -47,7 +47,7 @@ impl Axis {
         if self.unit.is_empty() { self.name.clone() } else { format!("{} ({})", self.name, self.unit) }
     }
 
-    /// A value as a cell of a table.
+    /// Returns a value as a cell of a table.
     pub(crate) fn show(&self, value: f64) -> String {
         match &self.scale {
             Scale::Names(names) => names.get(value.round().max(0.0) as usize).cloned().unwrap_or_default(),
@@ -56,7 +56,7 @@ impl Axis {
         }
     }
 
-    /// The position of a value; `None` if the scale has no place for it.
+    /// Returns the position of a value; `None` if it has none on this scale.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let place = match self.scale {
             Scale::Log => (value > 0.0).then(|| value.log10()),
@@ -66,7 +66,7 @@ impl Axis {
         place.filter(|place| place.is_finite())
     }
 
-    /// The places from which to which it goes, if these are on it.
+    /// Returns the range of positions that includes these.
     pub(super) fn range(&self, places: impl Iterator<Item = f64>) -> (f64, f64) {
         let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
         places.for_each(|place| (least, greatest) = (least.min(place), greatest.max(place)));
@@ -88,7 +88,7 @@ impl Axis {
         }
     }
 
-    /// Ticks between two places, each with its text, from the least to the greatest.
+    /// Returns the ticks between two positions, each with its text, in ascending order.
     pub(super) fn ticks(&self, (least, greatest): (f64, f64)) -> Vec<(f64, String)> {
         match &self.scale {
             Scale::Names(names) => {
@@ -106,7 +106,7 @@ impl Axis {
     }
 }
 
-/// Some five round numbers.
+/// Returns some five round numbers.
 fn linear(least: f64, greatest: f64) -> Vec<(f64, String)> {
     let width = (greatest - least).max(f64::MIN_POSITIVE);
     let decade = 10f64.powf((width / 5.0).log10().floor());
@@ -117,10 +117,10 @@ fn linear(least: f64, greatest: f64) -> Vec<(f64, String)> {
     ticks.map(|tick| (tick, short(tick, step))).collect()
 }
 
-/// Powers of ten, and where there are few of them their doubles and fivefolds.
+/// Returns powers of ten, and where there are few of them their doubles and fivefolds.
 fn decades(least: f64, greatest: f64) -> Vec<(f64, String)> {
     if greatest - least < 0.7 {
-        // Within a few times the same there may be no round power at all.
+        // A narrow range may contain no round power at all.
         let (from, to) = (10f64.powf(least), 10f64.powf(greatest));
         return linear(from, to).into_iter().map(|(tick, text)| (tick.log10(), text)).collect();
     }
@@ -137,7 +137,7 @@ fn decades(least: f64, greatest: f64) -> Vec<(f64, String)> {
     within.filter(|&(place, _)| (least..=greatest).contains(&place)).collect()
 }
 
-/// A tick's text: of a number that is a multiple of `step`.
+/// Returns a tick's text, for a multiple of `step`.
 fn short(value: f64, step: f64) -> String {
     let (unit, divisor) = match value.abs() {
         size if size >= 1e9 => ("G", 1e9),

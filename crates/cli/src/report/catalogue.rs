@@ -1,7 +1,7 @@
-//! The report's sections, as data: what each shows, of which runs, beside which paper.
+//! The report's sections, as data: the content, the runs and the papers of each.
 //!
-//! To add one: a line here, a function in `draw`, and a line in [`source`](super::source) if nothing
-//! that is run already has its figures. HTML, Markdown, JSON, `--only` and the table of contents follow.
+//! To add one: a line here, a function in `draw`, and a line in [`source`](super::source) if no existing run has its
+//! figures. HTML, Markdown, JSON, `--only` and the table of contents follow.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ pub(crate) struct Section {
     pub(crate) name: &'static str,
     /// The heading of the section.
     pub(crate) title: &'static str,
-    /// The papers it stands beside.
+    /// The papers that it is compared with.
     pub(crate) papers: &'static str,
     /// The runs it is made of.
     pub(crate) sources: &'static [&'static str],
@@ -26,7 +26,7 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Returns the part of the page: a section that is of nothing but simulations is among these.
+    /// Returns its part of the page: a section based on simulations only is in theirs.
     pub(crate) fn part(&self) -> Part {
         let is_simulated = |name: &&str| source::find(name).is_some_and(Source::is_simulated);
         match self.name {
@@ -41,7 +41,7 @@ impl Section {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Part {
-    /// The papers' figures beside ours.
+    /// The papers' figures next to ours.
     Summary,
     /// Measured on a machine.
     Measured,
@@ -60,7 +60,7 @@ impl Part {
     }
 }
 
-/// The section of this name.
+/// Returns the section of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Section> {
     SECTIONS.iter().find(|section| section.name == name)
 }

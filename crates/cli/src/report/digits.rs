@@ -1,6 +1,6 @@
-//! Numbers as cells and ticks show them.
+//! Formats numbers for cells and ticks.
 
-/// A number with the digits that mean something, for a cell; a dash for none.
+/// Returns a number with its significant digits, for a cell; a dash for none.
 pub(crate) fn digits(value: Option<f64>) -> String {
     let Some(value) = value.filter(|value| value.is_finite() && value.abs() < LARGEST) else {
         return "–".to_owned();
@@ -16,12 +16,12 @@ pub(crate) fn digits(value: Option<f64>) -> String {
     shown.to_owned()
 }
 
-/// A share as a percentage.
+/// Returns a share as a percentage.
 pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "–".to_owned(), |share| format!("{}%", digits(Some(share * 100.0))))
 }
 
-/// Beyond it a number is a mistake, and a float's arithmetic would soon be infinite.
+/// A larger number is a mistake, and floating-point arithmetic with it could overflow.
 pub(super) const LARGEST: f64 = 1e18;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! From saved runs to figures and tables: a pure function for each section. They compute nothing that the runs have not
-//! measured, and leave out what a run does not say.
+//! Makes figures and tables of saved runs: a pure function for each section. They show only what the runs measured, and
+//! leave out what a run lacks.
 //!
 //! ```text
-//!   rows ──▶ curves   a series for each value of a key, and a paper's points beside it
+//!   rows ──▶ curves   a series for each value of a key, with a paper's points
 //!        └─▶ table    a column for each key, with its unit
 //! ```
 
@@ -25,22 +25,22 @@ use super::digits::{digits, percent};
 use super::figure::{Drawn, Figure, Grid, Mark, Series};
 use super::value::{number, tamed};
 
-/// An axis that begins at zero.
+/// Returns an axis that begins at zero.
 fn linear(name: &str, unit: &str) -> Axis {
     Axis::new(name, unit, Scale::Linear)
 }
 
-/// An axis on which decades are as wide as each other.
+/// Returns a logarithmic axis.
 fn log(name: &str, unit: &str) -> Axis {
     Axis::new(name, unit, Scale::Log)
 }
 
-/// An axis for the percentiles of something.
+/// Returns an axis for the percentiles of a quantity.
 fn percentile(what: &str) -> Axis {
     Axis::new(format!("percentile of {what}"), "%", Scale::Nines)
 }
 
-/// The points of a series, from two numbers of each row; `None` of either leaves the row out.
+/// Returns the points of a series, from two numbers of each row; `None` for either leaves the row out.
 fn points<'a>(
     rows: impl IntoIterator<Item = &'a Value>,
     x: impl Fn(&Value) -> Option<f64>,
@@ -49,12 +49,12 @@ fn points<'a>(
     rows.into_iter().filter_map(|row| Some((x(row)?, y(row)?))).collect()
 }
 
-/// The numbers under a key.
+/// Reads the numbers under a key.
 fn of(key: &str) -> impl Fn(&Value) -> Option<f64> + '_ {
     move |row| number(row, key)
 }
 
-/// The numbers under a key, times a factor: shares in percent, nanoseconds in microseconds.
+/// Reads the numbers under a key, times a factor: shares in percent, nanoseconds in microseconds.
 fn times(factor: f64, key: &str) -> impl Fn(&Value) -> Option<f64> + '_ {
     move |row| number(row, key).map(|number| number * factor)
 }
@@ -62,7 +62,8 @@ fn times(factor: f64, key: &str) -> impl Fn(&Value) -> Option<f64> + '_ {
 /// A number of each row.
 type Get<'a> = &'a dyn Fn(&Value) -> Option<f64>;
 
-/// A line for each value of a key, called as `name` says, and where a paper has points hollow ones in the same colour.
+/// Returns a line for each value of a key, named by `name`, and hollow points in the same colour where a paper has
+/// some.
 fn curves(
     rows: &[Value],
     by: &str,
@@ -81,12 +82,12 @@ fn curves(
     series
 }
 
-/// The form in which the cells of a column are shown.
+/// How the cells of a column are formatted.
 #[derive(Clone, Copy)]
 enum Cell {
-    /// A text as it is.
+    /// A text, unchanged.
     Text,
-    /// A number as it is.
+    /// A number, unchanged.
     Number,
     /// A share as a percentage.
     Percent,
@@ -96,10 +97,10 @@ enum Cell {
     Millis,
 }
 
-/// A column: its head, the key of each row, and how its cells are shown.
+/// A column: its header, the key of each row, and the format of its cells.
 type Column<'a> = (&'a str, &'a str, Cell);
 
-/// A table of rows.
+/// Returns a table of rows.
 fn table<'a>(title: &str, rows: impl IntoIterator<Item = &'a Value>, columns: &[Column<'_>]) -> Grid {
     let heads: Vec<&str> = columns.iter().map(|column| column.0).collect();
     let mut grid = Grid::new(title, &heads);
@@ -118,7 +119,7 @@ fn cell(row: &Value, key: &str, cell: Cell) -> String {
     }
 }
 
-/// A mark for each name, the least below, for what has no order of its own.
+/// Returns a mark for each name, the smallest at the bottom, for names without an order of their own.
 fn ranked(
     title: &str,
     text: &str,
@@ -132,7 +133,7 @@ fn ranked(
     (Figure::new(title, text, across, Axis::new(up, "", names)), places)
 }
 
-/// Each value of a key in the order of its first row, as a text.
+/// Returns each value of a key in the order of its first row, as text.
 fn values(rows: &[Value], key: &str) -> Vec<String> {
     let mut values: Vec<String> = vec![];
     for row in rows {
@@ -144,7 +145,7 @@ fn values(rows: &[Value], key: &str) -> Vec<String> {
     values
 }
 
-/// A text or a number as a text.
+/// Returns a text or a number as text.
 fn shown(row: &Value, key: &str) -> String {
     match row.get(key) {
         Some(Value::String(text)) => tamed(text),
@@ -153,27 +154,27 @@ fn shown(row: &Value, key: &str) -> String {
     }
 }
 
-/// The rows in which a key has this value.
+/// Returns the rows in which a key has this value.
 fn with<'a>(rows: &'a [Value], key: &'a str, value: &'a str) -> impl Iterator<Item = &'a Value> + Clone {
     rows.iter().filter(move |row| shown(row, key) == value)
 }
 
-/// A time in nanoseconds, in microseconds.
+/// Returns a time in nanoseconds as microseconds.
 fn micros(row: &Value, key: &str) -> Option<f64> {
     number(row, key).map(|nanos| nanos / 1e3)
 }
 
-/// A number of nanoseconds that is the value of a key, for people.
+/// Formats a key's value in nanoseconds for people.
 fn nanos(shown: &str) -> String {
     shown.parse().map_or_else(|_| shown.to_owned(), |nanos| format!("{:?}", Duration::from_nanos(nanos)))
 }
 
-/// Unwraps a figure that was found, or remarks that it was not.
+/// Returns the figure, or records that it is missing.
 fn or_lacks<T>(found: Result<T, String>, drawn: &mut Drawn) -> Option<T> {
     found.map_err(|why| drawn.lacks(why)).ok()
 }
 
-/// The colour for what has no counterpart here.
+/// The colour of series without a counterpart here.
 const GREY: usize = 6;
 /// More values than any experiment sweeps.
 const MOST_VALUES: usize = 64;

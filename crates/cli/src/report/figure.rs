@@ -1,10 +1,10 @@
-//! The content of a section, as data: curves on two axes, and tables. Nothing here knows how either is drawn.
+//! The content of a section, as data: curves on two axes, and tables, independent of how they are drawn.
 //!
 //! ```text
 //!   saved runs ──▶ Drawn { figures, tables, notes, lacks } ──▶ HTML with SVG, Markdown, JSON
 //! ```
 //!
-//! A figure carries its own text alternative and all of its numbers, so that who cannot see it has lost nothing.
+//! A figure carries its own text alternative and all of its numbers, so that readers who cannot see it miss nothing.
 
 use serde::Serialize;
 
@@ -19,11 +19,11 @@ pub(crate) struct Drawn {
     pub(crate) figures: Vec<Figure>,
     /// Tables that stand on their own.
     pub(crate) tables: Vec<Grid>,
-    /// The remarks that a reader has to know beside them, a sentence each.
+    /// Remarks that a reader has to know, a sentence each.
     pub(crate) notes: Vec<String>,
-    /// The parts that should be here and are not, and why, a sentence each.
+    /// Missing parts, and the reasons, a sentence each.
     pub(crate) lacks: Vec<String>,
-    /// Comparisons, each computed from the series drawn; none of a figure with an unfit one.
+    /// Comparisons computed from the drawn series; none of a figure with an unfit one.
     pub(crate) findings: Vec<Finding>,
     /// Why some of it cannot be compared.
     #[serde(skip)]
@@ -35,30 +35,29 @@ pub(crate) struct Drawn {
 pub(crate) struct Figure {
     /// The heading of the figure.
     pub(crate) title: String,
-    /// A description for who cannot see it: what is on the axes, and what the series do.
+    /// A description for readers who cannot see it: the axes, and the shape of the series.
     pub(crate) text: String,
-    /// From left to right.
+    /// The horizontal axis.
     pub(crate) x: Axis,
-    /// From below to above.
+    /// The vertical axis.
     pub(crate) y: Axis,
-    /// In the order of the legend.
+    /// The series in the order of the legend.
     pub(crate) series: Vec<Series>,
 }
 
 /// Points of one kind.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Series {
-    /// As the legend has it.
+    /// The name in the legend.
     pub(crate) name: String,
     /// The mark by which it is drawn.
     pub(crate) mark: Mark,
-    /// The number of its colour and shape, counted from zero; those of a paper and of its counterpart here are the
-    /// same.
+    /// The number of its colour and shape, counted from zero; a paper's series and its counterpart here have the same.
     pub(crate) colour: usize,
-    /// Why it cannot be compared; `null` if it can. It is grey on a hatched ground then, or in its colour if its run was
+    /// Why it cannot be compared; `null` if it can. Then it is grey on a hatched ground, or in colour if its run was
     /// only short.
     pub(crate) unfit: Option<Reason>,
-    /// In the units of the axes, in the order they are joined. What is no number is left out.
+    /// The points in the units of the axes, in order. Invalid numbers are left out.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
@@ -70,24 +69,24 @@ pub(crate) enum Mark {
     Line,
     /// Points stand alone, filled.
     Points,
-    /// Each alone, hollow: what a paper has.
+    /// Points stand alone, hollow: a paper's.
     Paper,
-    /// A short upright line each: a moment in time.
+    /// A short vertical line each: moments in time.
     Ticks,
-    /// Joined without marks, behind what is measured: a target, a range. Its numbers are in its name.
+    /// Points are joined without marks, behind the measurements: a target or a range, with its values in the name.
     Rule,
 }
 
-/// A comparison that is computed from a figure.
+/// A comparison computed from a figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Finding {
-    /// The sentence that says it.
+    /// The sentence of the comparison.
     pub(crate) text: String,
-    /// The series that it names as the best; `null` if two are within a tenth of each other.
+    /// The series named as the best; `null` if two are within a tenth of each other.
     pub(crate) winner: Option<String>,
 }
 
-/// Rows of texts under a head.
+/// Rows of text under a header.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Grid {
     /// The heading of the table.
@@ -99,7 +98,7 @@ pub(crate) struct Grid {
 }
 
 impl Drawn {
-    /// Says what is not here, and why.
+    /// Records what is missing, and why.
     pub(crate) fn lacks(&mut self, what: impl Into<String>) {
         self.lacks.push(what.into());
     }
@@ -108,8 +107,8 @@ impl Drawn {
         self.notes.push(note.into());
     }
 
-    /// Adds a figure with the series that have points, and says which of ours have none. A paper has not measured
-    /// everything, and of what it has not there is nothing to say.
+    /// Adds a figure with the series that have points, and records which of ours have none. Missing series of papers
+    /// are not mentioned.
     pub(crate) fn figure(&mut self, mut figure: Figure) {
         let blank = |series: &&Series| series.points.is_empty() && series.mark != Mark::Paper;
         let blank: Vec<&str> =
@@ -131,14 +130,14 @@ impl Drawn {
         }
     }
 
-    /// Says why something of it cannot be compared, once.
+    /// Records why a part cannot be compared, once.
     pub(crate) fn doubt(&mut self, reason: &Reason) {
         if !self.doubts.contains(reason) {
             self.doubts.push(reason.clone());
         }
     }
 
-    /// Adds a table; says that there is none if it has no rows.
+    /// Adds a table, or records that it has no rows.
     pub(crate) fn table(&mut self, table: Grid) {
         if table.rows.is_empty() {
             self.lacks(format!("'{}': no rows in the saved run", table.title));
@@ -147,14 +146,14 @@ impl Drawn {
         }
     }
 
-    /// Says whether there is anything to look at.
+    /// Says whether there is nothing to show.
     pub(crate) fn is_empty(&self) -> bool {
         self.figures.is_empty() && self.tables.is_empty()
     }
 }
 
 impl Series {
-    /// Points joined by lines.
+    /// Creates a series of points joined by lines.
     pub(crate) fn line(
         colour: usize,
         name: impl Into<String>,
@@ -163,7 +162,7 @@ impl Series {
         Series::of(Mark::Line, colour, name, points)
     }
 
-    /// Makes a series of any kind; points that cannot be placed on an axis are left out.
+    /// Creates a series of any kind; points without a position on an axis are left out.
     pub(crate) fn of(
         mark: Mark,
         colour: usize,
@@ -175,7 +174,7 @@ impl Series {
         Series { name: name.into(), mark, colour, unfit: None, points }
     }
 
-    /// Marks it as of a run that cannot be compared for this reason, if there is one.
+    /// Marks it as based on a run that cannot be compared for this reason, if there is one.
     pub(crate) fn unless(self, unfit: Option<&Reason>) -> Self {
         Series { unfit: unfit.cloned(), ..self }
     }
@@ -187,7 +186,7 @@ impl Series {
 }
 
 impl Figure {
-    /// A figure without series.
+    /// Creates a figure without series.
     pub(crate) fn new(title: impl Into<String>, text: impl Into<String>, x: Axis, y: Axis) -> Self {
         Figure { title: title.into(), text: text.into(), x, y, series: vec![] }
     }
@@ -198,7 +197,7 @@ impl Figure {
         self
     }
 
-    /// The numbers behind it: a row for each x, a column for each series.
+    /// Returns its numbers: a row for each x, a column for each series.
     pub(crate) fn data(&self) -> Grid {
         let told = || self.series.iter().filter(|series| series.mark != Mark::Rule);
         let mut places: Vec<f64> =
@@ -210,7 +209,7 @@ impl Figure {
             unit => format!("{} ({unit})", series.name),
         });
         let head = std::iter::once(self.x.label()).chain(names).collect();
-        // Each column is walked through once, in the order of x, for a figure may have thousands of points.
+        // Each column is walked once, in the order of x, since a figure may have thousands of points.
         let mut columns: Vec<Vec<(f64, f64)>> = told().map(|series| series.points.clone()).collect();
         columns.iter_mut().for_each(|column| column.sort_by(|one, next| one.0.total_cmp(&next.0)));
         let mut at = vec![0; columns.len()];
@@ -247,9 +246,9 @@ impl Grid {
     }
 }
 
-/// The most series that a legend can hold and an eye can tell apart.
+/// The most series that fit a legend and can be told apart.
 const MOST_SERIES: usize = 12;
-/// More than any experiment has, and little enough that a page stays one.
+/// More than any experiment has, and few enough for the size of a page.
 const MOST_POINTS: usize = 5_000;
 const MOST_ROWS: usize = 5_000;
 

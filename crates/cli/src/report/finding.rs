@@ -1,11 +1,11 @@
-//! Sentences that compare: each is computed from the series that are drawn, and there is none where one of these is unfit.
+//! Sentences of comparison, computed from the drawn series; none if one of these is unfit.
 
 use super::axis::Scale;
 use super::digits::{digits, percent};
 use super::figure::{Figure, Finding, Mark, Series};
 
 impl Finding {
-    /// Finds the series that is lowest at a place.
+    /// Finds the series that is lowest at a position.
     pub(super) fn lowest(figure: &Figure, at: f64) -> Option<Self> {
         let value = |series: &Series| series.points.iter().find(|point| point.0 == at).map(|point| point.1);
         let mut ranked = compared(figure, value)?;
@@ -28,7 +28,7 @@ impl Finding {
         Some(Finding { text, winner: clear.then(|| best.to_owned()) })
     }
 
-    /// Finds the series that is lowest at the greatest place that all of ours have.
+    /// Finds the series that is lowest at the greatest x that all of ours have.
     pub(super) fn lowest_at_the_end(figure: &Figure) -> Option<Self> {
         let has = |series: &&Series, x: f64| series.points.iter().any(|point| point.0 == x);
         let (first, others) = ours(figure).next().map(|first| (first, ours(figure).skip(1)))?;
@@ -37,7 +37,7 @@ impl Finding {
         Finding::lowest(figure, common.max_by(f64::total_cmp)?)
     }
 
-    /// Compares the shares of its peak that each series keeps at the highest load.
+    /// Compares the shares of their peaks that the series keep at the highest load.
     pub(super) fn retained(figure: &Figure) -> Option<Self> {
         let mut ranked = compared(figure, |series| Some(Plateau::of(&series.points)?.share()))?;
         ranked.sort_by(|one, next| next.1.total_cmp(&one.1));
@@ -50,12 +50,12 @@ impl Finding {
     }
 }
 
-/// The share of a curve's peak that is left at its right end.
+/// The share of a curve's peak that remains at its right end.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Plateau {
     /// The greatest y, above zero.
     pub(super) peak: f64,
-    /// The mean of y from nine tenths of the greatest x on, as `bench` has it.
+    /// The mean of y from nine tenths of the greatest x on, as in `bench`.
     pub(super) end: f64,
 }
 
@@ -73,12 +73,12 @@ impl Plateau {
     }
 }
 
-/// The series that are not a paper's, nor a mark of the axes.
+/// Returns the series that are neither a paper's nor reference lines.
 fn ours(figure: &Figure) -> impl Iterator<Item = &Series> + Clone {
     figure.series.iter().filter(|series| !matches!(series.mark, Mark::Paper | Mark::Rule))
 }
 
-/// Each of our series with its value; `None` if one of them cannot be compared.
+/// Returns each of our series with its value; `None` if one of them cannot be compared.
 fn compared(figure: &Figure, value: impl Fn(&Series) -> Option<f64>) -> Option<Vec<(&str, f64)>> {
     if figure.series.iter().any(|series| series.unfit.is_some()) {
         return None;

@@ -1,4 +1,4 @@
-//! The report as Markdown: its words and all of its numbers, for where no picture goes.
+//! The report as Markdown: its text and all of its numbers, for places without pictures.
 
 use std::fmt::Write as _;
 
@@ -51,7 +51,8 @@ fn section(text: &mut String, shown: &Shown) {
     for made in &shown.made {
         let _ = write!(text, "\n{}: {}, {}\n\n", made.source, plain(&made.machine), plain(&made.when));
         for command in made.steps.iter().flatten() {
-            // A block of code takes all but its own end as text; what no command has is harmless elsewhere, too.
+            // In a block of code all text is literal except the end of the block; unusual characters in commands are
+            // replaced.
             let _ = writeln!(text, "    {}", command.replace(|c: char| c.is_control() || c == '<', " "));
         }
         list(text, "Caveats:", &made.caveats);
@@ -75,7 +76,7 @@ fn table(text: &mut String, grid: &Grid) {
     }
 }
 
-/// Text that Markdown, and the HTML in it, take as text.
+/// Escapes text for Markdown, and the HTML in it.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! HTML that is XML as well, written in one place where text becomes harmless: what a saved run says may be anything.
+//! Writes HTML that is also XML, and escapes all text in one place: a saved run may contain any text.
 
 /// Elements and text, each closed and escaped.
 #[derive(Clone, Debug, Default)]
@@ -7,7 +7,7 @@ pub(crate) struct Markup {
 }
 
 impl Markup {
-    /// An element with what `inside` adds. Names and attributes' names are the program's own.
+    /// Adds an element with the content that `inside` adds. Names of elements and attributes are the program's own.
     pub(crate) fn within(
         &mut self,
         tag: &'static str,
@@ -22,28 +22,28 @@ impl Markup {
         self.text.push('>');
     }
 
-    /// An element with a text.
+    /// Adds an element with a text.
     pub(crate) fn leaf(&mut self, tag: &'static str, attributes: &[(&'static str, &str)], text: &str) {
         self.within(tag, attributes, |markup| markup.text(text));
     }
 
-    /// An element that has no inside.
+    /// Adds an element without content.
     pub(crate) fn void(&mut self, tag: &'static str, attributes: &[(&'static str, &str)]) {
         self.start(tag, attributes);
         self.text.push_str("/>");
     }
 
-    /// A text.
+    /// Adds a text.
     pub(crate) fn text(&mut self, text: &str) {
         self.text.push_str(&escape(text));
     }
 
-    /// Adds markup that this program made: a figure, a style sheet.
+    /// Adds markup made by this program: a figure, a style sheet.
     pub(super) fn made_here(&mut self, markup: &str) {
         self.text.push_str(markup);
     }
 
-    /// All of it.
+    /// Returns all of it.
     pub(crate) fn finish(self) -> String {
         self.text
     }
@@ -61,7 +61,8 @@ impl Markup {
     }
 }
 
-/// A text that is neither markup nor ends an attribute, and has nothing in it that XML has no way to say.
+/// Escapes a text, so that it is neither markup nor the end of an attribute, and drops characters that XML cannot
+/// express.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -78,7 +79,8 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Says whether XML has it: not most control characters. Those that turn the reading direction around are left out too.
+/// Says whether XML allows the character: not most control characters. Those that reverse the reading direction are
+/// dropped too.
 pub(super) fn is_xml(c: char) -> bool {
     !matches!(c, '\u{0}'..='\u{8}' | '\u{B}'..='\u{1F}' | '\u{7F}'..='\u{9F}' | '\u{FFFE}' | '\u{FFFF}'
         | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')

@@ -1,4 +1,4 @@
-//! The first screen: one verdict, one picture, three numbers, all of the sections below and of nothing else.
+//! The first screen: one verdict, one picture, three numbers, all of them from the sections below.
 
 use serde::Serialize;
 
@@ -16,16 +16,16 @@ use super::verdict::Reason;
 pub(crate) struct Overview {
     /// The result in a sentence or two, or why there is none.
     pub(crate) verdict: String,
-    /// True if any measured figure can be compared.
+    /// Whether any measured figure can be compared.
     pub(crate) fit: bool,
-    /// The section of the picture, and its place there; `null` if no section has one.
+    /// The section of the picture, and its index there; `null` if no section has one.
     pub(crate) picture: Option<(&'static str, usize)>,
-    /// The first of the papers' figures that these runs have, each beside the paper's.
+    /// The first of the papers' figures that these runs have, each next to the paper's.
     pub(crate) numbers: Vec<Headline>,
 }
 
 impl Overview {
-    /// The one of these sections.
+    /// Creates the overview of these sections.
     pub(super) fn of(sections: &[Shown], runs: &Runs) -> Self {
         let made = made(sections);
         let is_simulated = |name: &str| source::find(name).is_none_or(Source::is_simulated);
@@ -41,7 +41,7 @@ impl Overview {
         }
     }
 
-    /// The picture itself, which is one of these sections'.
+    /// Returns the picture, which is in one of these sections.
     pub(super) fn figure<'a>(&self, sections: &'a [Shown]) -> Option<(&'a Shown, &'a Figure)> {
         let (name, at) = self.picture?;
         let section = sections.iter().find(|section| section.name == name)?;
@@ -49,7 +49,7 @@ impl Overview {
     }
 }
 
-/// The sources of the figures of these sections, each once.
+/// Returns the sources of the figures of these sections, each once.
 fn made(sections: &[Shown]) -> Vec<&Made> {
     let mut once: Vec<&Made> = vec![];
     for made in sections.iter().flat_map(|section| &section.made) {
@@ -73,7 +73,7 @@ pub(super) fn doubts(sections: &[Shown]) -> Option<String> {
     ))
 }
 
-/// Says in a sentence or two what the measured runs show and which of them are fit.
+/// Returns a sentence or two on what the measured runs show and which of them are fit.
 fn verdict(measured: &[&Made], sections: &[Shown], runs: &Runs) -> String {
     let fit = measured.iter().filter(|made| made.verdict.fit);
     let doctor = fit.clone().find(|made| made.source == "doctor").and_then(|_| runs.only("doctor").ok());
@@ -92,7 +92,7 @@ fn verdict(measured: &[&Made], sections: &[Shown], runs: &Runs) -> String {
     }
 }
 
-/// Cuts a verdict before its reasons and makes it a sentence with a space behind; empty if it says nothing.
+/// Cuts a verdict before its reasons and returns it as a sentence with a space behind; empty if there is none.
 fn sentence(said: &str) -> String {
     let end =
         [". ", ": ", "; ", " ("].into_iter().filter_map(|end| said.find(end)).min().unwrap_or(said.len());
@@ -102,7 +102,7 @@ fn sentence(said: &str) -> String {
     first.map_or_else(String::new, |first| format!("{first}{}. ", letters.as_str().trim_end_matches('.')))
 }
 
-/// The figure that says most of those that can be compared: measured before simulated, fit before short before unfit.
+/// Returns the most informative figure: comparable, measured before simulated, fit before short before unfit.
 fn picture(sections: &[Shown]) -> Option<(&'static str, usize)> {
     let places = sections.iter().flat_map(|section| {
         section.drawn.figures.iter().enumerate().map(move |(at, figure)| (section, at, figure))
@@ -116,6 +116,6 @@ fn picture(sections: &[Shown]) -> Option<(&'static str, usize)> {
     best.map(|(section, at, _)| (section.name, at))
 }
 
-/// The sections whose figures say most, first the one that says more.
+/// The sections with the most informative figures, the best first.
 const PICTURES: [&str; 2] = ["lateness", "goodput"];
 const NUMBERS: usize = 3;

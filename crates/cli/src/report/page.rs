@@ -1,11 +1,11 @@
-//! The report as one file of HTML: no scripts, nothing from elsewhere, and XML as well, so that any reader can read it.
+//! The report as one HTML file: no scripts, no external resources, and also XML, so that any reader can parse it.
 
 use super::figure::{Figure, Grid};
 use super::markup::Markup;
 use super::saved::Made;
 use super::{Findings, Sheet, Shown, State, plot};
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn page(findings: &Findings) -> String {
     document(TITLE, |page| {
         page.leaf("a", &[("class", "skip"), ("href", "#report")], "Skip to the sections");
@@ -25,7 +25,7 @@ pub(super) fn page(findings: &Findings) -> String {
     })
 }
 
-/// The page of a single run.
+/// Returns the page of a single run.
 pub(super) fn sheet(sheet: &Sheet) -> String {
     document(sheet.title, |page| {
         page.within("header", &[], |page| {
@@ -49,7 +49,7 @@ pub(super) fn sheet(sheet: &Sheet) -> String {
     })
 }
 
-/// A file of HTML with this body.
+/// Returns an HTML file with this body.
 fn document(title: &str, body: impl FnOnce(&mut Markup)) -> String {
     let mut page = Markup::default();
     page.made_here("<!DOCTYPE html>\n");
@@ -73,16 +73,16 @@ fn head(page: &mut Markup, title: &str) {
     page.void("meta", &[("charset", "utf-8")]);
     page.void("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
     page.void("meta", &[("name", "color-scheme"), ("content", "light dark")]);
-    // Even if something slipped through, a browser would load and run nothing.
+    // Even if some text slipped through, a browser would load and run nothing.
     let policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
     page.void("meta", &[("http-equiv", "Content-Security-Policy"), ("content", policy)]);
-    // A browser that finds no icon asks for one.
+    // Without an icon a browser would request one.
     page.void("link", &[("rel", "icon"), ("href", "data:,")]);
     page.leaf("title", &[], title);
     page.within("style", &[], |page| page.made_here(STYLE));
 }
 
-/// One verdict, three numbers, one picture, and where they are from.
+/// Adds one verdict, three numbers, one picture, and their origin.
 fn first_screen(page: &mut Markup, findings: &Findings) {
     let overview = &findings.overview;
     page.leaf("h1", &[], TITLE);
@@ -121,7 +121,7 @@ fn first_screen(page: &mut Markup, findings: &Findings) {
             page.leaf("dd", &[], machine);
         }
         page.leaf("dt", &[], "Sections");
-        page.leaf("dd", &[], &format!("{}; each says what it lacks", findings.counts()));
+        page.leaf("dd", &[], &format!("{}; each names its missing parts", findings.counts()));
         page.leaf("dt", &[], "Marks");
         page.leaf("dd", &[], "filled marks and lines are ours; hollow marks are the papers'");
     });
@@ -181,7 +181,7 @@ fn section(page: &mut Markup, shown: &Shown) {
     });
 }
 
-/// A part that a reader unfolds.
+/// Adds a part that a reader unfolds.
 fn unfolded(page: &mut Markup, summary: &str, inside: impl FnOnce(&mut Markup)) {
     page.within("details", &[], |page| {
         page.leaf("summary", &[], summary);
@@ -198,13 +198,13 @@ fn list(page: &mut Markup, class: &'static str, title: &str, items: &[String]) {
     }
 }
 
-/// A box that scrolls by itself where its inside is wider than the screen, also by keyboard.
+/// Adds a box that scrolls, also by keyboard, if its content is wider than the screen.
 fn scrolling(page: &mut Markup, class: &'static str, title: &str, inside: impl FnOnce(&mut Markup)) {
     let attributes = [("class", class), ("tabindex", "0"), ("role", "group"), ("aria-label", title)];
     page.within("div", &attributes, inside);
 }
 
-/// A picture, and its numbers to unfold.
+/// Adds a picture, and its numbers to unfold.
 fn drawing(page: &mut Markup, figure: &Figure, id: &str) {
     page.within("figure", &[], |page| {
         page.within("figcaption", &[], |page| {
@@ -223,7 +223,7 @@ fn drawing(page: &mut Markup, figure: &Figure, id: &str) {
 }
 
 fn table(page: &mut Markup, grid: &Grid) {
-    // Numbers stand to the right, and so does what stands above them.
+    // Numbers are aligned to the right, and so are the headers above them.
     let class = |at: usize| -> &'static [(&'static str, &'static str)] {
         let cells = || grid.rows.iter().filter_map(move |row| row.get(at)).filter(|cell| !cell.is_empty());
         let numbers = cells().filter(|cell| is_number(cell)).count();
@@ -274,7 +274,7 @@ fn provenance(page: &mut Markup, made: &Made) {
     });
 }
 
-/// Numbers stand to the right.
+/// Says whether the cell is a number, to be aligned to the right.
 fn is_number(cell: &str) -> bool {
     let cell = cell.trim_end_matches([' ', '%']);
     cell == "–" || cell.parse::<f64>().is_ok()
@@ -282,5 +282,5 @@ fn is_number(cell: &str) -> bool {
 
 const TITLE: &str = "softtimers report";
 const STYLE: &str = include_str!("report.css");
-/// Longer ones are folded.
+/// Longer tables are folded.
 const LONG_TABLE: usize = 24;

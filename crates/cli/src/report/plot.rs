@@ -1,9 +1,9 @@
-//! A figure as SVG that stands inside a page, with its legend as a list above it: axes with units, and marks that differ by
-//! shape and dash as well as by colour.
+//! Draws a figure as inline SVG, with its legend as a list above it: axes with units, and marks that differ by shape
+//! and dash as well as by colour.
 //!
-//! Everything but words is one path for each kind of mark. The style sheet styles them by class, so that the same figure
-//! is right in the light, in the dark and on paper; [`axis`](super::axis) has made every scale linear before. The
-//! title and description describe the drawing to people who cannot see it.
+//! Everything but text is one path for each kind of mark. The style sheet styles them by class, so that the same figure
+//! suits light mode, dark mode and paper; [`axis`](super::axis) has already made every scale linear. The title and
+//! description describe the drawing to people who cannot see it.
 
 use std::fmt::Write as _;
 
@@ -11,10 +11,11 @@ use super::axis::Scale;
 use super::figure::{Figure, Mark, Series};
 use super::markup::Markup;
 
-/// A place in the drawing.
+/// A position in the drawing.
 type Pixel = (f64, f64);
 
-/// Adds the figure as an `svg` element; `id` is unique in the page. False if nothing of it has a place on its axes.
+/// Adds the figure as an `svg` element; `id` is unique in the page. Returns false if no point has a position on the
+/// axes.
 pub(super) fn svg(page: &mut Markup, figure: &Figure, id: &str) -> bool {
     let place = |&(x, y): &(f64, f64)| Some((figure.x.place(x)?, figure.y.place(y)?));
     let placed = figure.series.iter().map(|series| series.points.iter().filter_map(place).collect());
@@ -45,7 +46,7 @@ pub(super) fn svg(page: &mut Markup, figure: &Figure, id: &str) -> bool {
     true
 }
 
-/// Adds the names of the series with their marks, where there is more than one and no axis that names them.
+/// Adds the names of the series with their marks, if there is more than one and no axis names them.
 pub(super) fn legend(page: &mut Markup, figure: &Figure) {
     if figure.series.len() < 2 || figure.series.iter().all(|series| series.mark == Mark::Ticks) {
         return;
@@ -65,7 +66,7 @@ pub(super) fn legend(page: &mut Markup, figure: &Figure) {
     });
 }
 
-/// Describes the figure to who cannot see it: its own words, and the span of each series.
+/// Describes the figure for readers who cannot see it: its own text, and the range of each series.
 fn description(figure: &Figure) -> String {
     let spans = figure.series.iter().map(|series| {
         let values = || series.points.iter().map(|point| point.1);
@@ -81,7 +82,7 @@ fn description(figure: &Figure) -> String {
     format!("{} Across: {}. Up: {}. {}.", figure.text, figure.x.label(), figure.y.label(), spans.join("; "))
 }
 
-/// The marks of a series: a line through all of its points, and a shape at those that are marked.
+/// Draws the marks of a series: a line through all of its points, and a shape at the marked ones.
 fn marks(svg: &mut Markup, series: &Series, pixels: &[Pixel], marked: impl IntoIterator<Item = Pixel>) {
     let class = match series.is_grey() {
         true => "unfit".to_owned(),
@@ -114,7 +115,7 @@ fn marks(svg: &mut Markup, series: &Series, pixels: &[Pixel], marked: impl IntoI
     });
 }
 
-/// The positions of the axes, and the values that they begin and end at.
+/// The positions of the axes, and their value ranges.
 struct Frame {
     x: (f64, f64),
     y: (f64, f64),
@@ -131,7 +132,7 @@ impl Frame {
             ticks.into_iter().map(|(place, name)| (place, shortened(&name))).collect::<Vec<_>>()
         });
         let longest = ticks[1].iter().map(|tick| tick.1.chars().count()).max().unwrap_or(0) as f64;
-        // A row for each name; a curve has room to rise.
+        // A row for each name; a curve has a fixed height.
         let height = match &figure.y.scale {
             Scale::Names(names) => TOP + BOTTOM + 26.0 * names.len().max(2) as f64,
             _ => HEIGHT,
@@ -148,7 +149,7 @@ impl Frame {
         bottom - (bottom - TOP) * (place - self.y.0) / (self.y.1 - self.y.0)
     }
 
-    /// Lines behind the plot at the ticks, and what stands beside them.
+    /// Draws grid lines at the ticks, and their labels.
     fn axes(&self, svg: &mut Markup, figure: &Figure) {
         let Frame { x, y, left, height, ticks: [across, up], .. } = self;
         let (right, bottom) = (WIDTH - RIGHT, height - BOTTOM);
@@ -175,7 +176,7 @@ impl Frame {
         }
     }
 
-    /// The ground of what cannot be compared.
+    /// Draws the hatched ground of an unfit figure.
     fn hatch(&self, svg: &mut Markup, id: &str) {
         let stripes = [
             ("id", id),
@@ -197,7 +198,7 @@ impl Frame {
     }
 }
 
-/// A name that an axis has room for.
+/// Shortens a name to the room of an axis.
 fn shortened(name: &str) -> String {
     match name.char_indices().nth(LONGEST_NAME) {
         Some((end, _)) => format!("{}…", &name[..end]),
@@ -205,20 +206,21 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// In the units of the drawing; a page scales it.
+/// The width in units of the drawing, which a page scales.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 330.0;
-/// Room for the name of what goes up, for the ticks and the name of what goes across, and for half a tick's name.
+/// Room for the name of the vertical axis, for the ticks and the name of the horizontal one, and for half a tick's
+/// label.
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 44.0;
 const RIGHT: f64 = 20.0;
-/// The style sheet has as many colours, each with its dash.
+/// The number of colours in the style sheet, each with its dash.
 const COLOURS: usize = 8;
-/// A disc, a square, a triangle and a diamond, each from the middle of its place.
+/// A disc, a square, a triangle and a diamond, relative to their centre.
 const SHAPES: [&str; 4] =
     ["m-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0", "m-4,-4h8v8h-8z", "m0,-5l5,9h-10z", "m0,-6l5,6l-5,6l-5,-6z"];
 const LONGEST_NAME: usize = 36;
-/// On one line, so that they do not hide it.
+/// The most marks on one line, so that they do not hide it.
 const MOST_MARKS: usize = 30;
 
 #[cfg(test)]
@@ -271,7 +273,7 @@ mod tests {
         assert!(frame.ticks[1].iter().any(|(place, name)| name == "100" && (place - 100.0).abs() < 1e-9));
     }
 
-    /// WCAG's relative luminance.
+    /// Returns WCAG's relative luminance.
     fn luminance(hex: &str) -> f64 {
         let part = |at: usize| {
             let value = f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap()) / 255.0;

@@ -1,12 +1,12 @@
-//! Runs as they are kept: one file for each source, with what was run, when, where, and how it ended.
+//! Saved runs: one file for each source, with the commands, time, machine, and result.
 //!
 //! ```text
 //!   DIR/wan.json   { schema, source, when, version, quick, machine,
 //!                    steps: [ { label, commands: [ … ], exit, said, took_s, outputs: { recv: {…}, wan: {…} } } ] }
 //! ```
 //!
-//! A file may have been cut off, edited, or made by another version: a part that cannot be understood is reported and the rest
-//! is used. Nothing in it is trusted, neither a number's size nor what a text looks like.
+//! A file may be truncated, edited, or from another version: an invalid part is reported and the rest is used. Nothing
+//! in it is trusted, neither the size of numbers nor the content of texts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ use crate::file::{self, quoted};
 use crate::run::output::Report;
 use crate::run::privileges::user::as_caller;
 
-/// The saved runs by source: each with the verdict on itself, or why it cannot be read.
+/// The saved runs by source: each with its own verdict, or why it cannot be read.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Runs {
     kept: BTreeMap<&'static str, Result<(Value, Verdict), String>>,
@@ -35,20 +35,20 @@ pub(crate) struct Runs {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Made {
     pub(crate) source: String,
-    /// In UTC; empty if unknown.
+    /// The time in UTC; empty if unknown.
     pub(crate) when: String,
     /// One line about the machine.
     pub(crate) machine: String,
     /// Command lines of each step, in the order in which they were started.
     pub(crate) steps: Vec<Vec<String>>,
-    /// The verdict on whether its figures can be compared.
+    /// Whether its figures can be compared.
     pub(crate) verdict: Verdict,
-    /// Its deviations from what was asked.
+    /// Its deviations from the request.
     pub(crate) caveats: Vec<String>,
 }
 
 impl Runs {
-    /// Everything of the directory that has a source's name.
+    /// Reads every file of the directory that has a source's name.
     ///
     /// # Errors
     /// A usage failure if it cannot be read, or has no such file.
@@ -74,7 +74,7 @@ impl Runs {
         Ok(runs)
     }
 
-    /// Keeps what a source came to.
+    /// Adds the result of a source.
     pub(crate) fn keep(&mut self, source: &'static Source, run: Result<Value, String>) {
         let judged = run.map(enveloped).map(|run| {
             let verdict = Verdict::of(source, &run);
@@ -86,14 +86,14 @@ impl Runs {
     /// Returns the object that a process of the first step called `label` printed.
     ///
     /// # Errors
-    /// Why there is none, a sentence.
+    /// A sentence that says why there is none.
     pub(crate) fn output(&self, source: &str, label: &str, process: &str) -> Result<&Value, String> {
         let steps = self.steps(source)?;
         let step = steps.iter().find(|step| text(step, "label") == label);
         step.map_or_else(|| Err(format!("{source}: no step '{label}'")), |step| output(source, step, process))
     }
 
-    /// Returns the object of a source with one command; the file may also be what the command itself has printed.
+    /// Returns the object of a source with one command; the file may also be that command's own output.
     ///
     /// # Errors
     /// As [`output`](Self::output).
@@ -113,7 +113,7 @@ impl Runs {
         Ok(output)
     }
 
-    /// The steps of a source, each with its label.
+    /// Returns the labels of a source's steps.
     ///
     /// # Errors
     /// As [`output`](Self::output).
@@ -121,17 +121,17 @@ impl Runs {
         Ok(self.steps(source)?.iter().map(|step| text(step, "label")).collect())
     }
 
-    /// The verdict on a source's run; `None` if there is none that can be read.
+    /// Returns the verdict on a source's run; `None` without a readable one.
     pub(crate) fn verdict(&self, source: &str) -> Option<&Verdict> {
         self.kept.get(source)?.as_ref().ok().map(|(_, verdict)| verdict)
     }
 
-    /// Why a source's run cannot be compared, whatever the trial.
+    /// Returns why a source's run cannot be compared, independently of the trial.
     pub(super) fn unfit(&self, source: &str) -> Option<&Reason> {
         self.verdict(source)?.worst()
     }
 
-    /// Why a trial of a source's run cannot be compared; without a name, why none of them can.
+    /// Returns why a trial of a source's run cannot be compared; without a name, why none of them can.
     pub(super) fn against(&self, source: &str, trial: &str) -> Option<&Reason> {
         self.verdict(source)?.against(trial)
     }
@@ -155,7 +155,7 @@ impl Runs {
         };
         let fallbacks = outputs(run).flat_map(|(_, output)| rows(output, "fallbacks"));
         let mut caveats: Vec<String> = fallbacks.filter_map(Value::as_str).map(tamed).collect();
-        // One that differs in nothing but its numbers is the same.
+        // Caveats that differ only in their numbers count as the same.
         let wording = |caveat: &String| caveat.replace(|c: char| c.is_ascii_digit() || c == '.', "");
         caveats.sort_by_key(wording);
         caveats.dedup_by_key(|caveat| wording(caveat));
@@ -176,7 +176,7 @@ impl Runs {
     }
 }
 
-/// A run, also of a file that has just what a command of this program printed with `--json`.
+/// Returns a run, also for a file that is just the `--json` output of a command.
 fn enveloped(run: Value) -> Value {
     let schema = text(&run, "schema");
     if schema.starts_with("softtimers.") && schema != SCHEMA {
@@ -190,7 +190,7 @@ fn output<'a>(source: &str, step: &'a Value, process: &str) -> Result<&'a Value,
     output.filter(|output| output.is_object()).ok_or_else(|| failed(source, step))
 }
 
-/// Why a step has no figures.
+/// Returns why a step has no figures.
 fn failed(source: &str, step: &Value) -> String {
     let (said, label) = (tamed(text(step, "said")), tamed(text(step, "label")));
     let said = if said.is_empty() { "it left no figures".to_owned() } else { said };
@@ -211,12 +211,12 @@ fn parsed(file: fs::File) -> Result<Value, String> {
     understood(&content)
 }
 
-/// The run that is saved as this text.
+/// Parses the text of a saved run.
 pub(super) fn understood(content: &str) -> Result<Value, String> {
     serde_json::from_str(content).map_err(|error| format!("the file is damaged: {error}"))
 }
 
-/// The envelope of what was run just now.
+/// Returns the envelope of a run that was just made.
 pub(crate) fn envelope(
     source: &Source,
     quick: bool,
@@ -229,7 +229,7 @@ pub(crate) fn envelope(
             "machine": machine, "steps": steps })
 }
 
-/// As [`Machine::line`](softtimers_measure::machine::Machine::line) has it, of what a file says.
+/// Formats a file's machine like [`Machine::line`](softtimers_measure::machine::Machine::line).
 fn machine_line(machine: &Value) -> String {
     let key = |key: &str| Some(tamed(text(machine, key))).filter(|text| !text.is_empty());
     let (Some(kernel), Some(cpu)) = (key("kernel"), key("cpu")) else { return "unknown".to_owned() };
@@ -240,11 +240,11 @@ fn machine_line(machine: &Value) -> String {
     format!("Linux {kernel}, {cores} x {cpu}{virtualised}, clock {clock}")
 }
 
-/// The form of a saved run.
+/// The schema of a saved run.
 pub(super) const SCHEMA: &str = "softtimers.report.run/1";
-/// The largest run has some 100 KiB.
+/// The limit of a file's size; the largest run has some 100 KiB.
 const LARGEST_FILE: u64 = 32 << 20;
-/// The beginning of `sim`'s schema, whatever the version.
+/// The beginning of `sim`'s schema, for any version.
 const SIM: &str = "softtimers.sim/";
 const MOST_COMMANDS: usize = 64;
 const MOST_CAVEATS: usize = 8;

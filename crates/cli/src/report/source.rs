@@ -1,6 +1,6 @@
-//! Where the report's figures come from: runs of this very command, as data. Each is made once, whoever looks at it.
+//! The sources of the report's figures: runs of this command, as data. Each is made once and shared.
 //!
-//! A step is a chain of processes, each told where the one before listens, which all end when the last one has:
+//! A step is a chain of processes, each told the address of the one before. All end when the last one has ended:
 //!
 //! ```text
 //!   recv 127.0.0.1:0 ──"listening on A"──▶ wan --to A ──"listening on B"──▶ send B
@@ -15,9 +15,9 @@ pub(crate) struct Source {
     pub(crate) name: &'static str,
     /// The CPUs whose use by others makes its figures unfit for comparison.
     pub(super) disturbed_by: Disturbance,
-    /// The least length of its trials, if that matters.
+    /// The minimum length of its trials, if it matters.
     pub(super) shortest: Option<Shortest>,
-    /// The runs it consists of, the short ones if asked for.
+    /// Its runs, in their short form if requested.
     pub(crate) steps: fn(quick: bool) -> Vec<Step>,
 }
 
@@ -28,7 +28,7 @@ impl Source {
     }
 }
 
-/// The least length of a trial, of an output's own configuration.
+/// The minimum length of a trial, in an output's own configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shortest {
     pub(super) key: &'static str,
@@ -39,14 +39,14 @@ pub(super) struct Shortest {
 /// Processes that run together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
-    /// Its name among the steps of its source; empty for the only one.
+    /// Its name among the steps of its source; empty if there is only one.
     pub(crate) label: String,
-    /// Arguments of each process, in the order they are started; [`HERE`] is where the one before listens.
+    /// The arguments of each process, in the order of their start; [`HERE`] stands for the address of the one before.
     pub(crate) chain: Vec<Vec<String>>,
 }
 
 impl Step {
-    /// Makes a step of command lines without the program's name.
+    /// Creates a step from command lines without the program's name.
     fn of(label: &str, lines: &[&str]) -> Self {
         let words = |line: &&str| line.split_whitespace().map(str::to_owned).collect();
         Step { label: label.to_owned(), chain: lines.iter().map(words).collect() }
@@ -56,12 +56,12 @@ impl Step {
 /// Stands in a command line for the address that the process before it has announced.
 pub(crate) const HERE: &str = "{}";
 
-/// The source of this name.
+/// Returns the source of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Source> {
     SOURCES.iter().find(|source| source.name == name)
 }
 
-/// All of them, in the order in which they are made: first what other runs would disturb.
+/// All sources, in the order of their runs: first those that other runs would disturb.
 pub(crate) static SOURCES: &[Source] = &[
     Source {
         shortest: shortest("config.trial_s", 1.0, "s a trial"),
@@ -80,7 +80,7 @@ pub(crate) static SOURCES: &[Source] = &[
     },
     Source { shortest: shortest("config.duration_s", 2.0, "s"), ..alone("wan", wan) },
     Source {
-        // What other programs do is what it watches.
+        // The activity of other programs is what it watches.
         disturbed_by: Disturbance::Host,
         shortest: shortest("config.duration_s", 10.0, "s"),
         ..alone("probe", |quick| {
@@ -88,7 +88,7 @@ pub(crate) static SOURCES: &[Source] = &[
         })
     },
     Source {
-        // What holds a computation up is what it measures.
+        // Interference with a computation is what it measures.
         disturbed_by: Disturbance::Nobody,
         shortest: shortest("config.phases", 10_000.0, "phases"),
         ..alone("noise", |quick| {
@@ -125,12 +125,12 @@ pub(crate) static SOURCES: &[Source] = &[
 
 type Steps = fn(bool) -> Vec<Step>;
 
-/// A source that needs the machine for itself.
+/// Returns a source that needs the machine for itself.
 const fn alone(name: &'static str, steps: Steps) -> Source {
     Source { name, disturbed_by: Disturbance::Anybody, shortest: None, steps }
 }
 
-/// A source whose figures no other program can change.
+/// Returns a source whose figures no other program can change.
 const fn simulated(name: &'static str, steps: Steps) -> Source {
     Source { name, disturbed_by: Disturbance::Nobody, shortest: None, steps }
 }
@@ -143,14 +143,14 @@ fn one(line: &str) -> Vec<Step> {
     vec![Step::of("", &[line])]
 }
 
-/// Two stages, the second of which gets what the first leaves it: where a receiver without bounds collapses.
+/// Two stages, where the second one gets only the CPU that the first leaves: a receiver without bounds collapses.
 fn bench(mode: &str, quick: bool) -> Vec<Step> {
     let (trial, rates) =
         if quick { ("100ms", "0.5,1,1.5,2,5") } else { ("1s", "0.2,0.5,0.8,1,1.25,1.5,2,2.5,3,4,5") };
     one(&format!("bench --mode {mode} --stages 2 --nice 19 --trial {trial} --rates {rates} --json"))
 }
 
-/// Twenty flows of 100 packets a second: what may be late together leaves by one wake-up.
+/// Twenty flows of 100 packets a second: with slack, several datagrams leave by one wake-up.
 fn slack(quick: bool) -> Vec<Step> {
     let (slacks, length): (&[&str], _) = match quick {
         true => (&["0us", "500us", "2ms", "5ms"], "600ms"),
@@ -165,7 +165,7 @@ fn slack(quick: bool) -> Vec<Step> {
     slacks.iter().map(step).collect()
 }
 
-/// A path by what is set, measured from outside.
+/// A path with these settings, measured from outside.
 fn wan(quick: bool) -> Vec<Step> {
     let paths = [
         ("delay 1 ms", "--delay 1ms", "5Mbit"),

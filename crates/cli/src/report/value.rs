@@ -1,14 +1,14 @@
-//! Reading a saved run, which anybody may have written: whatever is asked of it, there is an answer.
+//! Reads a saved run, which may contain anything: every query has an answer.
 
 use serde_json::Value;
 use softtimers_measure::failure::one_line;
 
-/// The steps of a run.
+/// Returns the steps of a run.
 pub(super) fn steps(run: &Value) -> &[Value] {
     rows(run, "steps")
 }
 
-/// Every object that a process of the run has printed, with the label of its step.
+/// Returns every object that a process of the run has printed, with the label of its step.
 pub(super) fn outputs(run: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let of_step = |step| {
         let outputs = Value::get(step, "outputs").and_then(Value::as_object).into_iter();
@@ -17,7 +17,7 @@ pub(super) fn outputs(run: &Value) -> impl Iterator<Item = (&str, &Value)> {
     steps(run).iter().flat_map(of_step)
 }
 
-/// A number at a path of keys and indices with dots between; `None` for what is none, or cannot be meant.
+/// Returns a number at a path of keys and indices separated by dots; `None` if it is not a plausible number.
 pub(super) fn number(value: &Value, path: &str) -> Option<f64> {
     let mut at = value;
     for key in path.split('.') {
@@ -31,17 +31,17 @@ pub(super) fn number(value: &Value, path: &str) -> Option<f64> {
     number.filter(|number| number.is_finite() && number.abs() < 1e18)
 }
 
-/// A text under a key; empty if there is none.
+/// Returns a text under a key; empty if there is none.
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The elements of a list under a key; none if there is no list.
+/// Returns the elements of a list under a key; none if there is no list.
 pub(super) fn rows<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A text from a file on one line that a page has room for.
+/// Shortens a text from a file to one line that fits a page.
 pub(super) fn tamed(text: &str) -> String {
     match text.char_indices().nth(LONGEST_TEXT) {
         Some((end, _)) => format!("{}…", one_line(&text[..end])),

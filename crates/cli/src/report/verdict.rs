@@ -1,4 +1,4 @@
-//! Decides whether a run is fit for comparison, from its own file; nothing else decides it.
+//! Decides whether a run is fit for comparison, from its own file alone.
 //!
 //! ```text
 //!   saved run ──▶ Verdict ──▶ fit          drawn in colour, and compared
@@ -16,19 +16,19 @@ use super::source::{Shortest, Source};
 use super::value::{number, outputs, rows, steps, tamed, text};
 use crate::run::Disturbance;
 
-/// The verdict of a saved run on itself.
+/// The verdict on a saved run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Verdict {
     /// The source of the run.
     #[serde(skip)]
     source: &'static str,
-    /// True if its figures can be compared with each other and with another run's.
+    /// Whether its figures can be compared with each other and with another run's.
     pub(crate) fit: bool,
     /// Why not, in the order of the file; empty if they can.
     pub(crate) reasons: Vec<Reason>,
 }
 
-/// One thing that makes figures unfit.
+/// A reason for which figures are unfit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Reason {
     /// The source of the run.
@@ -37,17 +37,17 @@ pub(crate) struct Reason {
     pub(crate) trial: String,
     /// The disturbance, as a part of a sentence.
     pub(crate) what: String,
-    /// True if the only reason is short trials, as with `--quick`.
+    /// Whether the only reason is short trials, as with `--quick`.
     pub(crate) short: bool,
 }
 
 impl Reason {
-    /// The mark of a figure that it concerns.
+    /// Returns the label of a figure that it concerns.
     pub(super) fn label(&self) -> &'static str {
         if self.short { "short run" } else { "not fit" }
     }
 
-    /// The trial and the disturbance in a line.
+    /// Returns the trial and the disturbance in one line.
     pub(super) fn line(&self) -> String {
         match self.trial.as_str() {
             "" => self.what.clone(),
@@ -57,7 +57,7 @@ impl Reason {
 }
 
 impl Verdict {
-    /// The verdict on a run of this source.
+    /// Returns the verdict on a run of this source.
     pub(super) fn of(source: &Source, run: &Value) -> Self {
         let mut verdict = Verdict { source: source.name, fit: true, reasons: vec![] };
         for step in steps(run) {
@@ -94,35 +94,36 @@ impl Verdict {
         verdict
     }
 
-    /// Why a trial of the run cannot be compared: what is said of it, or of the whole run; a disturbance comes first.
+    /// Returns why a trial of the run cannot be compared: a reason for the trial or for the whole run; a disturbance
+    /// comes first.
     pub(super) fn against(&self, trial: &str) -> Option<&Reason> {
         let concerns = |reason: &&Reason| reason.trial.is_empty() || reason.trial == trial;
         self.reasons.iter().filter(concerns).min_by_key(|reason| reason.short)
     }
 
-    /// Why the run as a whole cannot be compared, whatever the trial.
+    /// Returns why the run as a whole cannot be compared, independently of the trial.
     pub(super) fn worst(&self) -> Option<&Reason> {
         self.reasons.iter().min_by_key(|reason| reason.short)
     }
 
-    /// Says whether nothing but the length of its trials is against it.
+    /// Says whether the length of its trials is the only reason.
     pub(super) fn is_only_short(&self) -> bool {
         self.worst().is_some_and(|reason| reason.short)
     }
 
-    /// A disturbance.
+    /// Adds a disturbance.
     fn add(&mut self, trial: &str, what: String) {
         self.push(trial, what, false);
     }
 
-    /// The same reason for several trials is one of the run.
+    /// Adds a reason; the same for several trials becomes one for the run.
     fn push(&mut self, trial: &str, what: String, short: bool) {
         self.fit = false;
         let wording = |what: &str| what.replace(|c: char| c.is_ascii_digit() || c == '.', "");
         let same = self.reasons.iter().position(|reason| wording(&reason.what) == wording(&what));
         match same {
             Some(at) if self.reasons[at].trial == trial => {}
-            // Of methods in turn each has its own; of the processes of a step one is enough.
+            // Each method of a comparison has its own; for the processes of a step one is enough.
             Some(at) if !what.contains(OWN_CPU) => self.reasons[at].trial.clear(),
             _ if self.reasons.len() < MOST_REASONS => {
                 self.reasons.push(Reason { source: self.source, trial: trial.to_owned(), what, short });
@@ -132,13 +133,14 @@ impl Verdict {
     }
 }
 
-/// The name of a trial of the doctor's.
+/// Returns the name of one of the doctor's trials.
 pub(super) fn trial(cell: &Value) -> String {
     let load = if text(cell, "busy") == "echo" { "busy loop" } else { "idle loop" };
     format!("{}, {load}", tamed(text(cell, "method")))
 }
 
-/// The share that the host or other programs took, if it is more than a twentieth and was not what is measured.
+/// Returns the share that the host or other programs took, if it is over a twentieth and not the subject of the
+/// measurement.
 fn interference(source: &Source, output: &Value) -> Option<String> {
     let above = |key| number(output, key).filter(|&share| share > MOST_INTERFERENCE);
     let share = |share| percent(Some(share));
@@ -149,14 +151,14 @@ fn interference(source: &Source, output: &Value) -> Option<String> {
         .or_else(|| others.map(|others| format!("other programs used {} of the CPU time", share(others))))
 }
 
-/// That a run is too short for its tails.
+/// Returns a reason if a run is too short for its tails.
 fn too_short(Shortest { key, least, unit }: Shortest, output: &Value) -> Option<String> {
     let length = number(output, key).filter(|&length| length < least)?;
     let [length, least] = [length, least].map(|length| digits(Some(length)));
     Some(format!("too short: {length} {unit}, where {least} or more are needed"))
 }
 
-/// That others had the CPU of a saturated loop: a method is not judged by what others did.
+/// Returns a reason if others used the CPU of a saturated loop: a method is not judged by their interference.
 fn crowded(cell: &Value) -> Option<String> {
     let share = number(cell, "cpu_share").filter(|&share| share < LEAST_BUSY)?;
     let taken = ["late.scheduler.count", "late.steal.count"].map(|key| number(cell, key).unwrap_or(0.0));
@@ -165,11 +167,11 @@ fn crowded(cell: &Value) -> Option<String> {
 }
 
 const OWN_CPU: &str = "had its CPU";
-/// As the doctor begins.
+/// The beginnings of the doctor's verdicts without a result.
 const DECLINED: [&str; 2] = ["no verdict", "inconclusive"];
-/// As every command has it.
+/// The same limit as in every command.
 const MOST_INTERFERENCE: f64 = 0.05;
-/// A saturated loop on a CPU of its own uses 98% of it and more.
+/// A saturated loop on a CPU of its own uses at least 98% of it.
 const LEAST_BUSY: f64 = 0.9;
 const MOST_REASONS: usize = 16;
 
@@ -179,7 +181,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// All reasons in a line; empty if it is fit.
+    /// Returns all reasons in one line; empty if it is fit.
     fn line(verdict: &Verdict) -> String {
         assert_eq!(verdict.fit, verdict.reasons.is_empty());
         verdict.reasons.iter().map(Reason::line).collect::<Vec<_>>().join("; ")
@@ -195,7 +197,7 @@ mod tests {
     fn each_kind_of_disturbance_is_told() {
         let stolen = json!({ "machine": { "steal_share": 0.12, "others_share": 0.3 } });
         assert_eq!(verdict("doctor", stolen.clone()), "the host took 12% of the CPU time");
-        // What holds a computation up is what noise measures, and a probe watches a machine at work.
+        // Noise measures interference with a computation, and a probe watches a machine at work.
         assert_eq!(verdict("noise", stolen), "");
         let others = json!({ "machine": { "steal_share": 0.05, "others_share": 0.3 } });
         assert_eq!(verdict("doctor", others.clone()), "other programs used 30% of the CPU time");

@@ -1,4 +1,4 @@
-//! Every label that a report prints, with its unit and meaning. The OUTPUT FIELDS of each manual page and docs/output.md are made of
+//! Every label of a report, with its unit and meaning. The OUTPUT FIELDS of each manual page and docs/output.md are made of
 //! it, and a test finds labels of the snapshots that it lacks.
 
 mod frames;
@@ -13,7 +13,7 @@ use softtimers_sim::experiments;
 /// A label of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Field {
-    /// As it is printed.
+    /// The label as printed.
     pub(crate) label: &'static str,
     /// Such as `time`, `packets` or `share`; empty for words.
     pub(crate) unit: &'static str,
@@ -21,7 +21,7 @@ pub(crate) struct Field {
     pub(crate) meaning: &'static str,
 }
 
-/// The labels of a command, in the order in which it prints them; empty for a command that has none of its own.
+/// Returns the labels of a command, in the order of its report; empty for a command without labels of its own.
 pub(crate) fn fields(command: &str) -> Vec<&'static Field> {
     let groups: &[&[Field]] = match command {
         "send" => &[traffic::SENDING, traffic::SENDER],
@@ -41,11 +41,11 @@ pub(crate) fn fields(command: &str) -> Vec<&'static Field> {
 }
 
 /// Says whether a page explains this label of a command: by itself, in a list such as `gap p50, p99`, or as a
-/// percentile of what is explained.
+/// percentile of an explained label.
 #[cfg(test)]
 pub(crate) fn explains(command: &str, label: &str) -> bool {
     if command == "sim" {
-        // Each experiment's help lists its columns, of the same data.
+        // Each experiment's help lists its columns, from the same data.
         return experiments::ALL
             .iter()
             .flat_map(|experiment| experiment.columns)

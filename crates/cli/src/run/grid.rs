@@ -1,7 +1,7 @@
-//! Rows of columns below a header: what has more than one figure for each of several things.
+//! Rows of columns below a header, for things with several figures each.
 //!
-//! A grid fits the screen. Names of several words are stacked above their figures; where that is not enough, the columns go
-//! into blocks below each other, each with those that say which row it is:
+//! A grid fits the screen. Names of several words are stacked above their figures; if that is not enough, the columns
+//! are split into blocks below each other, each with the columns that identify a row:
 //!
 //! ```text
 //!   hz  fps  late    max       hz  fps  late
@@ -16,7 +16,7 @@ use super::screen::{Screen, Tone};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Grid {
     columns: Vec<Column>,
-    /// Leading columns that say which row it is.
+    /// The number of leading columns that identify a row.
     keys: usize,
     rows: Vec<(Vec<String>, Tone)>,
 }
@@ -28,14 +28,15 @@ struct Column {
 }
 
 impl Grid {
-    /// A grid without rows. The first column says which row it is, and is made of words; the others are figures, to the right.
+    /// Creates a grid without rows. The first column identifies a row by words; the others are figures, aligned to the
+    /// right.
     pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let column = |(at, name): (usize, &str)| Column { name: name.to_owned(), words: at == 0 };
         let columns = names.into_iter().enumerate().map(column).collect();
         Grid { columns, keys: 1, rows: vec![] }
     }
 
-    /// Aligns this column to the left: it is made of words.
+    /// Aligns this column to the left, for words.
     pub(crate) fn words(mut self, at: usize) -> Self {
         self.columns[at].words = true;
         self
@@ -47,7 +48,7 @@ impl Grid {
         self
     }
 
-    /// Has the first `keys` columns say which row it is.
+    /// Makes the first `keys` columns identify a row.
     pub(crate) fn keys(mut self, keys: usize) -> Self {
         self.keys = keys;
         self
@@ -75,7 +76,7 @@ impl Grid {
         self.columns.iter().map(|column| column.name.as_str())
     }
 
-    /// Draws it: names on one line where that fits, stacked where it does not, then closer together, then in blocks.
+    /// Draws it: names on one line if that fits, otherwise stacked, then closer together, then in blocks.
     pub(crate) fn draw(&self, screen: &Screen) -> String {
         let whole = |widths: &[usize], between: usize| {
             widths.iter().map(|width| width + between).sum::<usize>() - between
@@ -92,7 +93,8 @@ impl Grid {
         drawn.collect::<Vec<_>>().join("\n")
     }
 
-    /// The lines of each name and the width of each column, where a name may have this much room or that of its figures.
+    /// Returns the lines of each name and the width of each column, where a name may have this much room or that of its
+    /// figures.
     fn measured(&self, room: usize) -> (Vec<Vec<String>>, Vec<usize>) {
         let measured = self.columns.iter().enumerate().map(|(at, column)| {
             let cells = self.rows.iter().map(|(cells, _)| cells[at].chars().count()).max().unwrap_or(0);
@@ -119,7 +121,7 @@ impl Grid {
             cells.collect::<Vec<_>>().join(between).trim_end().to_owned()
         };
         let height = block.iter().map(|&at| heads[at].len()).max().unwrap_or(0);
-        // Short names stand just above the figures.
+        // Short names are placed directly above the figures.
         let name = |at: usize, row: usize| heads[at].get((row + heads[at].len()).wrapping_sub(height));
         let heads = (0..height).map(|row| line(&|at| name(at, row).cloned().unwrap_or_default()));
         let rows = self.rows.iter().map(|(cells, tone)| screen.toned(&line(&|at| cells[at].clone()), *tone));
@@ -127,7 +129,7 @@ impl Grid {
     }
 }
 
-/// The lines of a name above cells of this width.
+/// Returns the lines of a name above cells of this width.
 fn stacked(name: &str, width: usize) -> Vec<String> {
     let parts: Vec<&str> = name.split([' ', '_']).collect();
     let room = parts.iter().map(|part| part.chars().count()).max().unwrap_or(0).max(width);
@@ -144,7 +146,7 @@ fn stacked(name: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The columns of each block.
+/// Returns the columns of each block.
 fn blocks(widths: &[usize], keys: usize, between: usize, room: usize) -> Vec<Vec<usize>> {
     let own: Vec<usize> = (0..keys).collect();
     let taken: usize = own.iter().map(|&at| widths[at] + between).sum();

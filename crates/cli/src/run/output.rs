@@ -1,14 +1,14 @@
 //! The end of a run: a report for people, or one JSON object; then the assertions.
 //!
-//! Results go to stdout and diagnostics to stderr, so `softtimers recv --json ADDR > run.json` leaves a clean file
-//! and still shows where it listens. A reader that goes away (`| head`) is no error.
+//! Results go to stdout and diagnostics to stderr, so `softtimers recv --json ADDR > run.json` leaves a clean file and
+//! still shows the address. A reader that goes away (`| head`) is not an error.
 //!
 //! ```text
 //!   send to 127.0.0.1:7000: 5.00 kpps of 1200 B …     header: on a terminal when the run begins, else with the rest
 //!   Linux 6.18, 2 x …
 //!     time     sent …                                 a line a second, on a terminal: see stream
 //!   rate      5.00 kpps …                             the report's table
-//!   inconclusive: …                                   what stands below every report
+//!   inconclusive: …                                   the remarks of every report
 //! ```
 
 use std::fmt::Write as _;
@@ -26,34 +26,35 @@ use super::privileges::Sandbox;
 use super::screen::{Screen, Tone};
 use super::table::{Table, wrapped};
 
-/// The findings of a command. Its keys are those of the JSON object, beside the ones of [`Object`].
+/// The findings of a command. Its keys are those of the JSON object, besides those of [`Object`].
 pub(crate) trait Report: Serialize {
     /// `softtimers.NAME/VERSION`; the version changes when a key changes its meaning or goes.
     const SCHEMA: &'static str;
 
-    /// The list whose length is known only after a run, if there is one: in an example, its first element stands for all.
+    /// The list whose length is known only after a run, if there is one: in an example, its first element stands for
+    /// all.
     const ROWS: Option<&'static str> = None;
 
     /// The same findings for people.
     fn table(&self) -> Table;
 }
 
-/// A report with the circumstances it was made in: what is printed.
+/// A report with its circumstances, ready to be printed.
 #[derive(Debug)]
 pub(crate) struct Object<'a, R, C> {
     /// The header, unless it has been printed already.
     pub(crate) header: Option<&'a str>,
     /// The machine on which it ran.
     pub(crate) machine: &'a Machine,
-    /// The restrictions once privileges were given up; a run whose children need them keeps them.
+    /// The restrictions since privileges were dropped; a run keeps its privileges if its children need them.
     pub(crate) sandbox: Option<&'a Sandbox>,
-    /// The number that decided what was random, if anything was.
+    /// The seed, if anything was random.
     pub(crate) seed: Option<u64>,
     /// The configuration in effect, defaults filled in.
     pub(crate) config: &'a C,
-    /// The fallbacks: each says in a sentence what did not work as asked, and what was done instead.
+    /// The fallbacks: each is a sentence that says what did not work as requested, and what was done instead.
     pub(crate) fallbacks: &'a [String],
-    /// Why the figures prove nothing, if so.
+    /// Why the figures are inconclusive, if they are.
     pub(crate) inconclusive: Option<String>,
     /// The report of the findings.
     pub(crate) report: &'a R,
@@ -68,12 +69,12 @@ pub(crate) struct Output {
     pub(crate) stream: bool,
     /// Checked in this order after printing; all are checked.
     pub(crate) assertions: Vec<Assertion>,
-    /// Whether the run is not to be confined.
+    /// Whether the run must not be sandboxed.
     pub(crate) unconfined: bool,
 }
 
 impl Output {
-    /// Refuses assertions on keys that the run's object will not have, before it is started.
+    /// Refuses assertions on keys that the run's object will not have, before the run starts.
     /// `example` is any object of the same kind.
     ///
     /// # Errors
@@ -82,7 +83,7 @@ impl Output {
         &self,
         example: &Object<'_, R, C>,
     ) -> Result<(), Failure> {
-        // A reason is a text, also where the example gives none.
+        // A reason is a text, even if the example has none.
         let example = Object { inconclusive: Some(String::new()), ..*example }.to_json()?;
         self.assertions.iter().try_for_each(|assertion| assertion.check_key(&example, R::ROWS))
     }
@@ -90,11 +91,10 @@ impl Output {
     /// Prints `object` to stdout and checks the assertions.
     ///
     /// # Errors
-    /// A check failure that names all the assertions that do not hold, or if stdout cannot be
-    /// written to.
+    /// A check failure that names all assertions that do not hold, or if stdout cannot be written to.
     pub(crate) fn finish<R: Report, C: Serialize>(&self, object: &Object<'_, R, C>) -> Result<(), Failure> {
         let json = object.to_json()?;
-        // Not from a `Value`, which has its keys in alphabetical order.
+        // Not from a `Value`, whose keys are in alphabetical order.
         if self.stream {
             let text = serde_json::to_string(&object.keys()).map_err(no_json)?;
             tolerate_closed(print_line(&text))?;
@@ -182,14 +182,14 @@ impl<R: Report, C: Serialize> Object<'_, R, C> {
     }
 }
 
-/// The lines above everything: what was asked for, and where it runs.
+/// Returns the lines above the report: the request, and the machine.
 pub(super) fn head(header: &str, machine: &Machine, screen: &Screen) -> String {
     let width = sentence(screen);
     let lines = [wrapped(header, width), wrapped(&machine.place(), width)].concat();
     format!("{}\n\n", lines.join("\n"))
 }
 
-/// The room of a sentence: in a file or pipe it is a line, which programs can find.
+/// Returns the width of sentences: in a file or pipe a sentence is one line, which programs can find.
 fn sentence(screen: &Screen) -> usize {
     if screen.watched { screen.width } else { usize::MAX }
 }
@@ -220,7 +220,8 @@ struct Place<'a> {
     sandbox: Option<&'a Sandbox>,
 }
 
-/// Writes to stdout. A closed pipe is success: the reader has what it wanted. So is a terminal that was closed.
+/// Writes to stdout. A closed pipe counts as success, since the reader has what it wanted, and so does a closed
+/// terminal.
 ///
 /// # Errors
 /// A check failure for anything else, such as a full disk.
@@ -231,7 +232,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Writes a line to stdout, at once and whole.
 ///
 /// # Errors
-/// Whatever the system says, also that [nobody reads](is_unread): the caller may want to end its run then.
+/// The system's error, also if [the reader is gone](is_unread): the caller may want to end its run then.
 pub(crate) fn print_line(line: &str) -> io::Result<()> {
     write(&format!("{line}\n"))
 }
@@ -249,8 +250,8 @@ fn tolerate_closed(written: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Says whether writing to stdout failed because nobody reads it any more: of a pipe, or at a terminal, which gives
-/// EIO once it is closed. A disk gives that for what is broken.
+/// Says whether writing to stdout failed because its reader is gone: of a pipe, or a closed terminal, which gives EIO.
+/// A disk gives that for a defect.
 pub(crate) fn is_unread(error: &io::Error) -> bool {
     let is_terminal = || {
         fstat(io::stdout())
@@ -259,7 +260,7 @@ pub(crate) fn is_unread(error: &io::Error) -> bool {
     error.kind() == ErrorKind::BrokenPipe || (Errno::from_io_error(error) == Some(Errno::IO) && is_terminal())
 }
 
-/// Says something to people on stderr. Nobody listening is no error.
+/// Prints a message on stderr. A missing reader is not an error.
 pub(crate) fn say(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -1,16 +1,17 @@
-//! Gives up rights once everything that takes them is open: a run may then do no more than its user, and only what it needs.
+//! Drops privileges once everything that takes them is open: from then on a run may do only what its user may, and what
+//! it needs.
 //!
 //! ```text
-//!   with rights         interfaces, ports, programs in the kernel; files, as the caller; somebody's command, as the caller
+//!   with privileges     interfaces, ports, programs in the kernel; files, as the caller; the user's command, as the caller
 //!   drop_privileges     user and groups ─▶ capabilities ─▶ no_new_privs ─▶ paths (Landlock) ─▶ system calls (seccomp)
 //!   without             threads, strangers' packets, changed rules, metrics, the report
 //! ```
 //!
-//! The kernel keeps all of this for each thread. So it is given up while there is one, and those that are started later
-//! inherit; another thread that lives at that moment is a reason not to go on.
+//! The kernel keeps all of this per thread. So privileges are dropped while there is one thread, and threads started
+//! later inherit the restrictions; if another thread lives at that moment, the run ends.
 //!
-//! Nothing takes rights again: programs in the kernel are loaded once, what changes goes through held descriptors, and an
-//! interface that was removed ends the run, also if another one has its name by then.
+//! Privileges are never needed again: programs in the kernel are loaded once and changed through open descriptors, and
+//! the removal of an interface ends the run, even if another one has its name by then.
 
 mod calls;
 pub(crate) mod paths;
@@ -32,35 +33,35 @@ use serde::Serialize;
 use paths::{Held, Opens};
 use user::{User, become_for_good};
 
-/// The fate of the rights that a command began with.
+/// What a command does with the privileges that it began with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rights {
-    /// Nothing takes any: they are given up before the run.
+    /// It needs none: they are dropped before the run.
     Unneeded,
-    /// Something has to be opened with them: the run gives them up by [`Run::drop_privileges`](super::Run::drop_privileges).
+    /// It opens something with them: the run drops them by [`Run::drop_privileges`](super::Run::drop_privileges).
     ToOpen,
-    /// They are for its children, commands of this program, which give up their own.
+    /// They are for its children, commands of this program, which drop their own.
     OfChildren,
 }
 
-/// The needs of a run after it has opened what takes rights.
+/// The needs of a run after it has opened everything that takes privileges.
 #[derive(Clone, Debug)]
 pub(crate) struct Needs {
-    /// Whom to become; `None`: the caller.
+    /// The user to become; `None` for the caller.
     pub(crate) user: Option<User>,
-    /// Capabilities for what is done again and again, as far as there are any.
+    /// Capabilities that are needed repeatedly, as far as the process has them.
     pub(crate) kept: CapabilitySet,
-    /// The files and calls that it needs afterwards; `None`: it is not confined, for it takes nothing from strangers.
+    /// The files and calls needed afterwards; `None` without a sandbox, for a run that handles no input from strangers.
     pub(crate) confined: Option<Confined>,
 }
 
 impl Needs {
-    /// Nothing but what it is kept to.
+    /// Needs only what the sandbox allows.
     pub(crate) fn confined(to: Confined) -> Self {
         Needs { confined: Some(to), ..Needs::default() }
     }
 
-    /// Nothing but programs that it has loaded into the kernel.
+    /// Needs only the programs that it has loaded into the kernel.
     pub(crate) fn with_bpf() -> Self {
         let text = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
         let kept = to_use_bpf(&text("osrelease"), &text("unprivileged_bpf_disabled"));
@@ -68,12 +69,12 @@ impl Needs {
     }
 }
 
-/// The bounds of a run that takes strangers' packets.
+/// The limits of a run that handles strangers' packets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Confined {
     /// The paths and connections that it opens.
     pub(crate) opens: Opens,
-    /// Whether it reads what programs in the kernel write.
+    /// Whether it reads the output of programs in the kernel.
     pub(crate) uses_bpf: bool,
 }
 
@@ -84,38 +85,39 @@ impl Default for Needs {
     }
 }
 
-/// The `machine.sandbox` object: what holds from the moment on at which privileges were given up.
+/// The `machine.sandbox` object: the restrictions since privileges were dropped.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Sandbox {
     /// The user that it runs as.
     pub(crate) uid: u32,
     /// The group's number.
     pub(crate) gid: u32,
-    /// Capabilities that it has kept.
+    /// The capabilities that it has kept.
     pub(crate) capabilities: Vec<String>,
     /// Whether no program that it starts can have more of them.
     pub(crate) bounding_set_empty: bool,
-    /// Whether neither such a program's owner nor its capabilities count.
+    /// Whether a set-user-id bit or file capabilities have no effect on programs that it starts.
     pub(crate) no_new_privs: bool,
-    /// Whether it can open only what it needs (Landlock), or `lacking` says what of that a kernel before Linux 6.7 does not know.
+    /// Whether it can open only what it needs (Landlock); `lacking` names the protections that a kernel before Linux
+    /// 6.7 lacks.
     pub(crate) landlock: bool,
-    /// Whether it can make only system calls of a list (seccomp).
+    /// Whether it can make only listed system calls (seccomp).
     pub(crate) seccomp: bool,
-    /// The rights that could not be given up, and why, one sentence each.
+    /// The restrictions that failed, and why, one sentence each.
     pub(crate) lacking: Vec<String>,
-    /// Whether people want to know.
+    /// Whether to show it to people.
     #[serde(skip)]
     told: bool,
 }
 
 impl Sandbox {
-    /// One as it is most often.
+    /// The most common restrictions.
     #[cfg(test)]
     pub(crate) fn shown() -> Self {
         Sandbox { uid: 1_000, landlock: true, seccomp: true, told: true, ..Sandbox::default() }
     }
 
-    /// Takes away what nobody has to give up: paths first, for the list of system calls has none that does it.
+    /// Applies the sandbox: paths first, since the listed system calls do not include Landlock's.
     fn confine(&mut self, to: &Confined) {
         match paths::keep_to(&to.opens) {
             Ok(held) => self.landlock = self.holds(held),
@@ -127,7 +129,7 @@ impl Sandbox {
         }
     }
 
-    /// Landlock does, if only in part.
+    /// Says whether Landlock holds, if only in part.
     fn holds(&mut self, held: Held) -> bool {
         if held == Held::Partly {
             self.lacking.push(PARTLY.to_owned());
@@ -135,7 +137,7 @@ impl Sandbox {
         true
     }
 
-    /// One line for people, of a run that began with more.
+    /// Returns one line for people, for a run that began with more privileges.
     pub(crate) fn line(&self) -> Option<String> {
         let kept = match self.capabilities.join(", ") {
             kept if kept.is_empty() => "no capabilities".to_owned(),
@@ -148,10 +150,10 @@ impl Sandbox {
     }
 }
 
-/// Gives up all that `needs` do not name. Threads that are started from now on are the same.
+/// Drops all privileges that `needs` do not name. Threads started from now on inherit the restrictions.
 ///
 /// # Errors
-/// The system's refusal; if there is another thread, which would keep its rights.
+/// The system's refusal; an error if there is another thread, which would keep its privileges.
 pub(super) fn give_up(needs: &Needs) -> io::Result<Sandbox> {
     alone()?;
     let caller = User::caller()?;
@@ -164,7 +166,7 @@ pub(super) fn give_up(needs: &Needs) -> io::Result<Sandbox> {
     let _ = clear_ambient_capability_set();
     become_for_good(user, needs.kept)?;
     if ends_with_parent.is_some() {
-        // Another user's credentials take it away, and the parent may have ended in between.
+        // Changing credentials clears it, and the parent may have ended in between.
         set_parent_process_death_signal(ends_with_parent)?;
         if getppid() != parent {
             return Err(io::Error::other("the parent has ended"));
@@ -192,10 +194,10 @@ pub(super) fn give_up(needs: &Needs) -> io::Result<Sandbox> {
     Ok(sandbox)
 }
 
-/// Waits until this thread is the only one: those that were joined may be on their way out still.
+/// Waits until this thread is the only one: joined threads may still be exiting.
 fn alone() -> io::Result<()> {
     for _ in 0..LOOKS {
-        // Who is not told counts on itself.
+        // Without this information, assume there is only this thread.
         if fs::read_dir("/proc/self/task").map_or(1, Iterator::count) <= 1 {
             return Ok(());
         }
@@ -204,9 +206,9 @@ fn alone() -> io::Result<()> {
     Err(io::Error::other("another thread of this process would keep them"))
 }
 
-/// Says whether no capability is left in it; without `CAP_SETPCAP` it stays as it is.
+/// Says whether the bounding set is empty; without `CAP_SETPCAP` it stays unchanged.
 fn empty_bounding_set() -> bool {
-    // Also those that this program does not know; what the kernel does not know is in no set.
+    // Including those unknown to this program; those unknown to the kernel are in no set.
     let each = || (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit));
     for capability in each() {
         let _ = remove_capability_from_bounding_set(capability);
@@ -214,7 +216,8 @@ fn empty_bounding_set() -> bool {
     !each().any(|capability| capability_is_in_bounding_set(capability).unwrap_or(false))
 }
 
-/// Before Linux 5.19, where users may not load programs, they may not read the counters of loaded ones either.
+/// Returns the capability that reading counters of loaded programs takes before Linux 5.19 where users may not load
+/// any.
 fn to_use_bpf(release: &str, disabled: &str) -> CapabilitySet {
     let mut numbers =
         release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
@@ -226,11 +229,11 @@ fn names(capabilities: CapabilitySet) -> Vec<String> {
     capabilities.iter_names().map(|(name, _)| format!("CAP_{name}")).collect()
 }
 
-/// Protections that Linux 5.13 to 6.6 lack, some more and some fewer.
+/// Protections that some of Linux 5.13 to 6.6 lack.
 const PARTLY: &str =
     "Landlock holds partly: this kernel does not know all of its rules, which cover files and TCP";
 
-/// A second in all.
+/// The number of checks: one second in all.
 const LOOKS: u32 = 1_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 

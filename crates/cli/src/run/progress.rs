@@ -1,6 +1,6 @@
 //! A progress bar on stderr, for runs of more than two seconds on a terminal.
 //!
-//! It lives on its own thread and touches nothing of the run, so that the run's timing is its own.
+//! It has its own thread and touches no state of the run, so that the run's timing is unaffected.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Starts to show the progress of a run of this duration, if it has one and somebody watches.
+    /// Starts to show the progress of a run of this duration, if it has one and stderr is a terminal.
     pub(crate) fn start(what: &'static str, duration: Option<Duration>) -> Self {
         let duration = duration.filter(|&duration| duration > WORTH_SHOWING);
         let begun = Monotonic.now();
@@ -29,14 +29,14 @@ impl Progress {
         })
     }
 
-    /// Starts to show how many of `steps` steps are `done`, if somebody watches.
+    /// Starts to show how many of `steps` steps are `done`, if stderr is a terminal.
     pub(crate) fn counted(what: &'static str, steps: usize, done: &Arc<AtomicUsize>) -> Self {
         let done = Arc::clone(done);
         let so_far = move || done.load(Ordering::Relaxed) as u64;
         Progress::show(what, "{msg} {bar:40} {pos}/{len}, {eta} left", steps as u64, so_far)
     }
 
-    /// Starts to show how much of `total` is done, and how long the rest will take, if somebody watches.
+    /// Starts to show how much of `total` is done, and the remaining time, if stderr is a terminal.
     pub(crate) fn parts(what: &'static str, total: u64, so_far: impl Fn() -> u64 + Send + 'static) -> Self {
         Progress::show(what, "{msg} {bar:40} {percent}%, {eta} left", total, so_far)
     }
@@ -59,7 +59,7 @@ impl Progress {
                 }
                 bar.finish_and_clear();
             });
-            // Without a thread for it nothing is shown.
+            // Without a thread there is no bar.
             Some((done, thread.ok()?))
         });
         Progress { shown: shown.flatten() }
@@ -75,7 +75,7 @@ impl Drop for Progress {
     }
 }
 
-/// A shorter run is over before anybody wonders.
+/// Shorter runs need no progress bar.
 const WORTH_SHOWING: Duration = Duration::from_secs(2);
 /// Rare enough not to disturb a measurement on the same core.
 const REFRESH: Duration = Duration::from_millis(500);

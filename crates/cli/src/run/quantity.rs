@@ -1,4 +1,4 @@
-//! The vocabulary of every table: each quantity is written in one way, wherever it stands.
+//! The vocabulary of every table: each quantity has one format.
 //!
 //! ```text
 //!   rates    48.0 Mbit/s  5.00 kpps  12.3 k/s      three significant digits, an SI prefix, a space before the unit
@@ -8,12 +8,12 @@
 //!   counts   50000, and 26/50000 (0.05%) of a whole
 //! ```
 //!
-//! A reader compares figures of different commands and runs, so none may be rounded or named by a rule of its own. What was
-//! not measured is a dash.
+//! Readers compare figures of different commands and runs, so all are rounded and named by the same rules. A missing
+//! measurement is a dash.
 
 use std::time::Duration;
 
-/// A time that is shown: whole nanoseconds as the counters have them, or a mean.
+/// A time to show: whole nanoseconds of a counter, or a mean.
 pub(crate) trait Nanos {
     /// Returns it as nanoseconds.
     fn nanos(self) -> f64;
@@ -72,7 +72,7 @@ pub(crate) fn time(time: impl Nanos) -> String {
     scaled(nanos, &["n", "µ", "m", ""], "s")
 }
 
-/// Returns a time without fractions that say nothing: `10 s` and `1.5 ms`, for what somebody has set.
+/// Returns a configured time without meaningless fractions: `10 s` and `1.5 ms`.
 pub(crate) fn setting(duration: Duration) -> String {
     let (number, unit) = match duration.as_nanos() {
         0..1_000 => (duration.as_nanos() as f64, "ns"),
@@ -92,7 +92,7 @@ pub(crate) fn share(share: f64) -> String {
         9.995.. => format!("{percent:.1}%"),
         0.005.. => format!("{percent:.2}%"),
         ..1e-7 => "<0.0000001%".to_owned(),
-        // One in a million is a finding, and no zero.
+        // One in a million is a finding, not zero.
         tiny => format!("{percent:.*}%", (-tiny.log10().floor()) as usize),
     }
 }
@@ -106,7 +106,7 @@ pub(crate) fn part(count: u64, whole: u64) -> String {
     }
 }
 
-/// Returns when a run ends, as it follows a list: `, for 10 s, 1000 datagrams at most`; nothing if nothing is set.
+/// Returns the end of a run as the end of a list: `, for 10 s, 1000 datagrams at most`; empty without an end.
 pub(crate) fn end(duration_s: Option<f64>, count: Option<u64>, one: &str) -> String {
     let time = duration_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let time = time.map_or_else(String::new, |time| format!(", for {}", setting(time)));
@@ -114,12 +114,12 @@ pub(crate) fn end(duration_s: Option<f64>, count: Option<u64>, one: &str) -> Str
     time + &count
 }
 
-/// Returns what was measured as `show` has it, or a dash.
+/// Returns the measurement as `show` formats it, or a dash.
 pub(crate) fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), show)
 }
 
-/// Returns names with their counts, those that are not zero: `backup 675  idle 323`.
+/// Returns names with their counts, if not zero: `backup 675  idle 323`.
 pub(crate) fn counts<N: AsRef<str>>(named: impl IntoIterator<Item = (N, u64)>) -> String {
     let some = named.into_iter().filter(|&(_, count)| count > 0);
     let shown: Vec<String> =
@@ -139,13 +139,13 @@ fn scaled(value: f64, prefixes: &[&str], unit: &str) -> String {
     let steps = (value.abs().log10() / 3.0).floor().clamp(0.0, (prefixes.len() - 1) as f64) as usize;
     let shown = three_digits(value / 1_000f64.powi(steps as i32));
     match (shown.as_str(), prefixes.get(steps + 1)) {
-        // Rounded up over the edge.
+        // Rounded up to the next prefix.
         ("1000", Some(next)) => format!("1.00 {next}{unit}"),
         _ => format!("{shown} {}{unit}", prefixes[steps]),
     }
 }
 
-/// Three significant digits of a number that is not tiny.
+/// Returns three significant digits of a number that is not tiny.
 fn three_digits(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

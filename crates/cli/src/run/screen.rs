@@ -1,4 +1,4 @@
-//! Where a report is read: how wide lines may be, whether good and bad have a colour, and whether somebody watches.
+//! The output of a report: the width of lines, the use of colour, and whether it is a terminal.
 
 use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
@@ -9,18 +9,18 @@ use anstyle::{AnsiColor, Style};
 /// A terminal, or a file or pipe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Screen {
-    /// Columns that a line may have.
+    /// The columns of a line.
     pub(crate) width: usize,
     /// Whether colours may be used.
     pub(crate) colour: bool,
-    /// Whether it is a terminal, where somebody may watch the run.
+    /// Whether it is a terminal, where a user may watch the run.
     pub(crate) watched: bool,
 }
 
-/// The meaning of a figure for the reader.
+/// Whether a figure is good or bad.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Tone {
-    /// It means nothing in itself.
+    /// Neither.
     #[default]
     Plain,
     /// As it should be.
@@ -30,10 +30,10 @@ pub(crate) enum Tone {
 }
 
 impl Screen {
-    /// A file or a pipe: its lines are as wide as the tables of the documentation.
+    /// A file or a pipe: as wide as the tables of the documentation.
     pub(crate) const PIPE: Screen = Screen { width: 100, colour: false, watched: false };
 
-    /// The screen that stdout is. It is looked at once: a run that has given up its rights may not ask any more.
+    /// The screen of stdout. It is examined once: a run that has dropped its privileges may not do it any more.
     pub(crate) fn stdout() -> Screen {
         static STDOUT: OnceLock<Screen> = OnceLock::new();
         *STDOUT.get_or_init(|| {
@@ -67,9 +67,9 @@ impl Tone {
     }
 }
 
-/// A terminal that does not say how wide it is.
+/// The width of a terminal that does not tell it.
 const USUAL: usize = 80;
-/// A narrower one wraps lines by itself.
+/// A narrower terminal wraps lines by itself.
 const NARROWEST: usize = 60;
-/// Beyond it, the eye loses the line.
+/// Wider lines are hard to read.
 const WIDEST: usize = 120;

@@ -1,7 +1,7 @@
-//! The output of each command, kept in `tests/snapshots` where a reader can review it: a full report of each, for terminals of 80
-//! and 120 columns and for a pipe. Figures are made up, so the files change only when the output does.
+//! The output of each command, kept in `tests/snapshots` for review: a full report of each, for terminals of 80 and 120
+//! columns and for a pipe. Figures are made up, so the files change only when the output does.
 //!
-//! `UPDATE_SNAPSHOTS=1 cargo test -p softtimers-cli --lib snapshot` writes them anew. Colours stand as `{bad …}` and
+//! `UPDATE_SNAPSHOTS=1 cargo test -p softtimers-cli --lib snapshot` rewrites them. Colours are written as `{bad …}` and
 //! `{good …}`.
 
 use std::fs;
@@ -22,7 +22,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// None: a progress bar is shown, and gone at the end.
+    /// No lines: a progress bar is shown, and gone at the end.
     pub(crate) fn none() -> Self {
         Live { columns: vec![], lines: Box::new(|_| String::new()) }
     }
@@ -36,7 +36,7 @@ impl Live {
     }
 }
 
-/// Holds what a command prints against the kept files, and its labels against the catalogue.
+/// Compares a command's output with the kept files, and its labels with the catalogue.
 ///
 /// # Panics
 /// If they differ, a label has no entry, or a line has no room.

@@ -1,11 +1,12 @@
-//! A line a second, from a run that waits for no reader: of JSON with `--json-stream`, and of columns on a terminal.
+//! A line a second, from a run that never waits for its reader: JSON with `--json-stream`, and columns on a terminal.
 //!
-//! Making a line takes a millisecond, and a reader may take as long as it likes. So a thread of its own does both, and the
-//! run only counts, into the stats of an interval that the thread takes away each second.
+//! Making a line takes a millisecond, and a reader may take any time. So a separate thread does both, and the run only
+//! counts, into the stats of an interval that the thread takes each second.
 //!
-//! A line of JSON has the same figures of its interval and of the run so far; one of columns has those of its interval. The last line comes when the run is over, so that
-//! the intervals add up to it; the object of `--json` follows. Where a reader is slow, an interval is longer, and no line
-//! is lost. One that goes away ends the run as a signal does, and is no error.
+//! A line of JSON has the figures of its interval and of the run so far; one of columns has those of its interval. The
+//! last line comes when the run is over, so that the intervals add up to it; the object of `--json` follows. With a
+//! slow reader, intervals become longer, and no line is lost. A reader that goes away ends the run like a signal, and
+//! is not an error.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -22,9 +23,9 @@ use softtimers_measure::stats::{Intervals, Stats};
 use super::output::{is_unread, print, print_line};
 use super::screen::Screen;
 
-/// Stats that people can watch: a few figures of each second, in columns.
+/// Stats to watch: a few figures of each second, in columns.
 pub(crate) trait Seconds: Stats {
-    /// The columns beside the time: their names, and the room for what stands below.
+    /// The columns after the time: their names, and the width of their cells.
     const COLUMNS: &'static [(&'static str, usize)];
 
     /// Returns the figures of an interval, one for each column.
@@ -45,7 +46,7 @@ pub(super) enum Form {
     Lines(Screen),
 }
 
-/// The lines of a run that goes on.
+/// The lines of a run in progress.
 #[derive(Debug)]
 pub(super) struct Stream {
     over: Sender<()>,
@@ -53,7 +54,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Begins with an interval in which nothing has been counted; `stop` ends the run if nobody reads any more.
+    /// Begins with an empty interval; `stop` ends the run if the reader is gone.
     ///
     /// # Errors
     /// If the system has no thread left.
@@ -63,7 +64,7 @@ impl Stream {
         stop: StopHandle,
     ) -> io::Result<Self> {
         let (over, wait) = mpsc::channel();
-        // Files are read before the run begins, not beside its first departures.
+        // Files are read before the run begins, not during its first departures.
         let (machine, host) = (Machine::read(), BackgroundLoad::of_host());
         let now = Monotonic.now();
         let writer = Writer { form, intervals, start: now, taken: now, printed: 0, machine, host };
@@ -72,7 +73,7 @@ impl Stream {
         Ok(Stream { over, writer })
     }
 
-    /// Prints what has been counted since the last line.
+    /// Prints the counts since the last line.
     ///
     /// # Errors
     /// The error of a write, except that its reader has gone.
@@ -88,7 +89,7 @@ struct Writer<S> {
     form: Form,
     intervals: Intervals<S>,
     start: Timestamp,
-    /// When the last interval ended.
+    /// The end of the last interval.
     taken: Timestamp,
     /// The number of lines so far.
     printed: u64,
@@ -104,7 +105,7 @@ struct Line<'a, F> {
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
     machine: &'a Machine,
-    /// Since the run began.
+    /// The beginning of the interval, since the run began.
     from_s: f64,
     to_s: f64,
     interval: F,
@@ -134,7 +135,7 @@ impl<S: Seconds> Writer<S> {
                     };
                 }
             }
-            // Seconds that a slow reader took are part of the next interval.
+            // Seconds spent waiting for a slow reader are part of the next interval.
             let now = Monotonic.now();
             while next <= now {
                 next += SECOND;
@@ -142,20 +143,20 @@ impl<S: Seconds> Writer<S> {
         }
     }
 
-    /// Sets the lines of a terminal apart from what follows.
+    /// Separates the lines of a terminal from later output.
     fn close(&self) -> Result<(), Failure> {
         let apart = matches!(self.form, Form::Lines(_)) && self.printed > 0;
         if apart { print("\n") } else { Ok(()) }
     }
 
-    /// Prints the interval that ends now; the run's last one only if there is something in it.
+    /// Prints the interval that ends now; the run's last one only if it is not empty.
     fn line(&mut self, last: bool) -> io::Result<()> {
         let Self { form, intervals, start, taken, printed, machine, host } = self;
         let machine = machine.clone().during(host.so_far());
         let line = intervals.next(|interval, total| {
             let now = Monotonic.now();
             let since = |earlier| now.saturating_duration_since(earlier);
-            // A rest is no line of a table, whose rates it would contradict.
+            // A fraction of a second would be misleading in a table of rates.
             let too_short = matches!(form, Form::Lines(_)) && since(*taken) < WORTH_A_LINE;
             if last && (interval.is_empty() || too_short) && *taken > *start {
                 return Ok(None);
@@ -182,7 +183,7 @@ impl<S: Seconds> Writer<S> {
     }
 }
 
-/// An interval as columns, after their header where it is the first on a page.
+/// Formats an interval as columns, below their header for the first one on a page.
 pub(crate) fn columns<S: Seconds>(
     printed: u64,
     to: Duration,
@@ -199,7 +200,7 @@ pub(crate) fn columns<S: Seconds>(
     }
 }
 
-/// A line of cells, the time first; columns that the screen has no room for are left out, the last ones first.
+/// Formats a line of cells, the time first; columns without room are left out, from the last on.
 pub(crate) fn line(columns: &[(&str, usize)], cells: &[String], width: usize) -> String {
     let mut line = String::new();
     for (cell, room) in
@@ -213,7 +214,7 @@ pub(crate) fn line(columns: &[(&str, usize)], cells: &[String], width: usize) ->
     line
 }
 
-/// The end of an interval since the run began.
+/// Formats the end of an interval since the run began.
 pub(crate) fn seconds(to: Duration) -> String {
     format!("{:.0} s", to.as_secs_f64())
 }
@@ -221,7 +222,7 @@ pub(crate) fn seconds(to: Duration) -> String {
 /// The name of the first column.
 pub(crate) const TIME: &str = "time";
 const TIME_WIDTH: usize = 6;
-/// Lines after which the header comes again.
+/// The number of lines after which the header is repeated.
 const PAGE: u64 = 20;
 const WORTH_A_LINE: Duration = Duration::from_millis(200);
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
-//! A report for people, in the order in which it is read: [`Table`], made of labelled rows, distributions, grids and sentences.
+//! A report for people, in reading order: [`Table`], made of labelled rows, distributions, grids and sentences.
 //!
-//! Holds the results of a command, and draws them for the [`Screen`] that they are read on. A label is a name of the
-//! [catalogue](super::catalogue), which says what it means; a test finds those that are not.
+//! It holds the results of a command, and draws them for a [`Screen`]. A label is a name of the
+//! [catalogue](super::catalogue), which explains it; a test finds those without an entry.
 
 use std::fmt::Display;
 
@@ -27,9 +27,9 @@ enum Part {
     Heading(String),
     /// Columns below a header.
     Grid(Grid),
-    /// A sentence beside the rows.
+    /// A sentence between the rows.
     Text(String, Tone),
-    /// A line that is not to be broken.
+    /// A line that must not be broken.
     Drawn(String),
 }
 
@@ -43,12 +43,12 @@ impl Table {
         self.parts.push(Part::Row(label.to_owned(), value.to_string(), tone));
     }
 
-    /// Adds a count of what should not be with its share of the whole.
+    /// Adds a count of an undesired event with its share of the whole.
     pub(crate) fn loss(&mut self, label: &str, count: u64, whole: u64) {
         self.toned(label, part(count, whole), Tone::bad_if(count > 0));
     }
 
-    /// Adds a count of what seldom is, if there is any.
+    /// Adds a count of a rare event, if there is any.
     pub(crate) fn seldom(&mut self, label: &str, count: u64) {
         if count > 0 {
             self.row(label, count);
@@ -62,7 +62,7 @@ impl Table {
         self.parts.push(Part::Times(label.to_owned(), cells));
     }
 
-    /// Begins what the following rows are about.
+    /// Adds the subject of the following rows.
     pub(crate) fn heading(&mut self, text: impl Display) {
         self.parts.push(Part::Heading(text.to_string()));
     }
@@ -88,7 +88,7 @@ impl Table {
         self.parts.append(&mut other.parts);
     }
 
-    /// All that the catalogue is to explain.
+    /// Returns everything that the catalogue must explain.
     #[cfg(test)]
     pub(crate) fn labels(&self) -> Vec<&str> {
         let mut labels = vec![];
@@ -121,7 +121,7 @@ impl Table {
         let mut after_times = false;
         let mut above = None;
         for part in &self.parts {
-            // Grids stand apart from rows, and from each other.
+            // Grids are separated from rows, and from each other.
             let is_grid = |part: &Part| matches!(part, Part::Grid(_));
             let is_heading = |part: &Part| matches!(part, Part::Heading(_));
             if above.is_some_and(|above| {
@@ -162,7 +162,7 @@ fn times_line(label: &str, cells: &[&str; 5], margin: usize, widths: &[usize; 5]
     format!("{label:margin$}{cells}\n")
 }
 
-/// The lines of a row: a value that has no room goes on below itself.
+/// Returns the lines of a row: a value without room continues below.
 fn row(label: &str, value: &str, tone: Tone, margin: usize, screen: &Screen) -> String {
     let lines = wrapped(value, screen.width.saturating_sub(margin + 2));
     let shown = lines.iter().enumerate().map(|(at, line)| {
@@ -172,7 +172,7 @@ fn row(label: &str, value: &str, tone: Tone, margin: usize, screen: &Screen) -> 
     shown.collect()
 }
 
-/// A text in lines: where two spaces separate its parts, broken between these, and between words where one has no room.
+/// Wraps a text: between parts separated by two spaces, and between words if a part has no room.
 pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for group in text.split("  ").map(str::trim).filter(|group| !group.is_empty()) {
@@ -197,7 +197,7 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The words of a text; a number and its unit are one.
+/// Returns the words of a text; a number and its unit are one.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = vec![];
     for word in text.split(' ') {
@@ -213,7 +213,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The figures of every distribution.
+/// The columns of every distribution.
 pub(crate) const TIMES: [&str; 5] = ["min", "p50", "p99", "p99.9", "max"];
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! Checksums that follow a change of what is under them: the Internet checksum (RFC 1071).
+//! Updating checksums after a change of the bytes they cover: the Internet checksum (RFC 1071).
 //!
-//! Only that of IPv4's header does. What a router changes is under no transport's: so one that the sender has left to
-//! an interface stays to be made, which is the devices' affair.
+//! Only IPv4's header checksum needs it: a router changes nothing that a transport's checksum covers. A checksum that
+//! the sender left to the interface is still computed by the output device.
 
 use etherparse::checksum::Sum16BitWords;
 
-/// A checksum after one of the words under it has changed (RFC 1624, equation 3): right if it was right before, and
-/// wrong if it was wrong, so that damage on the way here stays to be seen.
+/// Updates a checksum after one word under it has changed (RFC 1624, equation 3). A right checksum stays right, and a
+/// wrong one wrong, so damage on the way here remains detectable.
 #[inline]
 pub(crate) fn changed(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
@@ -14,7 +14,7 @@ pub(crate) fn changed(checksum: u16, old: u16, new: u16) -> u16 {
     !((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// Says whether the checksum of an IPv4 header is that of its bytes.
+/// Says whether the checksum of an IPv4 header is correct.
 #[inline]
 pub(crate) fn is_right(header: &[u8]) -> bool {
     Sum16BitWords::new().add_slice(header).ones_complement() == 0
@@ -29,7 +29,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Against the sum made anew, for any header and any change.
+        /// Compares with the checksum computed anew, for any header and any change.
         #[test]
         fn a_change_keeps_a_checksum_right(mut header in prop::array::uniform20(any::<u8>()), ttl in 1u8..) {
             header[8] = ttl;

@@ -1,4 +1,4 @@
-//! Where things are in a frame, as far as they are there: [`Headers`].
+//! The offsets of a frame's headers, as far as present: [`Headers`].
 //!
 //! ```text
 //!   │ to │ from │ tag │ tag │ type │ IP ………………………… │ extensions │ ports … │ payload │ trailer │
@@ -6,11 +6,11 @@
 //!                                  ├──────────────── length ─────────────────┤
 //! ```
 //!
-//! Bytes here were written by strangers, to get past the rules perhaps. What contradicts itself or is cut short is not
-//! guessed at: a packet whose header is not whole, or says that there is more than there is, has no [`Ip`]; a fragment
-//! other than the first has no ports, whatever stands where they would be (RFC 1858); and extensions that are cut short
-//! hide what is behind them. The parts of headers are etherparse's to read; the walk over IPv6's extensions is here,
-//! because it must end at a fragment.
+//! These bytes come from strangers, perhaps in order to get past the rules. Contradictions and truncation are not
+//! guessed at: a packet whose header is incomplete, or claims more bytes than there are, has no [`Ip`]; a fragment
+//! other than the first has no ports, whatever stands in their place (RFC 1858); and truncated extensions hide
+//! everything behind them. etherparse reads the fields; the walk over IPv6's extensions is here, because it must stop
+//! at a fragment.
 
 use std::net::IpAddr;
 
@@ -28,13 +28,13 @@ pub type Mac = [u8; 6];
 /// The offsets of a frame's headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Headers {
-    /// The number of tags of virtual networks that were passed, at most two.
+    /// The number of VLAN tags skipped, at most two.
     pub(crate) tags: u8,
     /// The type of the frame's content. A third tag is content.
     pub(crate) kind: EtherType,
     /// The offset of that content.
     pub(crate) packet: usize,
-    /// The packet, if it is one of IP that makes sense.
+    /// The packet, if it is valid IP.
     pub(crate) ip: Option<Ip>,
 }
 
@@ -49,11 +49,11 @@ pub(crate) struct Ip {
     pub(crate) header: usize,
     /// Bytes of the packet, which are all there. Behind them may be a trailer.
     pub(crate) length: usize,
-    /// The number of routers that it may still pass, with this one.
+    /// The number of routers that it may still pass, including this one.
     pub(crate) hop_limit: u8,
-    /// Routers may cut it in pieces; those of IPv6 never may.
+    /// Whether routers may fragment it; those of IPv6 never may.
     pub(crate) may_fragment: bool,
-    /// The piece that it is of its packet.
+    /// Which fragment of its packet this is.
     pub(crate) piece: Piece,
     /// The protocol that it carries, if no extension hides it.
     pub(crate) protocol: Option<Protocol>,
@@ -63,22 +63,22 @@ pub(crate) struct Ip {
     pub(crate) ports: Option<[u16; 2]>,
 }
 
-/// The part of a packet that a piece is.
+/// The part of a packet that a fragment is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Piece {
-    /// The packet is not cut.
+    /// The packet is not fragmented.
     Whole,
-    /// Its beginning, with the transport's header or a part of that.
+    /// The first fragment, with the transport's header or a part of it.
     First,
-    /// A piece behind the first, without those headers.
+    /// A later fragment, without those headers.
     Later,
 }
 
 impl Headers {
-    /// Reads a frame; `None` if it has not even a header of Ethernet, tags included.
+    /// Reads a frame's headers; `None` if Ethernet's header, tags included, is incomplete.
     ///
     /// # Cost
-    /// Some 20 ns; nothing is allocated. At most two tags and eight extensions are looked behind.
+    /// Some 20 ns; nothing is allocated. At most two tags and eight extensions are skipped.
     #[inline]
     pub(crate) fn of(frame: &[u8]) -> Option<Self> {
         let mut kind = Ethernet2HeaderSlice::from_slice(frame).ok()?.ether_type().0;
@@ -97,7 +97,7 @@ impl Headers {
         Some(Headers { tags, kind, packet, ip })
     }
 
-    /// Returns the view that rules have of a frame of `bytes` bytes.
+    /// Returns the fields that rules can see, for a frame of `bytes` bytes.
     pub(crate) fn seen(&self, bytes: usize, entrance: Entrance, at: Timestamp) -> Seen {
         let Headers { kind, packet, ip, .. } = *self;
         let payload = ip.and_then(|ip| ip.datagram(packet));
@@ -136,7 +136,7 @@ impl Ip {
         let bytes = &frame[packet..];
         let header = Ipv6HeaderSlice::from_slice(bytes).ok()?;
         let own = header.slice().len();
-        // Zero may be a jumbogram (RFC 2675), which no Ethernet carries.
+        // Zero may be a jumbogram (RFC 2675), which does not fit Ethernet.
         let length = own + usize::from(header.payload_length());
         let walk = walk(header.next_header().0, bytes.get(own..length)?);
         Ip {
@@ -162,7 +162,7 @@ impl Ip {
         Some(self)
     }
 
-    /// Bytes of payload, if it is a whole datagram of UDP.
+    /// Returns the payload length if this is a complete UDP datagram.
     fn datagram(&self, packet: usize) -> Option<usize> {
         let is_one = self.protocol == Some(Protocol::UDP) && self.piece == Piece::Whole;
         (packet + self.length).checked_sub(self.transport + UDP).filter(|_| is_one)
@@ -179,10 +179,10 @@ impl Piece {
     }
 }
 
-/// The way past IPv6's extensions.
+/// The walk past IPv6's extensions.
 struct Walk {
     protocol: Option<Protocol>,
-    /// Bytes of extensions passed so far.
+    /// Bytes of extensions skipped so far.
     passed: usize,
     piece: Piece,
 }
@@ -212,7 +212,7 @@ fn walk(first: u8, bytes: &[u8]) -> Walk {
         walk.passed += length;
         next = following.0;
         if walk.piece == Piece::Later {
-            // What follows is the middle of something.
+            // Everything behind a later fragment's header is the middle of a packet.
             walk.protocol = Some(Protocol(next));
             return walk;
         }
@@ -231,7 +231,7 @@ pub(crate) const TAG: usize = 4;
 /// Ethernet's header and two tags.
 pub(crate) const HEADERS: usize = ETHERNET + 2 * TAG;
 const UDP: usize = 8;
-/// More than a sender has use for; what is behind them is not seen.
+/// More than any sender uses; nothing behind them is seen.
 const MOST_EXTENSIONS: usize = 8;
 
 #[cfg(test)]
@@ -258,7 +258,7 @@ mod tests {
     fn rules_see_behind_two_tags_and_no_further() {
         for tags in 0..3 {
             let mut frame = datagram(tags, 33);
-            // A trailer is no part of it.
+            // A trailer does not belong to the packet.
             frame.extend([0; 9]);
             let headers = Headers::of(&frame).unwrap();
             assert_eq!((usize::from(headers.tags), headers.packet), (tags, ETHERNET + tags * TAG));
@@ -283,7 +283,7 @@ mod tests {
         let mut long = frame.clone();
         long[17] += 1;
         assert!(Headers::of(&long).unwrap().ip.is_none());
-        // Whole, but too short for ports.
+        // A complete packet, but too short for ports.
         let mut short = frame;
         short[16..18].copy_from_slice(&23u16.to_be_bytes());
         let ip = Headers::of(&short).unwrap().ip.unwrap();
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!((first.piece, first.ports), (Piece::First, Some([9, 7])));
         let later = ip(&v6(44, &[fragment(8, 17), ports].concat()));
         assert_eq!((later.piece, later.ports, later.protocol), (Piece::Later, None, Some(Protocol::UDP)));
-        // What looks like options there is the middle of something.
+        // The bytes in the options' place are the middle of a packet.
         let hidden = ip(&v6(44, &[fragment(8, 60), options, ports].concat()));
         assert_eq!((hidden.ports, hidden.protocol), (None, Some(Protocol(60))));
         let cut = ip(&v6(60, &[17, 1, 0, 0, 0, 0, 0, 0]));

@@ -1,14 +1,13 @@
-//! Messages of a router to senders: that a packet has passed too many routers, or is too long for what comes next.
+//! A router's ICMP errors to senders: a packet has passed too many routers, or is too long for the next link.
 //!
 //! ```text
 //!   dropped:            │ Ethernet │ IP │ payload …………………… │
 //!   told its sender:    │ Ethernet, turned round │ IP │ ICMP │ IP │ payload, as much as allowed │
 //! ```
 //!
-//! An answer to everything would be an amplifier, and two routers that answer each other's errors a storm. So nothing
-//! is said about errors, later fragments, groups and senders that are none (RFC 1812, section 4.3.2.7; RFC 4443,
-//! section 2.4), and of what may be said no more than [`RATE`] with bursts of [`BURST`], whatever comes: what Linux
-//! allows by default.
+//! Answering everything would make the router an amplifier, and two routers that answer each other's errors a storm. So
+//! errors, later fragments, multicast and invalid senders get no answer (RFC 1812, section 4.3.2.7; RFC 4443, section
+//! 2.4), and everything else at most [`RATE`] answers with bursts of [`BURST`]: Linux's default limits.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -23,16 +22,16 @@ use super::headers::{Headers, Ip, Mac, Piece};
 use crate::rules::{Limit, Protocol};
 use softtimers_measure::units::SendRate;
 
-/// The fault of a packet.
+/// The error to report about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Complaint {
-    /// It has passed as many routers as it may.
+    /// Its hop limit is used up.
     HopLimit,
-    /// It is longer than the way out takes, which is this many bytes.
+    /// It is longer than the outgoing interface's MTU, which is this many bytes.
     TooLong(u32),
 }
 
-/// A router's own messages on one side.
+/// The addresses that a router's own messages come from on one side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Voice {
     /// The station's address.
@@ -43,14 +42,14 @@ pub(crate) struct Voice {
     pub v6: Ipv6Addr,
 }
 
-/// Complaints within their rate.
+/// Sends ICMP errors within their rate limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Complaints {
     limit: Limit,
     earned: Timestamp,
-    /// Messages that were sent.
+    /// Messages sent.
     pub(crate) told: u64,
-    /// Messages that were held back, because there would have been too many.
+    /// Messages suppressed by the rate limit.
     pub(crate) suppressed: u64,
 }
 
@@ -60,7 +59,7 @@ impl Complaints {
         Complaints { limit, earned: Timestamp::ZERO, told: 0, suppressed: 0 }
     }
 
-    /// Makes the answer to the sender of `frame` in `answer`, if there is to be one: whether there is.
+    /// Writes the message to the sender of `frame` into `answer`, and returns whether there is one.
     pub(crate) fn tell(
         &mut self,
         complaint: Complaint,
@@ -145,7 +144,7 @@ fn v4_header(from: Ipv4Addr, to: Ipv4Addr) -> Ipv4Header {
     }
 }
 
-/// Says whether a packet's sender may be told about it. The sender is one host, as the router has seen to.
+/// Says whether a packet's sender may be sent an error. The router has already checked that the sender is one host.
 fn may_be_told(frame: &[u8], ip: &Ip) -> bool {
     let group = frame.first().is_none_or(|to| to & 1 != 0) || frame.get(6).is_none_or(|from| from & 1 != 0);
     if group || ip.piece == Piece::Later {
@@ -153,9 +152,9 @@ fn may_be_told(frame: &[u8], ip: &Ip) -> bool {
     }
     let kind = frame.get(ip.transport).filter(|_| ip.length > ip.header);
     match ip.protocol {
-        // Echo, time stamp, address mask, information, router discovery: what is no error.
+        // Echo, timestamp, address mask, information, router discovery: not errors.
         Some(Protocol::ICMP) => kind.is_some_and(|kind| matches!(kind, 0 | 8 | 9 | 10 | 13..=18)),
-        // Redirects are none by number, but RFC 4443 counts them in.
+        // Redirects are not errors by number, but RFC 4443 treats them as such.
         Some(Protocol::ICMPV6) => kind.is_some_and(|&kind| kind >= 128 && kind != 137),
         protocol => protocol.is_some(),
     }
@@ -167,15 +166,15 @@ pub(crate) fn link_local([a, b, c, d, e, f]: Mac) -> Ipv6Addr {
     Ipv6Addr::new(0xfe80, 0, 0, 0, half([a ^ 2, b]), half([c, 0xff]), half([0xfe, d]), half([e, f]))
 }
 
-/// Whom a router without an IPv4 address speaks as (RFC 7600).
+/// The source address of a router without an IPv4 address (RFC 7600).
 pub(crate) const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
-/// Answers a second, over time.
+/// Messages a second in the long run.
 pub(crate) const RATE: u64 = 1_000;
-/// The time by which messages may be ahead of that rate: 50 of them.
+/// How far messages may be ahead of that rate: 50 of them.
 pub(crate) const BURST: Duration = Duration::from_millis(49);
 /// RFC 1812, section 4.3.2.3: no more than every host receives.
 const MOST_V4: usize = 576;
-/// RFC 4443, section 2.4 (c): the least that every link of IPv6 carries.
+/// RFC 4443, section 2.4 (c): the minimum MTU of IPv6.
 const MOST_V6: usize = 1_280;
 const HOPS: u8 = 64;
 const NETWORK_CONTROL: IpDscp = match IpDscp::try_new(48) {

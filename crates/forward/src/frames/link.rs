@@ -1,4 +1,4 @@
-//! How an interface is while frames pass: [`Link`].
+//! The state of an interface while frames pass: [`Link`].
 
 use std::net::IpAddr;
 
@@ -11,10 +11,10 @@ pub(crate) struct Link {
     pub(crate) mtu: u32,
     /// The interface's own address.
     pub(crate) station: Mac,
-    /// This machine's addresses there, without those of the link alone.
+    /// This machine's addresses there, without link-local ones.
     pub(crate) addresses: Vec<IpAddr>,
-    /// It is switched on and has a carrier.
+    /// Whether it is switched on and has a carrier.
     pub(crate) is_on: bool,
-    /// Times that it was not any more.
+    /// The number of times it went down.
     pub(crate) outages: u64,
 }

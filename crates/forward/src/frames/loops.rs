@@ -1,9 +1,9 @@
-//! Whether both interfaces are joined elsewhere, too: [`Loops`].
+//! Detecting whether both interfaces are also joined elsewhere: [`Loops`].
 //!
-//! A cable between two ports of one switch makes a loop in which frames for all go round, and multiply, until nothing
-//! else passes. So a frame that nobody else can make ([`LoopProbe`]) goes out of each interface while anything is
-//! forwarded. When one comes back at the other interface, nothing is forwarded any more; and when none has for a while, it
-//! is again.
+//! A cable between two ports of one switch makes a loop in which broadcasts circulate and multiply until nothing else
+//! passes. So while frames are forwarded, a frame that nothing else can send ([`LoopProbe`]) goes out of each
+//! interface. When one comes back at the other interface, forwarding stops; when none has come back for a while, it
+//! resumes.
 //!
 //! ```text
 //!   forwards ──probe came back──▶ drops all, counts it, goes on probing ──none for 3 s──▶ forwards
@@ -16,30 +16,30 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 use softtimers_net::packet::{Heard, LoopProbe};
 
-/// Watches for loops. A clone of it, for another poller between the same interfaces, knows of the same loop: whoever gets a
-/// probe back, nobody forwards.
+/// Watches for loops. A clone, for another poller between the same interfaces, shares what is known: when one poller
+/// receives a probe, all stop forwarding.
 #[derive(Clone, Debug)]
 pub(crate) struct Loops {
     known: Arc<Known>,
-    /// Frames came since the last probe.
+    /// Whether frames came since the last probe.
     carried: bool,
 }
 
-/// The knowledge that all of them share.
+/// The state that all clones share.
 #[derive(Debug, Default)]
 struct Known {
-    /// Locked for probes alone, of which there is one a second.
+    /// Locked only for probes, one a second.
     probes: Mutex<Probes>,
     /// When a probe last came back, in nanoseconds; zero for never.
     heard: AtomicU64,
-    /// A user has been told.
+    /// Whether the user has been told.
     told: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Probes {
     probe: LoopProbe,
-    /// When one was sent last.
+    /// When the last one was sent.
     sent: Option<Timestamp>,
 }
 
@@ -52,16 +52,15 @@ impl Known {
 impl Loops {
     /// The time between two probes.
     pub(crate) const PROBE: Duration = Duration::from_secs(1);
-    /// Without a probe that comes back, until frames are forwarded again.
+    /// How long no probe must come back before frames are forwarded again.
     pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
-    /// None found yet; the first probe is due.
+    /// Starts with no loop known; the first probe is due.
     pub(crate) fn new() -> Self {
         Loops { known: Arc::default(), carried: true }
     }
 
-    /// Says whether a frame from interface 0 or 1 is to be dropped for a loop: a probe, or anything as long as there is
-    /// one.
+    /// Says whether a frame from interface 0 or 1 is to be dropped: probes always, anything else while there is a loop.
     #[inline]
     pub(crate) fn is_in_one(&mut self, frame: &[u8], side: usize, now: Timestamp) -> bool {
         self.carried = true;
@@ -75,12 +74,13 @@ impl Loops {
         true
     }
 
-    /// Forgets a loop that is no more. Whether there is one now, if nobody has been told so yet.
+    /// Ends a loop that no probe has confirmed for a while. Returns whether there is one now, if that has not been
+    /// reported yet.
     pub(crate) fn check(&mut self, now: Timestamp) -> Option<bool> {
         let heard = self.known.heard.load(Ordering::Relaxed);
         let since = now.checked_duration_since(Timestamp::from_nanos(heard));
         if since.is_some_and(|since| since >= Self::PATIENCE) {
-            // Unless another one has just come back.
+            // Unless another probe has just come back.
             let _ = self.known.heard.compare_exchange(heard, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
         let is_known = self.is_known();
@@ -97,7 +97,7 @@ impl Loops {
         self.carried || self.is_known()
     }
 
-    /// Returns the probes that go out of each interface, every [`PROBE`](Self::PROBE); nothing while nothing comes, or
+    /// Returns the probes to send out of each interface, every [`PROBE`](Self::PROBE); `None` while no frames come, or
     /// when another poller has sent one.
     pub(crate) fn probe(&mut self, now: Timestamp) -> Option<[impl AsRef<[u8]> + use<>; 2]> {
         let wanted = self.wants_probe();
@@ -131,7 +131,7 @@ mod tests {
         assert!(!loops.is_in_one(&[2; 60], 0, at(2)));
         let [out_of_a, _] = loops.probe(at(3)).unwrap();
         assert!(!Loops::new().is_in_one(out_of_a.as_ref(), 1, at(3)), "somebody else's");
-        // A neighbour's echo goes no further, and shuts nothing.
+        // A neighbour's echo is dropped, and does not stop forwarding.
         assert!(loops.is_in_one(out_of_a.as_ref(), 0, at(3)) && !loops.is_in_one(&[2; 60], 0, at(3)));
         assert_eq!(loops.check(at(3)), None);
         let mut other = loops.clone();

@@ -1,4 +1,4 @@
-//! Properties of any frame, whatever its bytes: called by the property tests and the fuzzer.
+//! Properties that hold for any frame: called by the property tests and the fuzzer.
 
 use etherparse::{NetSlice, SlicedPacket};
 use softtimers_core::Timestamp;
@@ -9,8 +9,8 @@ use super::router::{Leg, Router};
 use super::{Arrival, Forwarder, Verdict, checksum};
 use crate::rules::{Entrance, EtherType, Filter, parse};
 
-/// The first byte says how the rest, a frame, comes: to a cable or a router, with rules or without, and whether its
-/// address and checksum are set right first, so that it gets further than chance would take it.
+/// Sends one frame, given after the script's first byte, through a cable or a router, with rules or without. Bits of
+/// that byte choose, and whether address and checksum are corrected first, so that more frames get far.
 ///
 /// # Panics
 /// If something does not hold.
@@ -59,7 +59,7 @@ fn forwarder(routes: bool, has_rules: bool) -> Forwarder {
     forwarder
 }
 
-/// One hop further, from one station to the next, and otherwise as it was.
+/// Checks that a routed frame has one hop less, new stations, and is otherwise unchanged.
 fn routed(before: &[u8], after: &[u8]) {
     assert_eq!((&after[..6], &after[6..12]), (&[9; 6][..], &OURS[1][..]));
     let headers = Headers::of(after).unwrap_or_else(|| panic!("{after:?}"));
@@ -77,7 +77,7 @@ fn routed(before: &[u8], after: &[u8]) {
     assert!(ip.hop_limit >= 1 && expected == after, "{before:?} {after:?}");
 }
 
-/// A whole packet, right in all its parts, to who sent the frame, and no longer than routers may be.
+/// Checks that an answer is a complete, valid packet to the frame's sender, no longer than a router's may be.
 fn answered(about: &[u8], answer: &[u8]) {
     assert!(answer.len() <= ETHERNET + 1_280, "{}", answer.len());
     let packet = SlicedPacket::from_ethernet(answer).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// A packet of some kind, as senders make them.
+    /// A packet as senders make them.
     fn packet() -> impl Strategy<Value = Vec<u8>> {
         (any::<[u8; 4]>(), any::<u8>(), any::<bool>(), 0u8..3, prop::collection::vec(any::<u8>(), 0..1_500))
             .prop_map(|(ip, hops, is_v4, kind, payload)| {
@@ -136,7 +136,7 @@ mod tests {
             any_frame(&[&[switches | 2], &frame[..]].concat());
         }
 
-        /// A few bytes changed, and the end cut off.
+        /// Changes a few bytes, and cuts off the end.
         #[test]
         fn damaged_packets_are_safe(
             switches in any::<u8>(),

@@ -1,44 +1,45 @@
-//! Why a frame was not forwarded: [`Reason`], and how often each: [`Reasons`].
+//! Why a frame was dropped: [`Reason`], and how often each: [`Reasons`].
 
 use serde::Serialize;
 
-/// Why a frame went no further.
+/// Why a frame was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Reason {
     /// A rule rejected it.
     Rule,
-    /// It is none, or a packet in it is none: a header is cut short, contradicts itself, or has a wrong checksum.
+    /// It is not a valid frame, or contains an invalid packet: a truncated or contradictory header, or a wrong
+    /// checksum.
     Malformed,
     /// It is longer than the other interface sends.
     TooLong,
-    /// It came back, by a way that joins both interfaces elsewhere.
+    /// It came back, over a link that joins both interfaces elsewhere.
     Loop,
-    /// A router dropped it: it has passed as many routers as it may.
+    /// A router dropped it: its hop limit is used up.
     HopLimit,
     /// A router dropped it: it is for another station, for a group, in a virtual network, or for the router itself.
     NotForUs,
-    /// A router dropped it: it comes from or goes to nobody that is behind a router, or wants to choose its own way.
+    /// A router dropped it: its source or destination is not a host behind a router, or it carries a source route.
     Unroutable,
     /// A router took it: it asked for an address, and was answered.
     Answered,
 }
 
-/// Frames that went no further, counted by reason.
+/// Dropped frames, counted by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Reasons {
     /// A rule rejected them.
     pub rejected: u64,
-    /// A header was cut short, contradicted itself, or had a wrong checksum.
+    /// They had a truncated or contradictory header, or a wrong checksum.
     pub malformed: u64,
     /// They were longer than the other interface sends.
     pub too_long: u64,
-    /// They came back, by a way that joins both interfaces elsewhere.
+    /// They came back, over a link that joins both interfaces elsewhere.
     pub looped: u64,
-    /// They had passed as many routers as they may.
+    /// Their hop limit was used up.
     pub hop_limit: u64,
     /// They were for another station, a group, a virtual network or the router itself.
     pub not_for_us: u64,
-    /// They came from or went to nobody that is behind a router, or wanted to choose their own way.
+    /// Their source or destination was not a host behind a router, or they carried a source route.
     pub unroutable: u64,
     /// They asked for an address of the router, and were answered.
     pub answered: u64,

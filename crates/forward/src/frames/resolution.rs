@@ -1,11 +1,11 @@
-//! Who has this address? A router's own, asked for by ARP (RFC 826) and by neighbour discovery (RFC 4861).
+//! Answers to questions for a router's own addresses, by ARP (RFC 826) and neighbour discovery (RFC 4861).
 //!
 //! ```text
 //!   who has 10.0.1.1?  tell 10.0.1.9      ─▶
 //!                                         ◀─  10.0.1.1 is at 02:00:00:00:00:0a
 //! ```
 //!
-//! It answers, and asks nobody: where frames go next is said to it, not learnt, so nobody can tell it otherwise.
+//! The router answers but never asks: its next hops are configured, not learnt, so no neighbour can change them.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -17,7 +17,7 @@ use etherparse::{
 use super::headers::{Headers, Mac};
 use crate::rules::Protocol;
 
-/// Makes the answer in `answer` if `frame` asks for one of `addresses`, which are at `mac`: whether it does.
+/// Writes the answer into `answer` if `frame` asks for one of `addresses`, which are at `mac`; returns whether it does.
 pub(crate) fn answer(
     frame: &[u8],
     headers: &Headers,
@@ -69,7 +69,7 @@ fn discovery(
     if !asked || !is_right(packet, message, [from.into(), to]) {
         return None;
     }
-    // Who looks for a double of an address has none yet, and is answered by calling to all.
+    // A host that checks for a duplicate address has none yet, so the answer goes to all.
     let probing = from.is_unspecified();
     let back = if probing { ALL_NODES } else { from };
     let station = if probing { ALL_NODES_MAC } else { source_option(message.get(24..)?)? };
@@ -87,7 +87,7 @@ fn discovery(
     built.icmpv6(Icmpv6Type::NeighborAdvertisement(flags)).write(answer, &payload).ok()
 }
 
-/// Says whether the checksum of a message is right: it has come from a stranger and decides who is answered.
+/// Says whether a message's checksum is correct: it comes from a stranger and decides who is answered.
 fn is_right(packet: &[u8], message: &[u8], addresses: [IpAddr; 2]) -> bool {
     let [IpAddr::V6(from), IpAddr::V6(to)] = addresses else { return false };
     let mut sum = etherparse::checksum::Sum16BitWords::new().add_slice(message);
@@ -98,7 +98,7 @@ fn is_right(packet: &[u8], message: &[u8], addresses: [IpAddr; 2]) -> bool {
         && sum.add_2bytes(length.to_be_bytes()).add_2bytes([0, Protocol::ICMPV6.0]).ones_complement() == 0
 }
 
-/// The station that asks, by its option.
+/// Returns the address of the station that asks, from its option.
 fn source_option(mut options: &[u8]) -> Option<Mac> {
     while let Some((&[kind, eights], _)) = options.split_first_chunk::<2>() {
         let length = usize::from(eights) * 8;
@@ -118,7 +118,7 @@ fn is_group(mac: Mac) -> bool {
 const SOLICITATION: u8 = 135;
 const SOURCE_OPTION: u8 = 1;
 const TARGET_OPTION: u8 = 2;
-/// The hop limit of a packet that has passed no router (RFC 4861, section 7.1.1).
+/// The hop limit of a packet that no router has forwarded (RFC 4861, section 7.1.1).
 const HOPS: u8 = 255;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const ALL_NODES_MAC: Mac = [0x33, 0x33, 0, 0, 0, 1];

@@ -6,12 +6,11 @@
 //!    ARP, ND       dropped               dropped             dropped   time exceeded   too big
 //! ```
 //!
-//! There is no table: what comes in at one interface leaves by the other, to the station that is named as the next hop
-//! there. So a packet costs the same whatever comes, and nobody outside can change where it goes.
+//! There is no routing table: a packet leaves by the other interface, to the next hop configured there. So every packet
+//! costs the same, and nothing received can change where packets go.
 //!
-//! It does not cut IPv4 packets in pieces, which nearly all senders forbid anyhow: to one that does not, it says the
-//! same as to one that does, and hosts mind that. Source routes are refused (RFC 7126, section 4.3), other options
-//! and extensions passed on as they are.
+//! It does not fragment IPv4 packets: nearly all senders forbid it, and the few others get the same error, which hosts
+//! heed. Source routes are refused (RFC 7126, section 4.3); other options and extensions pass unchanged.
 
 use std::net::IpAddr;
 
@@ -30,34 +29,34 @@ use crate::rules::EtherType;
 pub(crate) struct Leg {
     /// The station's address.
     pub(crate) mac: Mac,
-    /// The station that packets which leave there go to.
+    /// The station that packets leaving there go to.
     pub(crate) next_hop: Mac,
     /// The longest packet there.
     pub(crate) mtu: u32,
-    /// The router's own addresses there: it answers when it is asked who has them, and speaks as the first of each
+    /// The router's own addresses there: it answers questions for them, and its messages come from the first of each
     /// family.
     pub(crate) addresses: Vec<IpAddr>,
-    /// This machine's other addresses there: packets for them are its own affair.
+    /// This machine's other addresses there; packets for them are left to the machine.
     pub(crate) machine: Vec<IpAddr>,
 }
 
 /// A router's next step with a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// It is a packet to be forwarded, if rules and [`Router::leave`] let it.
+    /// A packet to be forwarded, if rules and [`Router::leave`] let it.
     Forward(Ip),
-    /// The frame goes no further, and there is an answer to be sent back.
+    /// Dropped, with an answer to send back.
     Answer(Reason),
-    /// It goes no further.
+    /// Dropped.
     Drop(Reason),
 }
 
-/// Two legs, and what is said to senders.
+/// Forwards between two legs, and reports errors to senders.
 #[derive(Clone, Debug)]
 pub(crate) struct Router {
     legs: [Leg; 2],
     voices: [Voice; 2],
-    /// Messages to senders.
+    /// Sends errors to senders.
     pub(crate) complaints: Complaints,
 }
 
@@ -68,7 +67,7 @@ impl Router {
         Router { legs, voices, complaints: Complaints::new() }
     }
 
-    /// The interface of a leg is like this from now on.
+    /// Takes over the new state of a leg's interface.
     pub(crate) fn adopt(&mut self, at: usize, link: &Link) {
         let leg = &mut self.legs[at];
         (leg.mac, leg.mtu) = (link.station, link.mtu);
@@ -76,7 +75,7 @@ impl Router {
         self.voices[at] = leg.voice();
     }
 
-    /// Looks at a frame that has come in at a leg, before any rule does.
+    /// Checks a frame that has come in at a leg, before any rule does.
     ///
     /// # Cost
     /// The checksum of the header, some nanoseconds.
@@ -92,7 +91,7 @@ impl Router {
         if headers.tags > 0 || !(mine || group) {
             return Step::Drop(Reason::NotForUs);
         }
-        // Hardly anything is a question for an address; IPv4's packets never are.
+        // Few frames ask for an address, and IPv4 packets never do.
         if headers.kind != EtherType::IPV4
             && resolution::answer(frame, headers, &leg.addresses, leg.mac, answer)
         {
@@ -121,8 +120,8 @@ impl Router {
         Step::Forward(ip)
     }
 
-    /// Makes a packet that is to be forwarded what it is on the other side, if it may go there. `longest` is how many
-    /// bytes of it go at once: all, unless it is cut later.
+    /// Rewrites a packet for the other side, if it may go there. `longest` is the length of its longest part on the
+    /// wire: all of it, unless it is segmented later.
     #[inline]
     pub(crate) fn leave(
         &mut self,
@@ -158,7 +157,7 @@ impl Leg {
 }
 
 impl Complaint {
-    /// Why what it is about was dropped.
+    /// Returns the reason for which the packet was dropped.
     pub(crate) fn reason(self) -> Reason {
         match self {
             Complaint::HopLimit => Reason::HopLimit,
@@ -167,7 +166,7 @@ impl Complaint {
     }
 }
 
-/// One router further. The packet has a whole header and hops left.
+/// Takes one hop off. The packet has a whole header and hops left.
 fn decrement(packet: &mut [u8], kind: EtherType) {
     if kind == EtherType::IPV6 {
         packet[7] -= 1;
@@ -180,7 +179,7 @@ fn decrement(packet: &mut [u8], kind: EtherType) {
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Says whether a packet of IPv4 wants to choose its own way: loose or strict.
+/// Says whether an IPv4 packet carries a source route, loose or strict.
 fn has_source_route(header: &[u8], kind: EtherType) -> bool {
     let mut options = if kind == EtherType::IPV4 { header.get(20..).unwrap_or_default() } else { &[] };
     while let [option, rest @ ..] = options {
@@ -190,7 +189,7 @@ fn has_source_route(header: &[u8], kind: EtherType) -> bool {
             131 | 137 => return true,
             _ => match rest.first() {
                 Some(&length) if length >= 2 => options = options.get(length.into()..).unwrap_or_default(),
-                // What cannot be followed may hide one.
+                // Options that cannot be parsed may hide one.
                 _ => return true,
             },
         }
@@ -198,8 +197,8 @@ fn has_source_route(header: &[u8], kind: EtherType) -> bool {
     false
 }
 
-/// Says whether packets from or to there may pass a router (RFC 1812, section 5.3.7; RFC 3927, section 2.7; RFC 4291,
-/// section 2.5): not this network, loopback, the link alone, groups, what is reserved, and broadcast.
+/// Says whether a router may forward packets from or to this address (RFC 1812, section 5.3.7; RFC 3927, section 2.7;
+/// RFC 4291, section 2.5): not "this network", loopback, link-local, multicast, reserved or broadcast addresses.
 fn passes_routers(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => {

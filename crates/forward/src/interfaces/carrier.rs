@@ -1,4 +1,4 @@
-//! The fate of frames between two ports: [`Carrier`], the handler of a forwarder between interfaces.
+//! Deciding about frames between two ports: [`Carrier`], the handler of a forwarder between interfaces.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -23,7 +23,7 @@ use crate::rules::{Entrance, Filter};
 use crate::stats::Stats;
 use crate::volume::Volume;
 
-/// Decides about frames, and where they go.
+/// Decides about frames and queues them at the other port.
 #[derive(Debug)]
 pub(crate) struct Carrier<D> {
     forwarder: Forwarder,
@@ -31,21 +31,21 @@ pub(crate) struct Carrier<D> {
     sides: [SourceId; 2],
     ledgers: [Rc<RefCell<Ledger>>; 2],
     links: LinkFollower,
-    /// Frames that came in there and went no further.
+    /// Frames received there and dropped.
     refused: [Volume; 2],
-    /// Frames that found no room there to leave.
+    /// Frames dropped for want of room at the output there.
     unsent: [Volume; 2],
     /// When the next probe for loops goes out, if one is wanted.
     next_probe: Timestamp,
     loops: u64,
-    /// Outages that are counted; `None` where another poller counts them.
+    /// Outages counted so far; `None` where another poller counts them.
     outages: Option<[u64; 2]>,
     notify: Notify,
     driver: PhantomData<D>,
 }
 
 impl<D: Wire> Carrier<D> {
-    /// Between these two, of these names.
+    /// Creates a carrier between these two ports, with these names.
     pub(crate) fn new(
         mut forwarder: Forwarder,
         names: [String; 2],
@@ -55,7 +55,7 @@ impl<D: Wire> Carrier<D> {
         notify: Notify,
     ) -> Self {
         let now = Monotonic.now();
-        // A router's packets end by their hop limit, and both interfaces may well be in one network.
+        // A router's packets end by their hop limit, and both interfaces may well be in the same network.
         forwarder.loops = forwarder.router.is_none().then_some(loops);
         Carrier {
             forwarder,
@@ -73,12 +73,12 @@ impl<D: Wire> Carrier<D> {
         }
     }
 
-    /// Makes it that of the poller that counts what all see.
+    /// Makes it count what all pollers see, for the first one.
     pub(crate) fn first(self) -> Self {
         Carrier { outages: Some([0; 2]), ..self }
     }
 
-    /// Says when a loop is found, and when it is gone.
+    /// Reports when a loop is found, and when it is gone.
     fn tell_of_loops(&mut self, now: Timestamp) {
         let Some(loops) = &mut self.forwarder.loops else { return };
         let Some(is_in_loop) = loops.check(now) else { return };
@@ -125,7 +125,7 @@ impl<D: Wire> Handler for Carrier<D> {
         let at = arrived.unwrap_or_else(|| self.ledgers[1 - out].borrow().turn);
         match self.forwarder.handle(bytes, &Arrival { entrance, segment, at }) {
             Verdict::Forward => {
-                // If there is no room, it is counted there.
+                // If there is no room, the output counts it.
                 if outputs.pass(self.sides[out], bytes, Some(from)) {
                     self.ledgers[out].borrow_mut().waits(Departure::Forwarded { arrived: at, length });
                 } else {
@@ -184,5 +184,5 @@ impl<D: Wire> Handler for Carrier<D> {
     }
 }
 
-/// The period in which an interface is asked whether it is still there, where nobody is woken up for that.
+/// How often an interface is checked for removal, where its driver gives no notice.
 const LOOK: Duration = Duration::from_secs(1);

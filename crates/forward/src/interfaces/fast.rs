@@ -1,9 +1,9 @@
-//! Forwarding in the kernel, by the same rules: [`FastRoute`], and the thread that follows them, [`FastWorker`].
+//! Forwarding in the kernel by the same rules: [`FastRoute`], and [`FastWorker`], the thread that keeps it up to date.
 //!
-//! A program at each interface forwards what the router would have forwarded as it is: whole packets without options, for
-//! stations and addresses behind it, short enough, with hops left, and accepted by a rule without a rate. The rest comes up
-//! to the pollers. What is decided in the kernel is counted as theirs, by rule and by interface; a packet that it has left
-//! to nobody would be counted as lost at the output.
+//! A program at each interface forwards the packets that the router would have forwarded unchanged: whole packets
+//! without options, for stations and addresses behind it, short enough, with hops left, and accepted by a rule without
+//! a rate. All others reach the pollers. Decisions in the kernel are counted as the pollers' are, by rule and by
+//! interface; a packet that neither left nor was rejected nor reached a poller is counted as lost at the output.
 //!
 //! ```text
 //!   rules, interfaces ─▶ FastWorker ─▶ policy ─▶ maps ─▶ programs: A ═▶ B, past the pollers
@@ -32,7 +32,7 @@ use crate::stats::{Account, Stats};
 use crate::volume::Volume;
 use crate::wake::{Woken, pair};
 
-/// A route in the kernel between two interfaces, which forwards nothing yet.
+/// A route in the kernel between two interfaces. It forwards nothing until a worker runs.
 #[derive(Debug)]
 pub struct FastRoute {
     path: FastPath,
@@ -46,7 +46,7 @@ impl FastRoute {
     /// Attaches it to both interfaces.
     ///
     /// # Errors
-    /// Why there is none, in words: what was asked for is not for the kernel, or the kernel has not got it.
+    /// Why it cannot be attached: the plan cannot be carried out in the kernel, or the kernel lacks a feature.
     pub fn attach(plan: &Plan, between: &Between) -> Result<Self, String> {
         let Some(legs) = between.routed.clone() else { return Err("a cable is not routed".to_owned()) };
         if let Some(share) = plan.cpu_limit {
@@ -62,39 +62,39 @@ impl FastRoute {
         Ok(FastRoute { path, interfaces: between.interfaces.clone(), legs, hook, quota })
     }
 
-    /// Returns what tells it of the pollers' turns; once.
+    /// Returns the handle that reports the pollers' turns to it; only once.
     pub(crate) fn turns(&mut self) -> Result<FastTurns, softtimers_bpf::Error> {
         self.path.turns()
     }
 
-    /// Has a packet socket of one of the interfaces get the rest.
+    /// Passes the frames that the kernel does not forward to this packet socket of one of the interfaces.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub(crate) fn filter(&mut self, socket: impl AsFd) -> Result<(), softtimers_bpf::Error> {
         self.path.filter(socket)
     }
 }
 
-/// A worker that keeps a route as the rules and the interfaces are, in a thread of its own.
+/// Keeps a route up to date with the rules and the interfaces, in a thread of its own.
 #[derive(Debug)]
 pub(crate) struct FastWorker {
     route: FastRoute,
     links: LinkFollower,
-    /// At each change of an interface.
+    /// Readable when an interface has changed.
     woken: Woken,
     latest: [Link; 2],
-    /// The interfaces that send frames which a program at XDP redirects to them.
+    /// Whether each interface sends frames that an XDP program redirects to it.
     takes: [bool; 2],
     notify: Notify,
     rules: Option<(Follower, Filter)>,
-    /// Packets that came at each side and have not been counted.
+    /// Packets that came in at each side and are not counted yet.
     under_way: [Volume; 2],
     interrupt: Interrupt,
 }
 
 impl FastWorker {
-    /// Goes by these rules, as one more poller does, and forwards by them from now on.
+    /// Creates a worker that forwards by these rules, and follows them like one more poller.
     ///
     /// # Errors
     /// If the system has no descriptor left, or the kernel refuses a map's value.
@@ -121,7 +121,7 @@ impl FastWorker {
             interrupt,
         };
         worker.look_at_outputs();
-        // Nothing has been done by an earlier policy.
+        // Nothing was decided by an earlier policy.
         worker.route.path.change(&worker.policy()).map_err(std::io::Error::other)?;
         Ok(worker)
     }
@@ -152,25 +152,25 @@ impl FastWorker {
             .map_err(|error| Failure::check(format_args!("forwarding in the kernel: {error}")))
     }
 
-    /// Until there are other rules, which it says, or an interface has changed, or for a while.
+    /// Waits for other rules, a change of an interface, or a timeout; returns whether there are other rules.
     fn wait(&self) -> bool {
         let mut waited =
             vec![PollFd::new(&self.interrupt, PollFlags::IN), PollFd::new(&self.woken, PollFlags::IN)];
         waited.extend(self.rules.iter().map(|(follower, _)| PollFd::new(follower, PollFlags::IN)));
         let while_ = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
-        // If it could not wait, it looks again at once.
+        // If it could not wait, it checks at once.
         let _ = poll(&mut waited, Some(&while_));
         waited.get(2).is_some_and(|rules| !rules.revents().is_empty())
     }
 
-    /// Goes by the interfaces and the rules as they are.
+    /// Updates the route to the current interfaces and rules.
     fn adopt(&mut self, account: &mut Account) -> Result<(), softtimers_bpf::Error> {
         let counts = self.route.path.change(&self.policy())?;
         self.count(account, &counts, true);
         Ok(())
     }
 
-    /// Takes up other rules. What was decided by the old ones is counted for them.
+    /// Takes up changed rules. Decisions by the old ones are counted for those.
     fn reload(&mut self, account: &mut Account) -> Result<(), softtimers_bpf::Error> {
         let Some((follower, filter)) = &mut self.rules else { return Ok(()) };
         let mut old = filter.tally().take();
@@ -185,12 +185,12 @@ impl FastWorker {
         Ok(())
     }
 
-    /// Says whether frames of programs are taken by other interfaces than before, which it says.
+    /// Says whether the set of interfaces that take redirected frames has changed, and reports each change.
     fn look_at_outputs(&mut self) -> bool {
         let FastRoute { interfaces, hook: FastHook::Xdp, .. } = &self.route else { return false };
         let mut has_changed = false;
         for (interface, takes) in interfaces.iter().zip(&mut self.takes) {
-            // One that cannot say so takes none.
+            // An interface that cannot tell takes none.
             let now = interface.takes_redirected().unwrap_or(false);
             if std::mem::replace(takes, now) == now {
                 continue;
@@ -211,7 +211,7 @@ impl FastWorker {
         let FastRoute { interfaces, legs, quota, .. } = &self.route;
         let mut sides = [0, 1].map(|at: usize| FastSide {
             interface: interfaces[at].index(),
-            // To one that is down nothing is short enough: it comes up, and is counted there.
+            // No packet is short enough for one that is down: it comes up, and is counted there.
             mtu: if self.latest[at].is_on { self.latest[at].mtu } else { 0 },
             station: self.latest[at].station,
             next_hop: legs[at].next_hop,
@@ -220,7 +220,7 @@ impl FastWorker {
         let machine = self.latest.iter().flat_map(|link| &link.addresses);
         let mut own: Vec<_> = legs.iter().flat_map(|leg| &leg.addresses).chain(machine).copied().collect();
         if own.len() > FastPath::OWN {
-            // All comes up, to a router that knows them all.
+            // All packets come up, to a router that knows all addresses.
             own.clear();
             sides.iter_mut().for_each(|side| side.mtu = 0);
         }
@@ -228,7 +228,7 @@ impl FastWorker {
         FastPolicy { sides, rules: rules.map(compiled).unwrap_or_default(), own, quota: *quota }
     }
 
-    /// Counts what was done. What has neither left nor was rejected is on its way until the `last` time.
+    /// Adds the kernel's counts. Packets neither sent nor rejected are under way until the `last` call.
     fn count(&mut self, account: &mut Account, counts: &FastCounts, last: bool) {
         let FastCounts { rules, came, left, rejected, held } = counts;
         if let Some((_, filter)) = &mut self.rules {
@@ -243,7 +243,7 @@ impl FastWorker {
                 gone += &rejected;
                 let lost = if last { self.under_way[at].saturating_sub(gone) } else { Volume::default() };
                 gone += &lost;
-                // What several CPUs count is not read at one time.
+                // The counts of several CPUs are not read at one instant.
                 self.under_way[at] = self.under_way[at].saturating_sub(gone);
                 stats.ends[at].received += &gone;
                 stats.ends[at].dropped.rule += &rejected;
@@ -261,7 +261,7 @@ impl FastWorker {
     }
 }
 
-/// The first rules, as the kernel goes by them.
+/// Compiles the first rules, as many as the kernel holds.
 fn compiled(rules: &Rules) -> Vec<FastRule> {
     rules.entries().iter().take(FastPath::RULES).map(|entry| fast(&entry.rule)).collect()
 }
@@ -288,7 +288,7 @@ fn volume(count: &FastCount) -> Volume {
     Volume { packets: count.packets, bytes: count.bytes }
 }
 
-/// While frames wait for a poller that gets no turn, the kernel forwards 256 times a turn's quota on each CPU.
+/// While frames wait for a poller that gets no turn, the kernel forwards up to 256 turns' quota on each CPU.
 const QUOTAS: u32 = 256;
 /// The time between two readings of the counts.
 const LOOK: Duration = Duration::from_millis(200);

@@ -1,8 +1,8 @@
-//! How both interfaces are while frames are forwarded between them: [`Links`].
+//! The state of both interfaces while frames are forwarded between them: [`Links`].
 //!
-//! An MTU that is lowered at run time makes a black hole of a router that goes by the old one: it hands over what the
-//! interface then drops, and tells no sender. So the kernel's notices are followed, by a thread of its own, and a poller
-//! sees at its next frame that something has changed: an atomic load for each.
+//! A router that does not notice a lowered MTU becomes a black hole: it hands over frames that the interface then
+//! drops, and tells no sender. So a thread follows the kernel's notices, and each poller checks before every frame
+//! whether something has changed, with one atomic load.
 //!
 //! ```text
 //!   kernel ── notices ─▶ thread ─▶ Links: version + 1 ─▶ each poller, before its next frame
@@ -30,16 +30,16 @@ use crate::wake::{Waker, Woken, pair};
 pub(crate) struct Links {
     version: AtomicU64,
     now: Mutex<[Link; 2]>,
-    /// Wakers of those who sleep through frames, and so do not see the version.
+    /// Wakers of pollers that can sleep while frames pass, and so would not see the version.
     wakers: Mutex<Vec<Waker>>,
 }
 
-/// Keeps [`Links`] as the interfaces are, while it is there.
+/// Keeps [`Links`] up to date until it is dropped.
 #[derive(Debug)]
 pub(crate) struct LinkWatch {
     links: Arc<Links>,
     end: Waker,
-    /// Until it has begun.
+    /// The thread's parts, until it has begun.
     prepared: Option<(Watcher, InterfaceWatch, Woken)>,
 }
 
@@ -51,16 +51,16 @@ pub(crate) struct LinkFollower {
 }
 
 impl LinkWatch {
-    /// Follows these two interfaces, with frames of at most `room` bytes if that is bounded. Nothing is followed before
-    /// [`begin`](Self::begin), so that there is no thread yet which would keep the rights that interfaces are opened
-    /// with.
+    /// Prepares to follow these two interfaces, with frames of at most `room` bytes if that is bounded. The thread
+    /// starts at [`begin`](Self::begin): a thread started earlier would keep the privileges with which interfaces are
+    /// opened.
     ///
     /// # Errors
     /// If the system has no descriptor left.
     pub(crate) fn open(interfaces: &[Interface; 2], room: Option<usize>, notify: Notify) -> io::Result<Self> {
         let links = Arc::new(Links::of(interfaces));
         let mut watch = InterfaceWatch::new(interfaces.to_vec())?;
-        // Since they were looked up they may have changed.
+        // They may have changed since they were looked up.
         let so_far = watch.all();
         let (end, ended) = pair()?;
         let mut watcher = Watcher { links: Arc::clone(&links), interfaces: interfaces.clone(), room, notify };
@@ -68,7 +68,7 @@ impl LinkWatch {
         Ok(LinkWatch { links, end, prepared: Some((watcher, watch, ended)) })
     }
 
-    /// Follows what has happened since it was opened, and what happens.
+    /// Starts the thread, which also handles the changes since the call of `open`.
     ///
     /// # Errors
     /// If the system has no thread left.
@@ -92,7 +92,7 @@ impl Drop for LinkWatch {
     }
 }
 
-/// The state of the thread that watches.
+/// The state of the watching thread.
 #[derive(Debug)]
 struct Watcher {
     links: Arc<Links>,
@@ -113,7 +113,7 @@ impl Watcher {
                 return;
             }
             let changes = watch.take().unwrap_or_else(|_| {
-                // Out of memory for now: how it is then is all that counts.
+                // Out of memory for now. Only the state afterwards matters.
                 thread::park_timeout(PAUSE);
                 watch.all()
             });
@@ -129,11 +129,11 @@ impl Watcher {
                     (place, self.links.change(place, |link| link.becomes(&interface, room)))
                 }
                 InterfaceChange::Addresses { place } => {
-                    // What is not told now stays as it was; the interface may be gone.
+                    // If the addresses cannot be read, the old ones stay; the interface may be gone.
                     let Ok(addresses) = self.interfaces[place].addresses() else { continue };
                     (place, self.links.change(place, |link| link.has(addresses)))
                 }
-                // The device says so, and ends the run.
+                // The device reports this, and ends the run.
                 InterfaceChange::Removed { .. } => continue,
             };
             let name = self.interfaces[place].name();
@@ -143,7 +143,7 @@ impl Watcher {
 }
 
 impl Links {
-    /// As they were when they were looked up.
+    /// Creates it from the interfaces' state when they were looked up.
     pub(crate) fn of(interfaces: &[Interface; 2]) -> Self {
         Links {
             version: AtomicU64::new(1),
@@ -152,12 +152,12 @@ impl Links {
         }
     }
 
-    /// For one poller, which has taken up no change yet.
+    /// Returns a follower for one poller, which has seen no change yet.
     pub(crate) fn follow(links: &Arc<Links>) -> LinkFollower {
         LinkFollower { links: Arc::clone(links), seen: 0 }
     }
 
-    /// Wakes this one up at each change from now on.
+    /// Wakes this one at each change from now on.
     pub(crate) fn wake(&self, waker: Waker) {
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
     }
@@ -191,7 +191,7 @@ impl LinkFollower {
         Some(self.links.now().clone())
     }
 
-    /// Times that each was switched off, or lost its carrier.
+    /// Returns how often each was switched off or lost its carrier.
     pub(crate) fn outages(&self) -> [u64; 2] {
         self.links.now().each_ref().map(|link| link.outages)
     }
@@ -208,7 +208,7 @@ impl Link {
         }
     }
 
-    /// Is as the interface is now: what has changed, in words.
+    /// Takes over the interface's state, and returns the changes in words.
     fn becomes(&mut self, interface: &Interface, room: Option<usize>) -> Vec<String> {
         let Link { mtu, station, is_on: was_on, .. } = self.clone();
         (self.mtu, self.station, self.is_on) =
@@ -231,9 +231,9 @@ impl Link {
         words
     }
 
-    /// Has these addresses: what has changed, in words.
+    /// Takes over these addresses, and returns the changes in words.
     fn has(&mut self, mut addresses: Vec<IpAddr>) -> Vec<String> {
-        // Those are on every interface that is switched on.
+        // Every interface that is up has link-local addresses.
         addresses.retain(|ip| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()));
         let before = std::mem::replace(&mut self.addresses, addresses);
         let new = self.addresses.iter().filter(|ip| !before.contains(ip));
@@ -247,5 +247,5 @@ fn is_on(interface: &Interface) -> bool {
     interface.is_up() && interface.has_carrier()
 }
 
-/// After the system has failed.
+/// The pause after a system error.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! One interface of a forwarder, as a device that keeps an account: [`Port`], and its [`Ledger`].
+//! One interface of a forwarder, as a device that keeps counts: [`Port`], and its [`Ledger`].
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ pub(crate) trait Wire: Device<Address = FrameInfo> + AsFd {
     /// The longest frame that its rings have room for, if that is bounded.
     fn room(&self) -> Option<usize>;
 
-    /// Says whether nobody may be woken up when the interface is removed, so that it must be [asked](Counted::ask) for.
+    /// Says whether removing the interface may wake nobody, so that it must be [asked](Counted::ask) for.
     fn goes_silently(&self) -> bool;
 }
 
@@ -41,7 +41,7 @@ impl Wire for PacketDevice {
         None
     }
 
-    /// It is woken up when the interface goes down, which is before it is removed.
+    /// The socket wakes its reader when the interface goes down, which is before it is removed.
     fn goes_silently(&self) -> bool {
         true
     }
@@ -69,31 +69,30 @@ pub(crate) struct Port<D> {
     until: Until,
     /// Frames that came in.
     came: u64,
-    /// Those that are not counted yet.
+    /// Frames that came in since the last count.
     received: Volume,
     /// Drops of its output at the last check.
     lost: u64,
-    /// Drops before the ring, or in it, at the last check, and how many of them are counted.
+    /// Drops before or in the ring at the last check, and how many of them are counted.
     ring: u64,
     counted_ring: u64,
-    /// Tells the programs in the kernel of its turns.
+    /// Reports this port's turns to the programs in the kernel.
     turns: Option<FastTurns>,
-    /// Its last turn took frames, and some of them may have come up after it began.
+    /// Whether its last turn took frames; some of them may have come up after the turn began.
     took: bool,
 }
 
-/// The frames that wait at an output with their arrivals, and those that have left or were lost since that was last
-/// counted.
+/// Frames waiting at an output, with their arrival times, and those sent or lost since the last count.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// When frames were last looked for, which stands for their arrival where no device knows that.
+    /// The time of the last receive, which stands for the arrival where no device knows it.
     pub(crate) turn: Timestamp,
     waiting: VecDeque<Departure>,
     /// Frames that came in at the other interface and have left.
     forwarded: Volume,
-    /// Those that were lost here.
+    /// Frames lost here.
     lost: Volume,
-    /// Frames that were made here.
+    /// Frames made by the forwarder.
     made: MadeStats,
     latencies: Vec<u64>,
 }
@@ -108,7 +107,7 @@ pub(crate) enum Departure {
         /// The length in bytes.
         length: usize,
     },
-    /// It was made here.
+    /// The forwarder made it.
     Made,
 }
 
@@ -129,7 +128,7 @@ impl<D: Wire> Port<D> {
         }
     }
 
-    /// The account of its output.
+    /// Returns the ledger of its output.
     pub(crate) fn ledger(&self) -> &Rc<RefCell<Ledger>> {
         &self.ledger
     }
@@ -139,22 +138,22 @@ impl<D: Wire> Port<D> {
         self.device.goes_silently()
     }
 
-    /// Sends a frame that was made here, at once if the output lets it.
+    /// Sends a frame that the forwarder made, at once if the output takes it.
     pub(crate) fn send_made(&mut self, frame: &[u8]) {
         let taken = self.device.transmitter().queue(frame, None);
         self.ledger.borrow_mut().takes_made(taken);
-        // What cannot leave now does with the next that can.
+        // A frame that cannot leave now leaves with the next one.
         let _ = self.poll_tx(BATCH);
     }
 
-    /// A turn that [began](FastTurns::begin) then is over.
+    /// Reports that a turn that [began](FastTurns::begin) then is over.
     fn tell(&mut self, began: Option<u64>) {
-        // Should the kernel refuse it, the turn does not count: its programs hold frames back too long, and no frame is lost
-        // uncounted.
+        // If the kernel refuses it, the turn does not count: its programs then hold frames back longer than needed, but
+        // no frame is lost uncounted.
         let _ = self.turns.as_mut().zip(began).map(|(turns, began)| turns.took(began));
     }
 
-    /// Whatever the device says, it is what waits that has left, or was lost.
+    /// Settles the ledger with the device's counts: the oldest waiting frames were sent, the next ones lost.
     fn settle(&mut self, sent: usize) {
         let lost = self.device.lost();
         let new = lost - replace(&mut self.lost, lost);
@@ -186,10 +185,10 @@ impl<D: Wire> Counted for Port<D> {
         match self.device.drops() {
             Ok(drops) => self.ring = drops.ring + drops.interface,
             Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => return Err(error),
-            // A system that does not say so goes on not saying it.
+            // A system without this count stays without it.
             Err(_) => {}
         }
-        // What came up without having got into the ring waits no longer.
+        // Frames that came up without getting into the ring wait no longer.
         self.tell(self.turns.as_ref().map(|_| FastTurns::begin()));
         Ok(())
     }
@@ -221,7 +220,7 @@ impl<D: Wire> Device for Port<D> {
             })?;
             done += turn.done;
             if !turn.more || done >= quota || self.until.is_reached(self.came) {
-                // An empty turn tells of what came up during the one before.
+                // An empty turn reports the frames that came up during the one before.
                 let took = replace(&mut self.took, done > 0);
                 self.tell(began.filter(|_| took || done > 0));
                 return Ok(Received { done, more: turn.more });
@@ -273,7 +272,7 @@ impl Ledger {
         self.waiting.push_back(departure);
     }
 
-    /// A frame that was made here waits, or was lost.
+    /// Records a frame that the forwarder made: waiting if the output took it, else lost.
     pub(crate) fn takes_made(&mut self, taken: bool) {
         if taken {
             self.waits(Departure::Made);
@@ -282,8 +281,8 @@ impl Ledger {
         }
     }
 
-    /// Counts the first `sent` as sent, and `lost` behind them as lost. Which is which between two turns nobody
-    /// says, and the sums do not need it.
+    /// Counts the first `sent` as sent, and the `lost` behind them as lost. Their true order within a turn is unknown,
+    /// and does not affect the sums.
     fn have_left(&mut self, sent: usize, lost: u64) {
         let now = Monotonic.now();
         for departure in self.waiting.drain(..sent.min(self.waiting.len())) {
@@ -314,5 +313,5 @@ impl Ledger {
     }
 }
 
-/// Frames between two looks whether the run is to end.
+/// Frames between two checks whether the run is over.
 const BATCH: usize = 64;

@@ -1,4 +1,4 @@
-//! A timer of 20 ms in the receiver's loop, to see whether a flood leaves it any time: [`Beat`].
+//! A timer of 20 ms in the receiver's loop, which shows whether a flood leaves the loop any time: [`Beat`].
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use softtimers::{Config, Slack, SoftTimers, Timestamp, TriggerState};
 
 use super::window::Window;
 
-/// Fires every 20 ms if it is looked at. A time that nobody looked at before the next is lost.
+/// Fires every 20 ms if it is checked. A period that passes without a check is lost.
 #[derive(Debug)]
 pub(crate) struct Beat {
     timers: SoftTimers<()>,
@@ -20,7 +20,7 @@ impl Beat {
         Beat { timers, fired: 0 }
     }
 
-    /// Fires if it is time, and says when the next is.
+    /// Fires if it is due, and returns the next due time.
     pub(crate) fn fire(&mut self, window: &Window, now: Timestamp) -> Option<Timestamp> {
         let turn = self.timers.trigger(TriggerState::HandlerExit, now);
         while let Some(fired) = self.timers.next(&turn) {
@@ -31,7 +31,7 @@ impl Beat {
         self.timers.poll_at()
     }
 
-    /// The share of its times within the window that it fired; `None` if there is none in it for sure.
+    /// Returns the share of its periods within the window that fired; `None` if no whole period lies in it.
     pub(crate) fn share(&self, window: &Window) -> Option<f64> {
         let times = (window.length().as_nanos() / PERIOD.as_nanos()) as u64;
         (times > 0).then(|| self.fired.min(times) as f64 / times as f64)
@@ -52,7 +52,7 @@ mod tests {
         for now in [20, 21, 45, 90, 141, 142] {
             beat.fire(&window, at(now));
         }
-        // For 21, 41, 61 and 101; 81, 121 and 141 were over when it was looked at.
+        // For 21, 41, 61 and 101; 81, 121 and 141 had passed when it was checked.
         assert_eq!(beat.share(&window), Some(0.4));
         assert_eq!(beat.share(&Window::new(Duration::from_millis(19))), None);
     }

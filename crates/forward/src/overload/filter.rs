@@ -1,9 +1,9 @@
 //! The cost of each datagram beyond being received: [`Filter`], a list of rules that is walked to its end.
 //!
-//! The livelock paper's second stage was `screend`, a program that looks at each packet and lets it pass (§6.2). What it
-//! costs decides the capacity. It is real work, not a loop that waits for a clock: that would go on counting while
-//! another thread has the CPU. And it is the same work each time: a number of rules, whose [`cost`](Filter::cost) is
-//! measured. A list made to take a given time would have another length at each call, and two runs would not compare.
+//! The livelock paper's second stage was `screend`, a program that checks each packet and lets it pass (§6.2). Its cost
+//! decides the capacity. The filter does real work rather than wait for a clock, which would go on counting while
+//! another thread has the CPU. And the work is the same each time: a number of rules, whose [`cost`](Filter::cost) is
+//! measured. A list sized for a given time would have another length at each call, and two runs would not compare.
 
 use std::hint::black_box;
 use std::net::{IpAddr, SocketAddr};
@@ -12,13 +12,13 @@ use std::time::Duration;
 use softtimers::{Clock, Monotonic};
 use softtimers_measure::estimate::quantile;
 
-/// Rules none of which applies, before one that lets everything pass.
+/// Rules that never apply, before one that lets everything pass.
 #[derive(Clone, Debug)]
 pub struct Filter {
     rules: Vec<Rule>,
 }
 
-/// Rejects what comes from a network and carries a word.
+/// Rejects datagrams that come from a network and carry a word.
 #[derive(Clone, Copy, Debug)]
 struct Rule {
     net: u32,
@@ -32,14 +32,14 @@ impl Filter {
     pub fn new(rules: usize) -> Self {
         let rule = |number: usize| {
             let number = number as u32;
-            // 240.0.0.0/4 is nobody's.
+            // 240.0.0.0/4 is reserved, so no datagram comes from it.
             let net = 0xf000_0000 | (number.wrapping_mul(7_919) & 0x0fff_ff00);
             Rule { net, mask: 0xffff_ff00, word: number.wrapping_mul(104_729), word_mask: 0xffff_0000 }
         };
         Filter { rules: (0..rules).map(rule).collect() }
     }
 
-    /// Measures what a datagram costs on the CPU that the caller runs on: the median of up to 201 walks over all rules.
+    /// Measures the cost of a datagram on the caller's CPU: the median of up to 201 walks over all rules.
     ///
     /// Takes 50 ms, or five walks if those take longer.
     pub fn cost(&self) -> Duration {
@@ -63,7 +63,7 @@ impl Filter {
         self.rules.len()
     }
 
-    /// Returns whether the datagram may pass: no rule says otherwise.
+    /// Returns whether the datagram may pass: no rule rejects it.
     #[inline]
     pub fn accepts(&self, from: SocketAddr, payload: &[u8]) -> bool {
         let source = match from.ip() {
@@ -71,7 +71,7 @@ impl Filter {
             IpAddr::V6(address) => address.to_bits() as u32,
         };
         let word = payload.first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
-        // Each is looked at by itself, as rules with side effects are.
+        // Each rule is evaluated by itself, as rules with side effects are.
         self.rules.iter().all(|rule| {
             let rule = black_box(rule);
             source & rule.mask != rule.net || word & rule.word_mask != rule.word

@@ -1,8 +1,8 @@
-//! The sender of a trial: `softtimers send` in another process. [`Offer`] is what it is to send.
+//! The sender of a trial: `softtimers send` in another process. [`Offer`] is the traffic it is to send.
 //!
-//! A sender that sends one datagram a system call has its own limit, often below five times what a receiver can do. So
-//! where it has not reached the rate, it sends longer bursts, which leave as one send that the kernel cuts; the report
-//! says how long they were.
+//! A sender with one datagram a system call has its own limit, often below five times a receiver's capacity. So where
+//! it has not reached the rate, it sends longer bursts, which the kernel segments from one send; the report says how
+//! long they were.
 
 use std::io;
 use std::net::SocketAddr;
@@ -35,13 +35,13 @@ pub struct Offer {
 /// The traffic that was sent.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Offered {
-    /// With the goodbyes at the end.
+    /// Datagrams sent, with the end messages.
     pub(crate) sent: u64,
     /// The rate in datagrams a second.
     pub(crate) pps: f64,
 }
 
-/// The keys of `send`'s report that are used here.
+/// The keys of `send`'s report used here.
 #[derive(Deserialize)]
 struct Sent {
     sent: u64,
@@ -49,7 +49,7 @@ struct Sent {
 }
 
 impl Offer {
-    /// Returns whether the sender came up to the offer.
+    /// Returns whether the sender reached the offered rate.
     pub fn was_reached(&self, offered_pps: f64) -> bool {
         offered_pps >= self.rate * REACHED
     }
@@ -61,8 +61,8 @@ impl Offer {
     }
 }
 
-/// Has `program`, which is `softtimers` and says `goodbyes` goodbyes, send to `address` from this CPU, and waits for
-/// the end.
+/// Has `program`, which is `softtimers` and sends `goodbyes` end messages, send to `address` from this CPU, and waits
+/// until it ends.
 pub(crate) fn send(
     (program, goodbyes): (&Path, u32),
     address: SocketAddr,
@@ -83,7 +83,7 @@ pub(crate) fn send(
     flag("--quantum", offer.burst.to_string());
     flag("--size", SIZE.to_string());
     flag("--duration", show_duration(offer.length));
-    // What is late is sent although it is late: the rate is what matters.
+    // Late datagrams are sent all the same: the rate is what matters.
     flag("--catch-up", "all".to_owned());
     match processor {
         Some(processor) => {
@@ -112,7 +112,7 @@ fn pause(time: Duration) -> io::Result<()> {
     }
 }
 
-/// The share of the rate that counts as reached: rates of a trial of thousands of datagrams are not more exact.
+/// The share of the rate that counts as reached: rates of a trial of thousands of datagrams are no more precise.
 const REACHED: f64 = 0.97;
-/// The most datagrams that one send of the kernel can be cut into.
+/// The most datagrams that the kernel segments from one send.
 const LONGEST_BURST: u32 = 64;

@@ -1,4 +1,4 @@
-//! The loop of most programs: everything at hand is received first. [`run`].
+//! The loop of most programs, which receives everything available first. [`run`].
 //!
 //! ```text
 //!   epoll ─▶ readable? ─ yes ─▶ receive one ─▶ queue, or drop ─┐
@@ -6,10 +6,10 @@
 //!     └────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Receiving goes before all else, as an interrupt does, only by the order of the program: no priority is needed. So
-//! from the rate on at which receiving alone takes the whole CPU nothing is delivered, and no timer fires. With a
-//! second stage that has a thread, the scheduler gives that thread its share, and the collapse is partial; with `--nice
-//! 19` it is not.
+//! As with interrupts, receiving comes before everything else, here only by the order of the program: no priority is
+//! needed. So from the rate at which receiving alone takes the whole CPU, nothing is delivered and no timer fires. With
+//! a second stage in its own thread, the scheduler gives that thread its share, and the collapse is partial; with
+//! `--nice 19` it is not.
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,13 +31,13 @@ use super::window::Busy;
 
 /// The step that follows receiving.
 pub(crate) enum Next<'a> {
-    /// The same thread, when nothing is at hand.
+    /// The same thread processes it, when nothing more is available.
     Here(Box<SecondStage<'a>>),
-    /// A thread behind this queue.
+    /// A thread behind this queue processes it.
     Behind(&'a Queue<Item>),
 }
 
-/// Receives until the trial is over and nothing more comes.
+/// Receives until the trial is over and no more datagrams come.
 pub(crate) fn run(stage: &Stage<'_>, socket: &UdpSocket, next: Next<'_>) -> io::Result<Stats> {
     socket.set_nonblocking(true)?;
     socket.set_timestamps(true)?;
@@ -97,7 +97,7 @@ struct FirstStage<'a> {
 }
 
 impl FirstStage<'_> {
-    /// One datagram, if there is one.
+    /// Receives one datagram, if there is one.
     fn receive(&mut self, stage: &Stage<'_>, socket: &UdpSocket) -> bool {
         let Ok(1..) = socket.recv_at_most(&mut self.batch, 1) else { return false };
         let Some(datagram) = self.batch.get(0) else { return false };
@@ -117,7 +117,7 @@ impl FirstStage<'_> {
         true
     }
 
-    /// Nothing is at hand: the next stage has its turn, until something may have come.
+    /// Gives the next stage its turn once no datagram is available, until one may have come.
     fn follow(&mut self) {
         if let (Next::Here(second), Some(item)) = (&mut self.next, self.queue.pop_front()) {
             second.process(&item);

@@ -22,33 +22,33 @@ pub struct Point {
     pub burst: u32,
     /// The time for which was sent, in seconds.
     pub trial_s: f64,
-    /// Datagrams sent, three goodbyes included: they are `received` and `dropped.ring`.
+    /// Datagrams sent, three end messages included: they are `received` and `dropped.ring`.
     pub sent: u64,
-    /// Datagrams taken from the socket: they are `delivered` and the others of `dropped`.
+    /// Datagrams taken from the socket: the `delivered` ones and the other drops.
     pub received: u64,
-    /// Datagrams that left, also after the end.
+    /// Datagrams sent on, also after the end.
     pub delivered: u64,
-    /// Datagrams that left a second, within the length of the trial from the first on.
+    /// Datagrams sent on per second, within the trial's length from the first one on.
     pub delivered_pps: f64,
-    /// Those of `delivered` that left only after that: they had waited in a buffer.
+    /// Those of `delivered` sent on after that: they had waited in a buffer.
     pub late: u64,
-    /// Whether the receiver keeps up with such a rate: all that was sent was delivered, and next to nothing of it late.
+    /// Whether the receiver keeps up with this rate: every datagram sent was delivered, and almost none of them late.
     pub loss_free: bool,
-    /// Those that did not, by where.
+    /// Datagrams not delivered, by place.
     pub dropped: DropCounts,
-    /// From the kernel's receive time to having been sent on.
+    /// From the kernel's receive time until sent on.
     pub latency_ns: Distribution,
-    /// The share of its times that a timer of 20 ms fired; `null` if the trial is shorter.
+    /// The share of its periods in which a timer of 20 ms fired; `null` if the trial is shorter.
     pub timer_share: Option<f64>,
     /// The share of a CPU that the receiver used, all of its stages.
     pub cpu_share: f64,
-    /// The share that the computation beside it had; `null` if there was none.
+    /// The CPU share of the computation beside it; `null` if there was none.
     pub beside_share: Option<f64>,
     /// Waits of the first stage that could sleep.
     pub wakeups: u64,
     /// Those for each datagram received.
     pub wakeups_per_packet: Option<f64>,
-    /// Looks at the socket until it was empty; of `naive` none are counted.
+    /// Polls of the socket, each until it was empty; not counted for `naive`.
     pub polls: u64,
     /// Those that found nothing.
     pub empty_polls: u64,
@@ -62,14 +62,14 @@ pub struct Point {
     pub livelock: Livelock,
 }
 
-/// Counts of how often the queue shut the input, and what opened it again.
+/// How often the queue shut the input, and what opened it again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct FeedbackCounts {
-    /// Times that it was three quarters full.
+    /// Times that the queue was three quarters full and shut the input.
     pub shut: u64,
-    /// Times that no more than a quarter was left.
+    /// Times that it was down to a quarter and opened the input.
     pub resumed: u64,
-    /// Times that the second stage got nowhere near that in time. What comes in then, a quota each time, may find no
+    /// Times that the second stage did not get there in time. Datagrams then received, one quota each time, may find no
     /// room.
     pub timed_out: u64,
 }
@@ -113,11 +113,11 @@ impl Point {
         }
     }
 
-    /// Returns the offered and the delivered rate in packets a second: the plot, the curve and the verdict are made
-    /// from these.
+    /// Returns the offered and the delivered rate in packets a second, from which the plot, the curve and the verdict
+    /// are made.
     ///
-    /// Where nothing was lost what was offered was delivered: that the last of it left when time was up is of the trial,
-    /// which has an end. Else it is what left within the trial.
+    /// Without loss, the delivered rate is the offered one: some datagrams leave after the end only because a trial has
+    /// an end. With loss, it counts datagrams that left within the trial.
     pub fn rates(&self) -> [f64; 2] {
         let delivered = if self.loss_free { self.offered_pps } else { self.delivered_pps };
         [self.offered_pps, delivered]

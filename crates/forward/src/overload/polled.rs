@@ -1,4 +1,4 @@
-//! The receiver as it should be: a [`Poller`] with a quota, and feedback if there is a second stage. [`run`].
+//! The stable receiver: a [`Poller`] with a quota, and feedback if there is a second stage. [`run`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use super::second::Item;
 use super::stats::Stats;
 use super::window::Busy;
 
-/// Receives until the trial is over and nothing more comes. Without a queue it filters and sends, too.
+/// Receives until the trial is over and no more datagrams come. Without a queue it filters and sends, too.
 pub(crate) fn run(
     stage: &Stage<'_>,
     socket: UdpSocket,
@@ -50,7 +50,7 @@ pub(crate) fn run(
         busy.look(stage.window, now);
         if poller.ready().contains(&STOP) {
             poller.unwatch(&stage.stop)?;
-            // What is left is not part of the measurement, and could take many periods.
+            // Draining the remainder is not part of the measurement, and could take many periods.
             receiver.stats.cpu_limited = poller.cpu_inhibited();
             poller.limit_cpu(None);
             quiet.begin(now, receiver.stats.received);
@@ -73,7 +73,7 @@ struct FirstStage<'a, 'b> {
     stage: &'a Stage<'b>,
     sink: SocketAddr,
     queue: Option<&'a Queue<Item>>,
-    /// Datagrams of this round: for the queue, or to be accounted for.
+    /// This round's datagrams: for the queue, or to be counted.
     waiting: Vec<Item>,
     stats: Stats,
 }
@@ -82,7 +82,7 @@ impl FirstStage<'_, '_> {
     #[inline]
     fn take(&mut self, item: &Item, send: impl FnOnce(&[u8], SocketAddr) -> bool) {
         if self.stats.received == 0 {
-            // Not when its turn is over: what left in that would count, and not the time that it took.
+            // Now, not at the end of the turn: datagrams sent within it would count, but not the time that it took.
             self.stage.window.begin(item.arrived().unwrap_or_else(|| Monotonic.now()));
         }
         self.stats.received += 1;
@@ -103,7 +103,7 @@ impl FirstStage<'_, '_> {
         }
     }
 
-    /// After a round: what was received goes to the queue, or `sent` of it have left.
+    /// After a round: queues the datagrams received, or counts the `sent` ones.
     fn account(&mut self, now: Timestamp, sent: u64) {
         let window = self.stage.window;
         window.received.store(self.stats.received, Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl FirstStage<'_, '_> {
     }
 }
 
-/// Says whether something waits to leave, or for the second stage: feedback may keep input shut meanwhile.
+/// Says whether datagrams wait to leave, or for the second stage: feedback may keep the input shut meanwhile.
 fn waits(queue: Option<&Queue<Item>>, poller: &mut Poller<UdpDevice, AnyPolicy>, source: SourceId) -> bool {
     match queue {
         None => poller.device_mut(source).transmitter().waiting() > 0,

@@ -12,14 +12,14 @@ use softtimers_net::poller::Gauge;
 pub struct Queue<T> {
     state: Mutex<State<T>>,
     some: Condvar,
-    /// Counts it for the first stage's feedback.
+    /// Counts its items for the first stage's feedback.
     pub gauge: Gauge,
 }
 
 #[derive(Debug)]
 struct State<T> {
     items: VecDeque<T>,
-    /// The second stage sleeps.
+    /// Whether the second stage sleeps.
     waits: bool,
     closed: bool,
 }
@@ -46,7 +46,7 @@ impl<T> Queue<T> {
         admits
     }
 
-    /// Puts what was admitted.
+    /// Puts the admitted items.
     pub fn put(&self, items: impl IntoIterator<Item = T>) {
         let mut state = self.lock();
         state.items.extend(items);
@@ -56,7 +56,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Ends the queue: nothing more will be put.
+    /// Ends the queue: no more items will be put.
     pub fn close(&self) {
         self.lock().closed = true;
         self.some.notify_all();
@@ -88,5 +88,5 @@ impl<T> Queue<T> {
 
 /// Packets that the queue has room for.
 pub const ROOM: u32 = 1_024;
-/// Nothing depends on it: the queue says when something is there.
+/// A safety net: the queue signals new items, so nothing depends on this time-out.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);

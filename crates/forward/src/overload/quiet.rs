@@ -12,12 +12,12 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    /// The sender has gone.
+    /// Begins to wait for the end: the sender has gone.
     pub(crate) fn begin(&mut self, now: Timestamp, received: u64) {
         self.since = Some((now, received));
     }
 
-    /// Says whether nothing has come for so long that nothing will, and nothing waits behind.
+    /// Says whether nothing has come for long enough, and nothing waits behind.
     pub(crate) fn is_over(&mut self, now: Timestamp, received: u64, waits: bool) -> bool {
         match self.since {
             Some((since, before)) if before == received && !waits => {
@@ -31,13 +31,13 @@ impl Quiet {
         }
     }
 
-    /// Returns when to look again.
+    /// Returns when to check again.
     pub(crate) fn until(&self) -> Option<Timestamp> {
         self.since.map(|(since, _)| since + SETTLED)
     }
 }
 
-/// Longer than any poll is postponed.
+/// Longer than any poll can be postponed.
 const SETTLED: Duration = Duration::from_millis(30);
 
 #[cfg(test)]

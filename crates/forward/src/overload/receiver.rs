@@ -21,9 +21,9 @@ pub struct Receiver {
     pub cpu_limit: Option<Percent>,
     /// The nice value of the second stage.
     pub nice: u8,
-    /// A computation with the nice value 19 wants its CPU, too.
+    /// Whether a computation with the nice value 19 competes for its CPU.
     pub computes: bool,
-    /// The receive buffer that is asked for, in bytes.
+    /// The receive buffer to request, in bytes.
     pub recv_buffer: usize,
 }
 

@@ -1,7 +1,7 @@
 //! The second stage: the thread behind a [`Queue`], which filters and sends on.
 //!
-//! One datagram at a time and a system call for each, as `screend` had it (livelock §6.2): what it costs is what a
-//! second stage costs whose packets do not come in batches.
+//! It takes one datagram at a time, with a system call for each, as `screend` did (livelock §6.2): the cost of a second
+//! stage whose packets do not come in batches.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use super::queue::Queue;
 use super::stats::Stats;
 use super::window::{Busy, Window};
 
-/// A datagram on its way.
+/// A datagram between the stages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {
     bytes: [u8; SIZE],
@@ -25,7 +25,7 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    /// A copy, of no more than [`SIZE`] bytes: as long as the sender makes them.
+    /// Copies at most [`SIZE`] bytes, the length that the sender uses.
     pub(crate) fn new(bytes: &[u8], from: SocketAddr, arrived: Option<Timestamp>) -> Self {
         let length = bytes.len().min(SIZE);
         let mut item = Item { bytes: [0; SIZE], length, from, arrived };
@@ -57,7 +57,7 @@ pub(crate) struct SecondStage<'a> {
 }
 
 impl<'a> SecondStage<'a> {
-    /// Sends its datagrams to `sink`.
+    /// Creates a stage that sends to `sink`.
     pub(crate) fn new(filter: &'a Filter, sink: SocketAddr, window: &'a Window) -> io::Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(sink)?;
@@ -65,7 +65,7 @@ impl<'a> SecondStage<'a> {
         Ok(SecondStage { filter, socket, window, stats: Stats::default() })
     }
 
-    /// One datagram, to completion. When that was.
+    /// Processes one datagram to completion, and returns the time.
     pub(crate) fn process(&mut self, item: &Item) -> Timestamp {
         let payload = item.payload();
         let accepted = self.filter.accepts(item.from, payload);
@@ -83,9 +83,10 @@ impl<'a> SecondStage<'a> {
         now
     }
 
-    /// As a thread: until the queue is closed and empty.
+    /// Runs as a thread until the queue is closed and empty.
     pub(crate) fn run(mut self, queue: &Queue<Item>, nice: u8) -> io::Result<Stats> {
-        // For this thread only: on Linux each has its own. An error can wait, the queue cannot.
+        // For this thread only: on Linux each has its own. An error can be reported later, but the queue must be
+        // served.
         let niced = if nice > 0 { setpriority_process(None, nice.into()) } else { Ok(()) };
         let mut busy = Busy::default();
         while let Some(item) = queue.take() {

@@ -1,4 +1,4 @@
-//! The one account of a trial: [`Stats`]. Each thread counts its own, and the trial's are the sum.
+//! The counts of a trial: [`Stats`]. Each thread keeps its own, and the trial's are their sum.
 
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::stats::DropCounts;
 pub(super) struct Stats {
     /// Datagrams taken from the socket.
     pub(super) received: u64,
-    /// Datagrams that went no further, by where.
+    /// Datagrams dropped, by place.
     pub(super) dropped: DropCounts,
-    /// From the kernel's receive time to having been sent on, of those that left within the window.
+    /// From the kernel's receive time until sent on, for datagrams that left within the window.
     pub(super) latency: Recorder,
     /// CPU time of the receiver's stages within the window.
     pub(super) cpu: Duration,
@@ -30,9 +30,9 @@ pub(super) struct Stats {
     pub(super) cpu_limited: u64,
     /// The effect of the queue on the input; `None` without feedback.
     pub(super) feedback: Option<FeedbackStats>,
-    /// The share of its times that the timer of 20 ms fired.
+    /// The share of its periods in which the 20 ms timer fired.
     pub(super) timer_share: Option<f64>,
-    /// Looks of the watcher within the window, and those that saw input without progress.
+    /// Checks by the watcher within the window, and those that saw input without progress.
     pub(super) looks: u64,
     pub(super) stalled: u64,
     /// Times that there was input without progress.
@@ -45,7 +45,7 @@ impl AddAssign<&Stats> for Stats {
             stalled, episodes);
         self.cpu += other.cpu;
         self.beside += other.beside;
-        // There is one queue, and one such timer.
+        // Only one stage has the queue and the timer.
         self.feedback = self.feedback.or(other.feedback);
         self.timer_share = self.timer_share.or(other.timer_share);
     }

@@ -1,4 +1,4 @@
-//! One trial: a receiver, a sender in another process, and what came of it. [`Bench::trial`].
+//! One trial: a receiver, and a sender in another process. [`Bench::trial`].
 //!
 //! ```text
 //!   CPU 1                                CPU 2
@@ -6,8 +6,8 @@
 //!                                        watcher: anything coming, anything finished?  (on CPU 1)
 //! ```
 //!
-//! On loopback the kernel's own receive work is done where the sender runs, so what competes for the receiver's
-//! CPU is the receiver's stages only.
+//! On loopback the sender's CPU does the kernel's receive work, so only the receiver's stages compete for the
+//! receiver's CPU.
 
 use std::io;
 use std::net::SocketAddr;
@@ -45,26 +45,26 @@ pub struct Bench {
     filter: Filter,
     /// The program `softtimers`, which sends.
     program: PathBuf,
-    /// Datagrams by which it says that it has sent all.
+    /// The number of end messages that it sends.
     goodbyes: u32,
-    /// The sender's and the receiver's, if there are two.
+    /// The sender's and the receiver's CPU, if there are two.
     processors: Option<[usize; 2]>,
     /// The receive buffer that the system granted to the last trial, in bytes.
     recv_buffer: usize,
 }
 
 impl Bench {
-    /// Measures nothing yet. `program` is `softtimers`, whose `send` is the sender of each trial; it says `goodbyes`
-    /// goodbyes, which it does not count.
+    /// Creates a bench that has measured nothing yet. `program` is `softtimers`, whose `send` is the sender of each
+    /// trial; it sends `goodbyes` end messages, which it does not count.
     pub fn new(plan: Receiver, program: PathBuf, goodbyes: u32) -> Self {
         let filter = Filter::new(plan.rules as usize);
         Bench { plan, filter, program, goodbyes, processors: Processor::two(), recv_buffer: plan.recv_buffer }
     }
 
-    /// Measures what the filter costs a datagram on the receiver's CPU now.
+    /// Measures the filter's cost per datagram on the receiver's CPU.
     ///
     /// # Errors
-    /// A check failure if the system refuses to keep this thread on that CPU.
+    /// A check failure if the system refuses to pin this thread to that CPU.
     pub fn work_cost(&self) -> Result<Duration, Failure> {
         let kept = self.keep(1).map_err(|error| Failure::broke_off("measuring the filter", &error))?;
         let cost = self.filter.cost();
@@ -85,7 +85,7 @@ impl Bench {
     /// Offers `offer` to a fresh receiver.
     ///
     /// # Errors
-    /// A check failure if the system fails meanwhile, or the sender does.
+    /// A check failure if the system or the sender fails.
     pub fn trial(&mut self, offer: Offer) -> Result<Point, Failure> {
         let broke_off = |error: io::Error| Failure::broke_off("receiving", &error);
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(broke_off)?;
@@ -102,7 +102,7 @@ impl Bench {
             stop: stopped.try_clone().map_err(broke_off)?,
         };
         thread::scope(|scope| {
-            // Or the threads would go on for ever, also where one of them cannot be started.
+            // Otherwise the threads would run for ever, even when one of them cannot be started.
             let over = Over { window, _stop: stop };
             let start = || thread::Builder::new();
             let stages = start().spawn_scoped(scope, move || {
@@ -125,7 +125,7 @@ impl Bench {
             let here = bench.processors.map(|[here, _]| here);
             let offered = load::send((&bench.program, bench.goodbyes), address, &offer, here, window);
             drop(over);
-            // All of them, also if one has failed.
+            // Join all of them, even if one has failed.
             let (stages, watcher) = (join(stages), join(watcher));
             let beside = beside.map(join).transpose().map_err(broke_off)?;
             let mut stats = stages.map_err(broke_off)?;
@@ -136,10 +136,10 @@ impl Bench {
     }
 }
 
-/// Ends the threads of a trial when it goes.
+/// Ends the threads of a trial when dropped.
 struct Over<'a> {
     window: &'a Window,
-    /// The other end sees that it is closed.
+    /// Closing it tells the other end.
     _stop: UnixStream,
 }
 
@@ -154,7 +154,7 @@ fn join<T>(handle: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
 }
 
 impl Bench {
-    /// Keeps the calling thread on the sender's CPU, or the receiver's.
+    /// Pins the calling thread to the sender's or the receiver's CPU.
     fn keep(&self, which: usize) -> io::Result<Option<Kept>> {
         let Some(processors) = self.processors else { return Ok(None) };
         Processor::new(processors[which]).map_err(io::Error::other)?.keep().map(Some)
@@ -163,9 +163,9 @@ impl Bench {
     fn point(&self, offer: &Offer, offered: &Offered, window: &Window, stats: &Stats) -> Point {
         let length = window.length();
         let [delivered, in_time] = [&window.delivered, &window.in_time].map(|n| n.load(Ordering::Relaxed));
-        // The receiver lets a datagram wait for so long, whatever the rate.
+        // A datagram may wait in the receiver for this long, at any rate.
         let waits = self.plan.looking.max_delay().unwrap_or_default();
-        // The goodbyes leave the sender when the trial is over.
+        // The end messages leave the sender when the trial is over.
         let late = (delivered - in_time).saturating_sub(self.goodbyes.into());
         let keeps_up = keeps_up(offered.sent, late, waits.as_secs_f64() / length.as_secs_f64());
         Point {
@@ -183,7 +183,7 @@ impl Bench {
     }
 }
 
-/// The receiver: this thread, and one more if there are two stages.
+/// Runs the receiver: in this thread, and one more if there are two stages.
 fn stages(stage: &Stage<'_>, socket: UdpSocket, sink: SocketAddr) -> io::Result<Stats> {
     let naive = stage.plan.looking.mode() == Mode::NAIVE;
     if stage.plan.stages == 1 {
@@ -211,7 +211,7 @@ fn stages(stage: &Stage<'_>, socket: UdpSocket, sink: SocketAddr) -> io::Result<
     })
 }
 
-/// Computes with a nice value of 19 until the window is over, and says how much CPU time it had within it.
+/// Computes with a nice value of 19 until the window is over, and returns the CPU time it got within it.
 ///
 /// # Errors
 /// If the system refuses the nice value.
@@ -227,7 +227,7 @@ pub fn compute(window: &Window) -> io::Result<Duration> {
     Ok(busy.used())
 }
 
-/// Looks every two milliseconds whether there is input without progress.
+/// Checks every two milliseconds for input without progress.
 fn watch(window: &Window, stop: &UnixStream) -> io::Result<Stats> {
     let mut progress = Progress::new(ProgressConfig::detector(DETECTED));
     let mut stats = Stats::default();
@@ -254,14 +254,14 @@ fn closed_within(stop: &UnixStream, time: Duration) -> io::Result<bool> {
     }
 }
 
-/// Says whether a trial of `sent` datagrams left no queue behind that grows: a receiver that does `c` and is sent `r`
-/// leaves the share `(r - c) / r` when the trial is over, however long that is and however large its buffers are.
-/// `waits` is the share of the trial that a datagram may wait at any rate.
+/// Says whether a trial of `sent` datagrams left no growing queue behind: a receiver with capacity `c` that is sent `r`
+/// leaves the share `(r - c) / r` when the trial is over, whatever its length and the size of its buffers. `waits` is
+/// the share of the trial that a datagram may wait at any rate.
 fn keeps_up(sent: u64, late: u64, waits: f64) -> bool {
     late as f64 <= sent as f64 * LATE.max(waits)
 }
 
-/// Twice what the search is exact to. In a trial of half a second it is 10 ms, which a CPU is taken away for at times.
+/// Twice the search's precision. In a trial of half a second it is 10 ms, for which another thread may take the CPU.
 const LATE: f64 = 0.02;
 const LOOK: Duration = Duration::from_millis(2);
 const DETECTED: Duration = Duration::from_millis(10);
@@ -270,10 +270,10 @@ const DETECTED: Duration = Duration::from_millis(10);
 mod tests {
     use super::*;
 
-    /// The goodbyes of a sender, which are late.
+    /// The sender's end messages, which are late.
     const GOODBYES: u64 = 3;
 
-    /// By a receiver of 3,200 datagrams a second, whose buffer holds all that comes too fast.
+    /// A receiver of 3,200 datagrams a second, whose buffer holds all that exceed it.
     #[test]
     fn what_a_buffer_absorbs_is_not_kept_up_with() {
         for seconds in [1, 10] {
@@ -283,7 +283,7 @@ mod tests {
                 assert_eq!(keeps_up(sent, late, 0.0), rate < 3_270, "{rate}, of which {late} are late");
             }
         }
-        // The last of it, in the poll that follows the end.
+        // The last of them, in the poll that follows the end.
         assert!(keeps_up(43, 4, 0.1) && !keeps_up(43, 4, 0.0) && keeps_up(103, 0, 0.0));
     }
 }

@@ -1,4 +1,4 @@
-//! State that the threads of a trial share: [`Window`], and how much CPU time one had: [`Busy`].
+//! State that the threads of a trial share: [`Window`], and a thread's CPU time: [`Busy`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use softtimers::Timestamp;
 use softtimers::late::cpu_time;
 
-/// The time from the first datagram on that a trial is about, and what was done so far.
+/// The measured time of a trial, from the first datagram on, and the counts so far.
 ///
-/// Datagrams that come out later waited in a buffer, and would make an overloaded receiver look better, the more so the
+/// Datagrams that come out later waited in a buffer, and would make an overloaded receiver seem better, the more so the
 /// shorter the trial is.
 #[derive(Debug)]
 pub struct Window {
@@ -17,11 +17,11 @@ pub struct Window {
     length: u64,
     /// Datagrams taken from the socket.
     pub received: AtomicU64,
-    /// Datagrams that left within the window.
+    /// Datagrams sent on.
     pub delivered: AtomicU64,
-    /// Those of them within the window.
+    /// Those of `delivered` that left within the window.
     pub in_time: AtomicU64,
-    /// The sender has gone.
+    /// Whether the sender has gone.
     pub over: AtomicBool,
 }
 
@@ -38,12 +38,12 @@ impl Window {
         }
     }
 
-    /// Returns how long it is.
+    /// Returns its length.
     pub fn length(&self) -> Duration {
         Duration::from_nanos(self.length)
     }
 
-    /// Begins, unless it has.
+    /// Begins, unless it has begun.
     pub fn begin(&self, now: Timestamp) {
         if self.began.load(Ordering::Relaxed) == 0 {
             let _ = self.began.compare_exchange(0, now.as_nanos(), Ordering::Relaxed, Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl Window {
     }
 }
 
-/// The CPU time of the calling thread within a window, looked at in passing.
+/// The CPU time of the calling thread within a window, sampled at its edges.
 #[derive(Debug, Default)]
 pub struct Busy {
     began: Option<Duration>,
@@ -84,7 +84,7 @@ impl Busy {
         }
     }
 
-    /// Returns how much it was; for a window that has not ended yet, how much it has been so far.
+    /// Returns the CPU time within the window; so far, if it has not ended yet.
     pub fn used(&self) -> Duration {
         let so_far = self.began.map(|began| cpu_time().saturating_sub(began));
         self.used.or(so_far).unwrap_or_default()

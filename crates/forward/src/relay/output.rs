@@ -1,11 +1,11 @@
-//! What waits to leave at a side of the relay, client by client: [`Output`].
+//! The datagrams waiting to leave at a side of the relay, grouped by client: [`Output`].
 //!
 //! ```text
 //!   came     A1 B1 A2 C1 B2 ─▶ arranged  A1 A2 │ B1 B2 │ C1 ─▶ three sends instead of five
 //! ```
 //!
-//! Each client's datagrams keep their order. What comes later is arranged by itself and leaves behind these, so that no
-//! client's datagram waits for those that others send meanwhile.
+//! Each client's datagrams keep their order. Later datagrams are grouped separately and leave behind these, so that no
+//! client's datagram waits for datagrams that others send later.
 
 use std::collections::VecDeque;
 use std::mem::replace;
@@ -23,15 +23,15 @@ pub(crate) struct Output {
     pub(super) batch: SendBatch,
     /// The destination and the length of each datagram in the batch.
     hops: VecDeque<(Hop, usize)>,
-    /// The number of first ones that are client by client already: what comes later leaves behind them.
+    /// The number of first ones already grouped by client; later ones leave behind them.
     arranged: usize,
-    /// Room for their order, kept between turns.
+    /// Space for sorting, kept between turns.
     order: Vec<usize>,
-    /// When those came that left in this turn.
+    /// The arrival times of the datagrams that left in this turn.
     arrivals: Vec<Timestamp>,
-    /// From arrival to departure, of those that have left since they were last asked for; in nanoseconds.
+    /// Times from arrival to departure since the last count, in nanoseconds.
     pub(super) latencies: Vec<u64>,
-    /// Datagrams that have left, and those that were lost, and are not counted yet.
+    /// Datagrams sent, and datagrams lost, since the last count.
     pub(super) sent: Volume,
     pub(super) failed: Volume,
 }
@@ -39,7 +39,8 @@ pub(crate) struct Output {
 impl Output {
     pub(super) fn new() -> Self {
         let mut batch = SendBatch::new(WAITING, LONGEST);
-        // Neighbours that are alike go through the kernel as one, and leave by themselves; where it does not, one by one.
+        // Adjacent datagrams of one length and destination pass through the kernel as one send; where it cannot, one by
+        // one.
         batch.set_segmentation(true);
         Output {
             batch,
@@ -53,19 +54,19 @@ impl Output {
         }
     }
 
-    /// Returns the number of first datagrams, at most `most`, that leave by one socket, and whose it is; `None` if none
-    /// may.
+    /// Returns how many of the first datagrams, at most `most`, leave by one socket, and its owner; `None` if none may
+    /// leave.
     pub(super) fn run(&self, most: usize) -> Option<(Peer, usize)> {
         let first = self.hops.front().filter(|_| most > 0)?.0.peer;
         let run = match first {
-            // All by the one that listens.
+            // All leave by the listening socket.
             Peer::Address(_) => self.hops.len(),
             Peer::Upstream(_) => self.hops.iter().take_while(|(hop, _)| hop.peer == first).count(),
         };
         Some((first, run.min(most)))
     }
 
-    /// Brings those that came since into an order in which each client's are neighbours.
+    /// Groups the datagrams added since the last call by client.
     pub(super) fn arrange(&mut self) {
         let begin = replace(&mut self.arranged, self.hops.len());
         let peer = |hops: &VecDeque<(Hop, usize)>, at: usize| hops.get(at).map(|(hop, _)| hop.peer);
@@ -74,9 +75,9 @@ impl Output {
         }
         self.order.clear();
         self.order.extend(begin..self.arranged);
-        // Those of one client stay in the order in which they came.
+        // A client's datagrams keep their order of arrival.
         self.order.sort_by_key(|&at| peer(&self.hops, at));
-        // Each cycle of the permutation by itself, so that nobody changes places twice.
+        // Follow each cycle of the permutation separately, so that each element moves only once.
         for start in begin..self.arranged {
             let mut to = start;
             loop {
@@ -91,12 +92,12 @@ impl Output {
         }
     }
 
-    /// Says whether nothing waits.
+    /// Says whether no datagram waits.
     pub(super) fn is_empty(&self) -> bool {
         self.hops.is_empty()
     }
 
-    /// Counts the first `sent` as sent: they have left the batch.
+    /// Counts the first `sent` as sent; they have left the batch.
     pub(super) fn have_left(&mut self, sent: usize) {
         self.arranged = self.arranged.saturating_sub(sent);
         for (hop, length) in self.hops.drain(..sent.min(self.hops.len())) {
@@ -105,7 +106,7 @@ impl Output {
         }
     }
 
-    /// Those of this turn have left by now.
+    /// Records the departure time of this turn's datagrams.
     pub(super) fn note_departures(&mut self) {
         if !self.arrivals.is_empty() {
             let now = Monotonic.now();
@@ -114,7 +115,7 @@ impl Output {
         }
     }
 
-    /// Drops the first one, if there is any.
+    /// Drops the first one, if there is one.
     pub(super) fn discard(&mut self) -> bool {
         let Some((_, length)) = self.hops.pop_front().filter(|_| self.batch.discard_first()) else {
             return false;
@@ -178,7 +179,7 @@ mod tests {
     }
 
     proptest! {
-        /// Turns of datagrams of some clients, and how many leave after each.
+        /// Turns of datagrams from some clients, and how many leave after each turn.
         #[test]
         fn clients_are_neighbours_within_a_turn_and_each_keeps_its_order(
             turns in prop::collection::vec((prop::collection::vec(1..5_u16, 0..40), 0..40_usize), 1..6)
@@ -213,7 +214,7 @@ mod tests {
         }
     }
 
-    /// A datagram that was left behind by a full socket is before all that came later.
+    /// A datagram left behind by a full socket stays ahead of all later ones.
     #[test]
     fn what_waits_is_not_overtaken() {
         let mut output = Output::new();

@@ -1,11 +1,11 @@
-//! The fate of a datagram: [`Screen`], the handler of a relay.
+//! Deciding about a datagram: [`Screen`], the handler of a relay.
 //!
 //! ```text
 //!   from a client:  no loop? ─▶ rules ─▶ a client, or room for one? ─▶ its socket
 //!   an answer:      may its client have it? ──────────────────────────▶ the listening socket
 //! ```
 //!
-//! The cheapest question comes first, and whatever is refused costs no more than it.
+//! The checks run from the cheapest on, so a refused datagram costs no more than the check that refused it.
 
 use std::cell::RefCell;
 use std::mem::{replace, take};
@@ -25,7 +25,7 @@ use crate::rules::{Action, Filter, Seen};
 use crate::stats::{ClientStats, Stats};
 use crate::volume::Volume;
 
-/// Decides about datagrams, and where they go.
+/// Decides about datagrams, and queues them at the other side.
 #[derive(Debug)]
 pub(crate) struct Screen {
     /// The clients, shared with both sides.
@@ -37,9 +37,9 @@ pub(crate) struct Screen {
     /// The address that their datagrams go to.
     upstream: SocketAddr,
     sides: [SourceId; 2],
-    /// Datagrams that came in at each side and went no further.
+    /// Datagrams received at each side and dropped.
     refused: [Volume; 2],
-    /// Datagrams that found no room to leave at each side.
+    /// Datagrams dropped for want of room at the output of each side.
     unsent: [Volume; 2],
     /// Datagrams that would have made a loop, or could not be answered.
     misdirected: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Between the clients that send to `local` and the upstream.
+    /// Creates a screen between the clients that send to `local` and the upstream.
     pub(crate) fn new(
         table: Rc<RefCell<Table>>,
         rules: Option<Filter>,
@@ -96,7 +96,7 @@ impl Handler for Screen {
         let way = match packet.from.peer {
             Peer::Address(source) => self.up(source, packet.bytes.len(), at),
             Peer::Upstream(client) => {
-                // It counts as sent from here on: what waits leaves at the end of the turn, or is lost at the output.
+                // It counts as sent from here on: it leaves at the end of the turn, or is lost at the output.
                 let to = self.table.borrow_mut().sessions.answer(at, client, packet.bytes.len());
                 to.ok().map(|to| (self.sides[0], Peer::Address(to)))
             }

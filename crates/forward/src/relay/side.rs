@@ -5,11 +5,11 @@
 //!           ◀── sendmmsg ── Output ◀─┘                  └─▶ Output, a run for each client: sendmmsg
 //! ```
 //!
-//! Receiving from clients is [`UdpDevice`]'s. The sockets of the other side are read in turn, some datagrams each, so
-//! that an answer in a thousand does not keep the others waiting. What came in a turn leaves client by client, each one's in
-//! the order it came: as many at once as have the same socket; and those of one length, to one address, by one send that the
-//! kernel cuts (`UDP_SEGMENT`). So clients that send in turns cost no more system calls than clients that send in bursts. The
-//! clock is read once a turn.
+//! [`UdpDevice`] receives from clients. The sockets of the other side are read in turn, a few datagrams each, so that
+//! one client with a thousand answers does not delay the others. A turn's datagrams leave grouped by client, each
+//! client's in order of arrival: those of one socket by one system call, and those of one length to one address by one
+//! send that the kernel segments (`UDP_SEGMENT`). So interleaved clients cost no more system calls than clients that
+//! send in bursts. The clock is read once a turn.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -33,9 +33,9 @@ use crate::volume::Volume;
 /// One end of a datagram's way through the relay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hop {
-    /// Whom it comes from or goes to.
+    /// The source or destination.
     pub(crate) peer: Peer,
-    /// When it came to the relay.
+    /// The time of arrival at the relay.
     pub(crate) arrived: Option<Timestamp>,
 }
 
@@ -54,16 +54,16 @@ pub(crate) struct Side {
     inlet: Inlet,
     output: Output,
     until: Until,
-    /// Datagrams that came in.
+    /// Datagrams received.
     came: u64,
-    /// Those that are not counted yet.
+    /// Datagrams received since the last count.
     received: Volume,
     /// Drops of receive buffers at the last check.
     ring: u64,
     counted: Counters,
 }
 
-/// The counts of others, as far as they are counted here.
+/// The counts of others, up to the last count here.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     ring: u64,
@@ -80,7 +80,7 @@ enum Inlet {
 #[derive(Debug)]
 struct Answers {
     table: Rc<RefCell<Table>>,
-    /// The table's, which cannot be lent out of its cell.
+    /// A duplicate of the table's descriptor, which cannot be borrowed from its cell.
     readable: OwnedFd,
     batch: RecvBatch,
     ready: VecDeque<u32>,
@@ -93,7 +93,7 @@ impl Side {
         Side { inlet, output: Output::new(), until, came: 0, received, ring: 0, counted }
     }
 
-    /// The device of the clients' side, which counts what its socket drops from now on.
+    /// Creates the device of the clients' side, which counts its socket's drops from now on.
     ///
     /// # Errors
     /// The system's error.
@@ -101,12 +101,12 @@ impl Side {
         UdpDevice::with_room(socket, BATCH, LONGEST)
     }
 
-    /// The side of the clients.
+    /// Creates the side of the clients.
     pub(crate) fn clients(device: UdpDevice, until: Until) -> Self {
         Side::new(Inlet::Clients(device), until)
     }
 
-    /// The side of the upstream.
+    /// Creates the side of the upstream.
     ///
     /// # Errors
     /// If the system has no descriptors left.
@@ -122,7 +122,7 @@ impl Side {
         Ok(Side::new(inlet, until))
     }
 
-    /// Times that the other end, or a host on the way, said that it is not there.
+    /// Returns how often the other end, or a host on the way, replied unreachable (ICMP).
     fn refusals(&self) -> u64 {
         match &self.inlet {
             Inlet::Clients(device) => device.refusals(),
@@ -148,10 +148,10 @@ impl Counted for Side {
         stats.clients.get_or_insert_default().upstream_refused += new;
     }
 
-    /// Asks for the drops of receive buffers: a system call for each socket.
+    /// Reads the drops of receive buffers, with a system call for each socket.
     fn ask(&mut self) -> io::Result<()> {
         self.ring = match &mut self.inlet {
-            // A system that does not say so goes on not saying it.
+            // A system without this count stays without it.
             Inlet::Clients(device) => device.drops().map_or(self.ring, |drops| drops.ring),
             Inlet::Upstream(answers) => answers.table.borrow().sessions.dropped(),
         };
@@ -179,7 +179,7 @@ impl Side {
                             answers.refusals += outcome.retried as u64;
                             outcome
                         }
-                        // It had to give way since.
+                        // Its client was evicted meanwhile.
                         None => {
                             self.output.discard();
                             continue;
@@ -198,7 +198,7 @@ impl Side {
                 Some(Stopped::WouldBlock | Stopped::NoBuffers) => {
                     return Sent { done, left: Left::Blocked };
                 }
-                // About this datagram only: no route, too long for the path.
+                // This error concerns this datagram only: no route, or too long for the path.
                 Some(Stopped::Error(_)) => drop(self.output.discard()),
             }
         }
@@ -251,7 +251,7 @@ impl Device for Side {
         &mut self.output
     }
 
-    /// Both descriptors are readable as long as there is something.
+    /// Nothing to arm: both descriptors are readable while a datagram is there.
     fn arm(&mut self) -> io::Result<bool> {
         Ok(true)
     }
@@ -301,7 +301,7 @@ impl Answers {
         Ok(Received { done, more: true })
     }
 
-    /// Receives from the socket in a slot; `None` if nothing is there, or nobody any more.
+    /// Receives from the socket in a slot; `None` if it has no datagram, or no client any more.
     fn receive(&mut self, slot: u32, most: usize) -> Option<(ClientId, usize)> {
         let mut table = self.table.borrow_mut();
         let (client, socket) = table.sessions.in_slot(slot)?;
@@ -315,7 +315,7 @@ impl Answers {
     }
 }
 
-/// Datagrams in one receive.
+/// Datagrams per receive.
 pub(super) const BATCH: usize = 64;
-/// Datagrams from one socket before it is the next one's turn.
+/// Datagrams from one socket before the next one's turn.
 const SHARE: usize = 16;

@@ -1,7 +1,7 @@
 //! The clients of the relay, each with a socket towards the upstream: [`Table`].
 //!
-//! Who may be a client, what it may be answered, and its socket are the affair of [`Sessions`], which `wan` shares. Here is one
-//! descriptor that is readable when any of the sockets is, so that to the poller they are one device.
+//! [`Sessions`], which `wan` shares, decides who may be a client and what it may be answered, and owns its socket. This
+//! module adds one descriptor that is readable when any of the sockets is, so that the poller sees one device.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ use softtimers::Timestamp;
 use softtimers_net::relay::{ClientId, Sessions};
 use softtimers_net::udp::UdpSocket;
 
-/// The clients there are.
+/// The relay's clients.
 #[derive(Debug)]
 pub(crate) struct Table {
     /// The clients and their sockets. Closing a socket ends its registration.
@@ -22,7 +22,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// For these clients, of which there are none yet.
+    /// Creates a table for these sessions, which have no clients yet.
     ///
     /// # Errors
     /// If the system has no descriptors left.
@@ -30,7 +30,7 @@ impl Table {
         Ok(Table { sessions, epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
-    /// The client that `source` is, from now on if it was none; `None` if there is no socket for it.
+    /// Returns the client with this `source` address, new if there was none; `None` if there is no socket for it.
     pub(crate) fn client_of(&mut self, now: Timestamp, source: SocketAddr, bytes: usize) -> Option<ClientId> {
         let watch = |socket: &UdpSocket, slot: u32| {
             let slot = epoll::EventData::new_u64(slot.into());
@@ -39,7 +39,7 @@ impl Table {
         self.sessions.client_of(now, source, bytes, watch)
     }
 
-    /// Adds the slots whose sockets have something to be read, at most 64, in turn.
+    /// Adds up to 64 slots whose sockets are readable, in turn.
     ///
     /// # Errors
     /// The system's error.
@@ -62,5 +62,5 @@ impl AsFd for Table {
     }
 }
 
-/// Sockets of which one look tells.
+/// Sockets reported by one poll.
 const READY: usize = 64;

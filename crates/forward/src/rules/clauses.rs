@@ -11,7 +11,7 @@ use softtimers_measure::units::{SendRate, show_duration};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Span {
     pub(crate) first: u16,
-    /// The last, not below it.
+    /// The last, not below the first.
     pub(crate) last: u16,
 }
 
@@ -24,8 +24,8 @@ pub(crate) struct Limit {
     pub(crate) burst: Duration,
 }
 
-/// The interface at which a frame came in: the first, or the second. Datagrams of the relay's clients come in at the
-/// first.
+/// The interface at which a frame was received: the first or the second. Datagrams from a relay's clients are received
+/// at the first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Entrance {
     /// `on a`.
@@ -53,7 +53,7 @@ impl EtherType {
         let known = Self::NAMES.iter().find(|(name, _)| *name == text).map(|&(_, kind)| kind);
         let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 4);
         let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
-        // What is below is a length.
+        // Numbers below are lengths.
         let number =
             digits.and_then(|digits| u16::from_str_radix(digits, 16).ok()).filter(|&kind| kind >= 0x600);
         known.or(number.map(EtherType))
@@ -81,10 +81,10 @@ impl Protocol {
 }
 
 impl Limit {
-    /// Says whether a packet may come `now`; `earned` is the limit's memory.
+    /// Says whether a packet may pass `now`; `earned` is the limit's memory.
     ///
-    /// The generic cell rate algorithm (ITU-T I.371): each datagram earns the time that it takes at the rate, and who
-    /// is ahead by more than the burst has to wait.
+    /// The generic cell rate algorithm (ITU-T I.371): each datagram advances `earned` by the time it takes at the rate,
+    /// and none passes while that is ahead by more than the burst.
     pub(crate) fn admits(&self, earned: &mut Timestamp, now: Timestamp, length: u16) -> bool {
         let ahead = earned.saturating_duration_since(now);
         if ahead > self.burst {
@@ -105,7 +105,7 @@ impl Span {
         (self.first..=self.last).contains(&number)
     }
 
-    /// Says whether all of its numbers are among these.
+    /// Says whether all numbers of the other are among these.
     pub(crate) fn covers(&self, other: &Span) -> bool {
         self.first <= other.first && other.last <= self.last
     }

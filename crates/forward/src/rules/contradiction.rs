@@ -1,7 +1,7 @@
-//! Rules whose clauses never hold together, whatever comes: a slip, and one that a test of the file by traffic does not
-//! show, since the packet that it was meant for falls through to another rule.
+//! Finds rules whose clauses never match together. Such a mistake does not show in a test with traffic, since the
+//! intended packets fall through to another rule.
 //!
-//! Only what follows from the clauses alone counts. A rule for packets that nobody sends is left alone.
+//! Only contradictions between the clauses count, not rules for packets that are merely never sent.
 
 use ipnet::IpNet;
 use std::fmt::Display;
@@ -10,8 +10,8 @@ use super::clauses::{EtherType, Protocol, Span};
 use super::rule::Rule;
 
 impl Rule {
-    /// Says which two clauses never hold together, and why. Both addresses of a packet are of `one_family`, but not
-    /// those of a relay, which may lead from one to the other.
+    /// Says which two clauses never match together, and why. With `one_family`, both addresses of a packet are of the
+    /// same family; a relay may lead from one family to the other.
     pub(crate) fn contradiction(&self, one_family: bool) -> Option<String> {
         self.of_ip_only()
             .or_else(|| self.of_families(one_family))
@@ -19,7 +19,7 @@ impl Rule {
             .or_else(|| self.of_length(one_family))
     }
 
-    /// Names the clause that only packets of IP have, beside a type that is none.
+    /// Names a clause that only IP packets can match, next to another type.
     fn of_ip_only(&self) -> Option<String> {
         let kind = self.kind.filter(|kind| !matches!(*kind, EtherType::IPV4 | EtherType::IPV6))?;
         let protocol = self.protocol.map(|protocol| format!("protocol {protocol}"));
@@ -31,7 +31,7 @@ impl Rule {
     fn of_families(&self, one_family: bool) -> Option<String> {
         let [from, to] = self.networks();
         let kind = self.kind.filter(|kind| matches!(*kind, EtherType::IPV4 | EtherType::IPV6));
-        // A relay's frames are those of its clients.
+        // A relay's `type` is that of its clients' packets.
         let near = [from, to.filter(|_| one_family)];
         if let Some(kind) = kind {
             let other = near.into_iter().flatten().find(|(_, net)| ethertype(*net) != kind);
@@ -53,7 +53,7 @@ impl Rule {
         Some(never(format!("protocol {protocol}"), self.ports()?, why))
     }
 
-    /// The length of a packet that is no datagram of UDP is its own, which has a header at least.
+    /// Except for UDP, a packet's length includes its header.
     fn of_length(&self, one_family: bool) -> Option<String> {
         let protocol = self.protocol.filter(|protocol| *protocol != Protocol::UDP)?;
         let lengths = self.lengths?;
@@ -79,7 +79,7 @@ impl Rule {
     }
 }
 
-/// The type of packets that have such addresses.
+/// The frame type of packets with such addresses.
 fn ethertype(net: IpNet) -> EtherType {
     if matches!(net, IpNet::V4(_)) { EtherType::IPV4 } else { EtherType::IPV6 }
 }
@@ -160,7 +160,7 @@ mod tests {
             let found = contradiction(text, true).unwrap_or_else(|| panic!("{text}"));
             assert!(found.starts_with(said), "{text}: {found}");
         }
-        // Of a relay between both families, and what merely nobody sends.
+        // A relay between both families, and packets that are merely never sent.
         for text in ["from 10.0.0.1 to ::1", "type ipv6 to 10.0.0.1"] {
             assert_eq!(contradiction(text, false), None, "{text}");
             assert!(contradiction(text, true).is_some());
@@ -179,7 +179,7 @@ mod tests {
         assert!(problem.unwrap_err().to_string().starts_with("2: 'type arp' and 'port 53' never hold"));
     }
 
-    /// A frame that a rule without contradictions holds for.
+    /// A frame that a rule without contradictions matches.
     fn witness(rule: &Rule) -> Vec<u8> {
         let Rule { kind, protocol, from, from_ports, to, to_ports, lengths, .. } = *rule;
         let first = lengths.map_or(0, |lengths| usize::from(lengths.first));
@@ -194,7 +194,7 @@ mod tests {
         let ports =
             [from_ports, to_ports].map(|ports| ports.map_or(9, |ports| ports.first).to_be_bytes()).concat();
         let is_udp = protocol == Protocol::UDP;
-        // A datagram, whose length is its payload's; the longest ones are the beginning of what is fragmented.
+        // A datagram, where length means the payload; the longest ones are first fragments.
         let datagram = is_udp && first <= 60_000;
         let header = if is_v6 { 40 } else { 20 };
         let rest = match (datagram, is_udp) {
@@ -233,7 +233,7 @@ mod tests {
         let of = |all: &'static str| prop::sample::select(all.split('|').collect::<Vec<_>>());
         prop_oneof![
             of("type arp|type ipv4|type ipv6|type 0x88cc"),
-            // None of IPv6's extensions, which only a later fragment can be said to carry.
+            // No extensions of IPv6, which only a later fragment can be said to carry.
             of("protocol tcp|protocol udp|protocol icmp|protocol icmpv6|protocol 47"),
             of("from 10.0.0.0/8|from 0.0.0.0/0|from ::/0|from 2001:db8::1"),
             of("to 10.0.0.0/8|to 0.0.0.0/0|to ::/0|to 2001:db8::1"),
@@ -246,8 +246,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// A rule that is not refused holds for a frame; one that is refused does not hold for a frame that all its
-        /// clauses but one hold for.
+        /// A rule that is not refused matches some frame; one that is refused matches no frame that matches all of its
+        /// clauses but one.
         #[test]
         fn a_rule_is_refused_if_and_only_if_it_holds_for_nothing(clauses in prop::collection::vec(clause(), 0..6)) {
             let Some(whole) = rule(&clauses) else { return Ok(()) };

@@ -1,8 +1,7 @@
-//! Rules that decide about nothing, since an earlier one has decided about all that they hold for: two lines that say
-//! opposite things and load are the worst of slips, for one of them is believed to hold.
+//! Finds rules that decide about nothing, because an earlier one decides about everything they match: two contradictory
+//! lines are the worst mistake in a file, since its author believes in both.
 //!
-//! Only a single earlier rule counts, not several that decide about all together. One with a rate decides only about what
-//! comes slowly enough.
+//! Only a single earlier rule counts, not several together. One with a rate decides only about packets within it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,19 +10,19 @@ use ipnet::IpNet;
 use super::clauses::Span;
 use super::rule::{Action, Entry, Rule};
 
-/// The rules so far, to be asked whether one of them covers the next one: as many questions as there are kinds of rules,
-/// not as there are rules.
+/// The rules so far. To find one that covers the next one takes as many lookups as there are shapes of rules, not as
+/// there are rules.
 #[derive(Default)]
 pub(crate) struct Coverage {
-    /// Those without a range of numbers, by all of their clauses, and where each stands.
+    /// Rules without a range of numbers, by all of their clauses, and the line of each.
     exact: HashMap<Rule, usize>,
     /// The shapes of those rules.
     shapes: BTreeSet<Shape>,
-    /// The others: few in most files.
+    /// The other rules: few in most files.
     ranges: Vec<Entry>,
 }
 
-/// The clauses that a rule has, and the number of bits of its networks.
+/// The set of clauses that a rule has, and the prefix lengths of its networks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Shape {
     bits: [Option<u8>; 2],
@@ -31,7 +30,7 @@ struct Shape {
 }
 
 impl Coverage {
-    /// The line of a rule that leaves this one nothing to decide.
+    /// Returns the line of a rule that leaves this one nothing to decide.
     pub(crate) fn find(&self, rule: &Rule) -> Option<usize> {
         let range = self.ranges.iter().find(|earlier| earlier.rule.covers(rule)).map(|earlier| earlier.line);
         let exact = self.shapes.iter().find_map(|shape| self.exact.get(&shape.of(rule)?).copied());
@@ -42,7 +41,7 @@ impl Coverage {
         let Entry { line, rule } = entry;
         let is_range = |span: Option<Span>| span.is_some_and(|span| span.first < span.last);
         if rule.rate.is_some() {
-            // Beyond it the next rules decide.
+            // Packets beyond its rate reach the next rules.
         } else if [rule.from_ports, rule.to_ports, rule.lengths].into_iter().any(is_range) {
             self.ranges.push(entry);
         } else {
@@ -53,7 +52,7 @@ impl Coverage {
 }
 
 impl Shape {
-    /// The rule of this shape that would cover this one.
+    /// Returns the rule of this shape that would cover this one.
     fn of(&self, rule: &Rule) -> Option<Rule> {
         let [entrance, kind, protocol, from_ports, to_ports, lengths] = self.others;
         let [from, to] = self.bits;
@@ -88,17 +87,17 @@ impl From<&Rule> for Shape {
     }
 }
 
-/// A clause as it is, or left out; `None` if it is wanted and is not there.
+/// Returns a clause unchanged, or left out; `None` if it is wanted and absent.
 fn wanted<T>(is_wanted: bool, clause: Option<T>) -> Option<Option<T>> {
     if is_wanted { clause.map(Some) } else { Some(None) }
 }
 
 impl Rule {
-    /// Says whether this rule, which stands before it, decides about everything that `later` holds for.
+    /// Says whether this rule, if it stands before `later`, decides about everything that `later` matches.
     pub(crate) fn covers(&self, later: &Rule) -> bool {
         let Rule { entrance, kind, protocol, from, from_ports, to, to_ports, lengths, rate, action: _ } =
             self;
-        // First what most rules differ by.
+        // First the clause by which most rules differ.
         within(from, &later.from, covers)
             && within(to_ports, &later.to_ports, Span::covers)
             && within(to, &later.to, covers)
@@ -111,7 +110,7 @@ impl Rule {
     }
 }
 
-/// Returns the network of `bits` bits that this one lies in, or is; `None` if it has fewer.
+/// Returns the network of `bits` bits that contains or equals this one; `None` if it has fewer.
 fn shortened(network: IpNet, bits: u8) -> Option<IpNet> {
     let shorter = IpNet::new(network.addr(), bits).ok().filter(|_| bits <= network.prefix_len());
     shorter.map(|network| network.trunc())
@@ -121,7 +120,7 @@ fn covers(network: &IpNet, later: &IpNet) -> bool {
     network.contains(later)
 }
 
-/// Says whether a clause, or none, holds wherever that of a later rule does.
+/// Says whether a clause, or its absence, matches wherever that of a later rule does.
 fn within<T>(clause: &Option<T>, later: &Option<T>, covers: impl FnOnce(&T, &T) -> bool) -> bool {
     clause.as_ref().is_none_or(|clause| later.as_ref().is_some_and(|later| covers(clause, later)))
 }
@@ -161,7 +160,7 @@ mod tests {
             ("port 53 accept", "from-port 53 reject"),
             ("port 53-60 accept", "port 50-60 reject"),
             ("on a accept", "on b reject"),
-            // Beyond its rate the next one decides.
+            // Packets beyond its rate reach the next rule.
             ("port 53 rate 5kpps accept", "port 53 reject"),
             ("port 53 rate 5kpps accept", "port 53 rate 5kpps accept"),
         ] {

@@ -1,8 +1,8 @@
-//! Packets held against rules: [`Filter`].
+//! Matching packets against rules: [`Filter`].
 //!
-//! The first rule that holds decides, and they are tried one after the other: what a file does is what it says, at a cost
-//! that anybody can count. All pollers share the rules. What each packet changes, counts and the memory of rates, is each
-//! filter's own, so that no two CPUs write to the same line of a cache.
+//! The first matching rule decides, and rules are tried one after the other: a file does exactly what it says, at a
+//! predictable cost. All pollers share the rules. State that packets change, the counts and the memory of rates, is
+//! each filter's own, so that no two CPUs write to the same cache line.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -14,38 +14,38 @@ use super::clauses::{Entrance, EtherType, Protocol, Span};
 use super::revision::{Revision, Tally};
 use super::rule::{Action, Rule, Rules};
 
-/// Decides about packets, of one poller.
+/// Decides about one poller's packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     tally: Tally,
-    /// For each rule with a rate, the time at which the packets so far would have come at it.
+    /// For each rule with a rate, the time up to which its packets so far use that rate.
     earned: Vec<Timestamp>,
 }
 
-/// The parts of a packet that rules see. A part that is not there, or cannot be seen, is `None`, and no clause about it
-/// holds.
+/// The parts of a packet that rules see. A part that is absent or cannot be seen is `None`, and no clause about it
+/// matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     /// The interface at which it came in.
     pub(crate) entrance: Entrance,
     /// The type of its frame's content.
     pub(crate) kind: EtherType,
-    /// The protocol of its own content.
+    /// The protocol of the packet's content.
     pub(crate) protocol: Option<Protocol>,
-    /// Whom it comes from, and where it is to go.
+    /// The source and destination addresses.
     pub(crate) addresses: Option<[IpAddr; 2]>,
-    /// From which port, and to which.
+    /// The source and destination ports.
     pub(crate) ports: Option<[u16; 2]>,
-    /// The length in bytes: of UDP the payload, of all else the packet.
+    /// The length in bytes: of UDP the payload, otherwise the packet.
     pub(crate) length: usize,
-    /// All of it, as it is counted.
+    /// The length that is counted.
     pub(crate) bytes: usize,
     /// The time of its arrival.
     pub(crate) at: Timestamp,
 }
 
 impl Seen {
-    /// Returns a datagram of the relay's, with `length` bytes of payload.
+    /// Returns the view of a relay's datagram with `length` bytes of payload.
     pub(crate) fn datagram(from: SocketAddr, to: SocketAddr, length: usize, at: Timestamp) -> Self {
         let from_ip = from.ip().to_canonical();
         Seen {
@@ -62,7 +62,7 @@ impl Seen {
 }
 
 impl Filter {
-    /// Goes by these rules.
+    /// Creates a filter with these rules.
     pub(crate) fn new(revision: Arc<Revision>) -> Self {
         let earned = vec![Timestamp::ZERO; revision.rules().entries().len()];
         Filter { tally: Tally::new(revision), earned }
@@ -76,18 +76,18 @@ impl Filter {
         let rules = self.tally.revision().rules().entries();
         let found =
             rules.iter().zip(&mut self.earned).position(|(entry, earned)| entry.rule.holds(seen, earned));
-        // The last rule holds for everything.
+        // The last rule matches everything.
         let Some(index) = found else { return Action::Reject };
         let action = rules[index].rule.action;
         self.tally.count(index, seen.bytes);
         action
     }
 
-    /// Goes on with the revision that follows, if one does, and returns it. A rule that stands there, too, goes on with its
-    /// count and its rate, so that nobody gets a burst by touching the file.
+    /// Switches to the next revision, if there is one, and returns it. A rule that is also in there keeps its count and
+    /// the state of its rate, so that touching the file gives nobody a burst.
     ///
     /// # Cost
-    /// O(rules), of both; an atomic load while none follows.
+    /// O(rules), of both; one atomic load if there is none.
     pub(crate) fn advance(&mut self) -> Option<&Revision> {
         let (_, earned) = self.tally.revision().carried(&self.earned)?;
         self.earned = earned;
@@ -95,12 +95,12 @@ impl Filter {
         Some(self.tally.revision())
     }
 
-    /// The rules that it goes by.
+    /// Returns the revision in use.
     pub(crate) fn revision(&self) -> &Revision {
         self.tally.revision()
     }
 
-    /// The decisions of its rules since it was taken last.
+    /// Returns the decisions of its rules since they were last taken.
     pub(crate) fn tally(&mut self) -> &mut Tally {
         &mut self.tally
     }
@@ -113,12 +113,12 @@ impl From<Rules> for Filter {
 }
 
 impl Rule {
-    /// Says whether it holds for a packet; `earned` is the memory of its rate.
+    /// Says whether it matches a packet; `earned` is the memory of its rate.
     pub(crate) fn holds(&self, seen: &Seen, earned: &mut Timestamp) -> bool {
         let Rule { entrance, kind, protocol, from, from_ports, to, to_ports, lengths, rate, .. } = self;
         let length = u16::try_from(seen.length).unwrap_or(u16::MAX);
-        // An address of IPv4 in the form of IPv6 is in no network of IPv4: what a socket of both families says was made one
-        // before, and in a packet of IPv6 anybody can write it.
+        // An IPv4-mapped IPv6 address is in no IPv4 network: the sockets' mapped addresses were converted before, and
+        // in a packet of IPv6 any sender can write one.
         let address = |network: &Option<IpNet>, end: usize| {
             network.is_none_or(|network| seen.addresses.is_some_and(|ips| network.contains(&ips[end])))
         };
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(lines.collect::<Vec<_>>(), [1, 2, 4, 5, 6]);
     }
 
-    /// In a packet anybody can write an address of IPv4 in the form of IPv6, and get past a rule with it.
+    /// Any sender can write an IPv4-mapped address in an IPv6 packet, and could get past a rule with it.
     #[test]
     fn a_network_of_ipv4_holds_for_no_packet_of_ipv6() {
         let mut rules = rules("from 10.0.0.0/8 accept\nfrom ::/0 reject\naccept");
@@ -203,7 +203,7 @@ mod tests {
         assert!(accepted(&mut everybody, "255.1.2.3:4", 1) && !accepted(&mut everybody, "[::1]:4", 1));
     }
 
-    /// The burst at once, then one each millisecond; what is too much falls through.
+    /// First the burst, then one each millisecond; packets in excess fall through.
     #[test]
     fn a_rate_is_kept_over_time() {
         let mut limited = rules("rate 1kpps burst 9ms accept\nreject");
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(second.filter(|seen| bits.decide(seen) == Action::Accept).count(), 1_000);
     }
 
-    /// Else whoever can touch the file has a burst each time.
+    /// Otherwise anyone who can touch the file gets a burst each time.
     #[test]
     fn rules_that_stay_keep_their_counts_and_rates() {
         let first = Revision::new(parse(b"rate 1pps burst 0s accept\nreject").unwrap());

@@ -1,4 +1,4 @@
-//! From text to [`Rules`]. Whatever the bytes, it is rules or one line that says where and why not.
+//! Parsing text into [`Rules`]. Any bytes give rules, or one line that says where and why not.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use super::clauses::{Entrance, EtherType, Limit, Protocol, Span};
 use super::coverage::Coverage;
 use super::rule::{Action, Entry, Purpose, Rule, Rules};
 
-/// Why some text is no rules.
+/// Why a text is not valid rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
     line: usize,
@@ -21,7 +21,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Returns the line, from 1; for a rule that is missing, the one after the last.
+    /// Returns the line, from 1; if a rule is missing, the one after the last.
     pub fn line(&self) -> usize {
         self.line
     }
@@ -36,7 +36,7 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// Understands the text of a file of rules.
+/// Parses the text of a file of rules.
 ///
 /// ```
 /// use softtimers_forward::parse;
@@ -54,16 +54,16 @@ pub fn parse(text: &[u8]) -> Result<Rules, Problem> {
     parse_quoting(text, Quoting::Words)
 }
 
-/// The choice whether a [`Problem`] quotes the words that it is about.
+/// Whether a [`Problem`] quotes the words that it is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quoting {
     /// Quotes the words as they are.
     Words,
-    /// `…` in their place: the file may be one that the reader of the message may not read.
+    /// Shows `…` in their place: the reader of the message may not be allowed to read the file.
     Nothing,
 }
 
-/// Words of a file in a message, or `…`.
+/// A word of a file in a message, or `…`.
 struct Quoted<T>(Quoting, T);
 
 impl Quoting {
@@ -89,7 +89,7 @@ pub fn parse_quoting(text: &[u8], quoting: Quoting) -> Result<Rules, Problem> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut coverage = Coverage::default();
     let mut lines = 0;
-    // Some editors begin a file with a mark that nobody sees.
+    // Some editors begin a file with an invisible byte order mark.
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     for (index, bytes) in text.split(|&byte| byte == b'\n').enumerate() {
         let line = index + 1;
@@ -107,7 +107,7 @@ pub fn parse_quoting(text: &[u8], quoting: Quoting) -> Result<Rules, Problem> {
             return Err(problem(format!("more than {MOST_RULES} rules")));
         }
         let rule = rule(words, quoting).map_err(problem)?;
-        // What holds for a relay at least may stay; who knows what is forwarded may ask for more.
+        // Rules that can match in a relay may stay; `check`, which knows the purpose, is stricter.
         if let Some(contradiction) = rule.contradiction(false) {
             return Err(problem(contradiction));
         }
@@ -127,10 +127,10 @@ pub fn parse_quoting(text: &[u8], quoting: Quoting) -> Result<Rules, Problem> {
 }
 
 impl Rules {
-    /// Checks that all of the rules may be used for this.
+    /// Checks that all rules may be used for this purpose.
     ///
     /// # Errors
-    /// The first [`Problem`]: clauses that never hold together for frames, a rate of several pollers.
+    /// The first [`Problem`]: clauses that never match together for frames, or a rate shared by several pollers.
     pub fn check(&self, purpose: Purpose) -> Result<(), Problem> {
         for Entry { line, rule } in self.entries() {
             let rate = || {
@@ -248,7 +248,7 @@ fn network(word: &str, text: &str, quoting: Quoting) -> Result<IpNet, String> {
             .filter(|&bits| bits <= all)
             .ok_or_else(|| refuse(format!("behind its '/' is one number from 0 to {all}")))?,
     };
-    // Senders of IPv4 are known by their own addresses, wherever they are heard: this would hold for none.
+    // IPv4 senders are known by their IPv4 addresses, also at a socket of both families: this would match none.
     if address != address.to_canonical() && bits >= MAPPED {
         return Err(refuse(format!(
             "an address of IPv4, to be written {}/{}",
@@ -274,18 +274,18 @@ fn span(word: &str, text: &str, quoting: Quoting) -> Result<Span, String> {
     Ok(Span { first, last })
 }
 
-/// Digits alone: `+1` is no port.
+/// Accepts digits only: `+1` is not a port.
 fn number<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Each packet is held against all of them, at the worst: with 16,384 rules that takes some 100 µs.
+/// Each packet is checked against all of them in the worst case: with 16,384 rules that takes some 100 µs.
 const MOST_RULES: usize = 16_384;
 
-/// Bits before an address of IPv4 where one of IPv6 is wanted (RFC 4291 §2.5.5.2).
+/// The bits before the IPv4 address in an IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2).
 const MAPPED: u8 = 96;
 
-/// The time by which a rate may be exceeded unless it is given: a tenth of a second.
+/// How far ahead of a rate packets may be by default: a tenth of a second.
 const DEFAULT_BURST: Duration = Duration::from_millis(100);
 
 const WORDS: &str =

@@ -1,10 +1,10 @@
-//! The decisions of each rule, over all pollers and all changes of the file: [`Revision`] and [`Tally`].
+//! Each rule's decisions, over all pollers and all changes of the file: [`Revision`] and [`Tally`].
 //!
-//! Each poller counts for itself, and takes changed rules up when it comes to it; meanwhile the others go by the old ones.
-//! What all of them count must add up nevertheless, at any moment, and the count of a rule that stays must never drop:
-//! who scrapes it takes that for a restart. So a count is a number at an index of one revision, and a revision knows which
-//! one follows it and where each of its rules stands there. Whoever has counted by an old one is brought forward, however
-//! late it comes.
+//! Each poller keeps its own counts, and takes up changed rules when it gets to it; meanwhile the others use the old
+//! ones. All their counts must add up at any moment nevertheless, and the count of a rule that stays must never drop: a
+//! scraper takes that for a restart. So a count is a number at an index of one revision, and a revision knows the one
+//! that follows it and where each of its rules stands there. Counts by an old revision are carried forward, however
+//! late they come.
 //!
 //! ```text
 //!   revision 0           revision 1                revision 2
@@ -15,7 +15,7 @@
 //!                     └▶ retired: counted together, so that nothing is lost
 //! ```
 //!
-//! Revisions point forward only, so an old one is gone when nobody counts by it any more.
+//! Revisions point forward only, so an old one is freed when the last poller stops counting by it.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -26,12 +26,12 @@ use std::sync::{Arc, OnceLock};
 use super::rule::{Action, Entry, Rule, Rules};
 use crate::volume::Volume;
 
-/// The rules of a file as it was between two changes, shared by all who go by them.
+/// The rules of a file between two changes, shared by all who use them.
 #[derive(Debug)]
 pub(crate) struct Revision {
     number: u64,
     rules: Rules,
-    /// Pollers that have taken it up.
+    /// The number of pollers that have taken it up.
     followers: AtomicU32,
     next: OnceLock<Next>,
 }
@@ -50,12 +50,12 @@ pub(crate) struct Tally {
     revision: Arc<Revision>,
     matched: Vec<Volume>,
     retired: Volume,
-    /// Packets that a rule rejected, whichever.
+    /// Packets rejected by any rule.
     rejected: u64,
 }
 
 impl Revision {
-    /// The first one of a file.
+    /// Creates the first revision of a file.
     pub(crate) fn new(rules: Rules) -> Arc<Self> {
         Revision::numbered(0, rules)
     }
@@ -64,7 +64,7 @@ impl Revision {
         Arc::new(Revision { number, rules, followers: AtomicU32::new(0), next: OnceLock::new() })
     }
 
-    /// The number of revisions before it.
+    /// Returns the number of revisions before it.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -73,7 +73,7 @@ impl Revision {
         &self.rules
     }
 
-    /// Lets these rules follow, and returns their revision. If others follow already, those.
+    /// Appends a revision with these rules, and returns it; if another one follows already, returns that.
     ///
     /// # Cost
     /// O(rules), of both.
@@ -85,13 +85,13 @@ impl Revision {
         Arc::clone(&next.revision)
     }
 
-    /// One poller more goes by it: how many now do, or have.
+    /// Adds a poller that uses it, and returns how many have taken it up.
     pub(crate) fn follow(&self) -> u32 {
         self.followers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Moves what was kept by rule into the order of the revision that follows; a new rule has its default. `None`
-    /// while none follows.
+    /// Moves per-rule state into the order of the next revision; a new rule gets the default. `None` if there is no
+    /// next revision.
     pub(crate) fn carried<T: Copy + Default>(&self, kept: &[T]) -> Option<(Arc<Revision>, Vec<T>)> {
         let Next { revision, heirs } = self.next.get()?;
         let mut carried = vec![T::default(); revision.rules.entries().len()];
@@ -103,23 +103,23 @@ impl Revision {
 }
 
 impl Tally {
-    /// Nothing yet, by these rules.
+    /// Creates zero counts for these rules.
     pub(crate) fn new(revision: Arc<Revision>) -> Self {
         let matched = vec![Volume::default(); revision.rules.entries().len()];
         Tally { revision, matched, retired: Volume::default(), rejected: 0 }
     }
 
-    /// The rules that are counted.
+    /// Returns the rules that are counted.
     pub(crate) fn revision(&self) -> &Arc<Revision> {
         &self.revision
     }
 
-    /// The rules, each with the packets it has decided about.
+    /// Returns the rules, each with the packets it has decided about.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&Entry, Volume)> {
         self.revision.rules.entries().iter().zip(self.matched.iter().copied())
     }
 
-    /// Packets that rules have decided about which are in the file no more.
+    /// Returns the packets decided by rules that are no longer in the file.
     pub(crate) fn retired(&self) -> Volume {
         self.retired
     }
@@ -129,7 +129,7 @@ impl Tally {
         self.rejected
     }
 
-    /// Returns what was counted, and begins anew by the same rules.
+    /// Returns the counts, and restarts them at zero for the same rules.
     ///
     /// # Cost
     /// O(rules).
@@ -146,17 +146,17 @@ impl Tally {
         self.rejected += u64::from(action == Action::Reject);
     }
 
-    /// Adds packets that somebody else has held against the rule at `index`, if there is one.
+    /// Adds packets that the kernel has decided about by the rule at `index`, if there is one.
     pub(crate) fn add(&mut self, index: usize, volume: &Volume) {
         let Some(entry) = self.revision.rules.entries().get(index) else { return };
         self.rejected += if entry.rule.action == Action::Reject { volume.packets } else { 0 };
         self.matched[index] += volume;
     }
 
-    /// Goes on with the revision that follows, if one does. What rules had that are not in it is [retired](Self::retired).
+    /// Switches to the next revision, if there is one. Counts of rules that it lacks are [retired](Self::retired).
     ///
     /// # Cost
-    /// O(rules), of both; an atomic load while none follows.
+    /// O(rules), of both; one atomic load if there is none.
     pub(crate) fn advance(&mut self) -> bool {
         let Some((revision, carried)) = self.revision.carried(&self.matched) else { return false };
         let sum = |counts: &[Volume]| counts.iter().sum::<Volume>();
@@ -166,10 +166,10 @@ impl Tally {
     }
 }
 
-/// Adds another poller's, or what the same one counted later, of the same file. The sum is of the later revision of both.
+/// Adds the counts of another poller, or later ones of the same, for the same file. The sum has the later revision.
 ///
 /// # Cost
-/// O(rules), and that again for each revision between them.
+/// O(rules), and the same again for each revision between them.
 impl AddAssign<&Tally> for Tally {
     fn add_assign(&mut self, other: &Tally) {
         let mut other = Cow::Borrowed(other);
@@ -181,11 +181,11 @@ impl AddAssign<&Tally> for Tally {
     }
 }
 
-/// The index of each `old` rule among the `new`. One that has kept its line stays on it, so that of equal rules none
-/// gets another's count where people and scrapers see the same line; the others are taken in order.
+/// Maps each `old` rule to its index among the `new` ones. A rule still on its line stays there, so that equal rules do
+/// not swap counts where people and scrapers see the same line; the others are matched in order.
 ///
 /// # Cost
-/// O(rules): a walk over both, whose lines ascend, and a table of those that have moved.
+/// O(rules): a walk over both, in ascending order of lines, and a table of those that have moved.
 fn heirs(old: &[Entry], new: &[Entry]) -> Vec<Option<usize>> {
     let mut heirs = vec![None; old.len()];
     let mut taken = vec![false; new.len()];
@@ -214,8 +214,8 @@ mod tests {
     use super::*;
     use crate::rules::parse;
 
-    /// Rules at these ports, each on the line of its place; where there is none, an empty line. With a rate, since of two equal
-    /// rules without one the second is refused.
+    /// Rules for these ports, each on the line of its index; an empty line where there is none. They have a rate, since
+    /// of two equal rules without one the second is refused.
     fn rules(ports: &[Option<u8>]) -> Rules {
         let rule = |port| format!("port {port} rate 9pps accept");
         let lines = ports.iter().map(|port| port.map_or(String::new(), rule));
@@ -240,7 +240,7 @@ mod tests {
         assert!(early.advance() && !early.advance());
         assert_eq!((counted(&early), early.retired().packets), (vec![(1, 1), (2, 3)], 2));
         second.change(rules(&[b, c, a]));
-        // Nobody need have gone by the last one.
+        // No poller may have used the last one.
         early += &late;
         assert_eq!((counted(&early), early.retired().packets), (vec![(1, 2), (2, 4)], 3));
         assert!(early.advance());
@@ -277,8 +277,8 @@ mod tests {
         assert_eq!((next.follow(), next.follow()), (1, 2));
     }
 
-    /// Sixteen times as many rules, all of which have moved: sixteen times the work, not 256 times. Whatever disturbs one
-    /// pair of measurements spares another.
+    /// With sixteen times as many rules, all moved, the work grows 16-fold, not 256-fold. A disturbance that affects
+    /// one pair of measurements spares another.
     #[test]
     fn a_change_costs_as_much_as_there_are_rules() {
         let cost = |number: usize| {
@@ -298,7 +298,7 @@ mod tests {
         assert!(times < 100, "{times}");
     }
 
-    /// As [`heirs`], by looking at each for each.
+    /// As [`heirs`], by comparing each with each.
     fn slow_heirs(old: &[Entry], new: &[Entry]) -> Vec<Option<usize>> {
         let on_its_line = |entry: &Entry| new.iter().position(|new| new == entry);
         let mut heirs: Vec<_> = old.iter().map(on_its_line).collect();
@@ -309,7 +309,7 @@ mod tests {
         heirs
     }
 
-    /// An event in the life of a file and of those who go by it.
+    /// An event in the life of a file and of the pollers that use it.
     #[derive(Clone, Debug)]
     enum Event {
         Change(Vec<Option<u8>>),
@@ -330,7 +330,7 @@ mod tests {
         ]
     }
 
-    /// Each rule lives once: from the change that brings it to the one that does not have it any more.
+    /// Follows each rule's life: from the change that adds it to the one that removes it.
     struct Lives {
         latest: Arc<Revision>,
         /// The life of each rule, by revision.
@@ -360,8 +360,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Pollers hand over what they have counted since the last time, the first of them at each scrape: each packet is with
-        /// the rule that decided about it, or retired with it; and the count of a rule that stays never drops.
+        /// Pollers hand over their counts since the last time, the first of them at each scrape. Each packet is counted
+        /// for the rule that decided about it, or retired with it; and the count of a rule that stays never drops.
         #[test]
         fn nothing_is_lost_and_no_count_drops(
             first in prop::collection::vec(prop::option::weighted(0.8, 0u8..4), 0..6),

@@ -1,4 +1,4 @@
-//! The contents of a file of rules: [`Rules`], each of which is a [`Rule`].
+//! The contents of a file of rules: [`Rules`], a list of [`Rule`].
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use ipnet::IpNet;
 
 use super::clauses::{Entrance, EtherType, Limit, Protocol, Span};
 
-/// The rules of a file. As text they can be read again.
+/// The rules of a file. They print as text that parses again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// At least one; the last one holds for everything.
+    /// At least one; the last one matches everything.
     pub(super) entries: Vec<Entry>,
 }
 
-/// A rule, and where it stands.
+/// A rule and its position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     /// Its line, from 1.
@@ -22,28 +22,28 @@ pub(crate) struct Entry {
     pub(crate) rule: Rule,
 }
 
-/// One rule. `None` holds for everything.
+/// One rule. `None` matches everything.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Rule {
-    /// The interface at which the packet comes in.
+    /// The interface at which the packet was received.
     pub(crate) entrance: Option<Entrance>,
     /// The type of the frame's content.
     pub(crate) kind: Option<EtherType>,
     /// The protocol of the packet's content.
     pub(crate) protocol: Option<Protocol>,
-    /// Whom it comes from.
+    /// The source address.
     pub(crate) from: Option<IpNet>,
-    /// The port it comes from.
+    /// The source port.
     pub(crate) from_ports: Option<Span>,
-    /// The destination.
+    /// The destination address.
     pub(crate) to: Option<IpNet>,
-    /// The port it goes to.
+    /// The destination port.
     pub(crate) to_ports: Option<Span>,
     /// The range of its length in bytes.
     pub(crate) lengths: Option<Span>,
-    /// The rate of such packets.
+    /// The rate limit of such packets.
     pub(crate) rate: Option<Limit>,
-    /// The action when it holds.
+    /// The action if it matches.
     pub(crate) action: Action,
 }
 
@@ -52,15 +52,15 @@ pub(crate) struct Rule {
 pub(crate) enum Action {
     /// The datagram is relayed.
     Accept,
-    /// It is dropped, and counted.
+    /// The packet is dropped and counted.
     Reject,
 }
 
 /// The purpose of rules, which decides which clauses may be in them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Purpose {
-    /// Threads that go by them. Of several each has its own counts, so that a rate would be that of each: then none is
-    /// allowed.
+    /// The number of threads that use them. With several, each would count a rate by itself, so a rate is allowed with
+    /// one only.
     pub pollers: u32,
     /// Frames between interfaces, whose addresses are of one family; else datagrams of a relay.
     pub frames: bool,
@@ -78,7 +78,7 @@ impl Rules {
     }
 }
 
-/// As it can be read again.
+/// Prints text that can be parsed again.
 impl fmt::Display for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.entries.iter().try_for_each(|entry| writeln!(f, "{}", entry.rule))

@@ -1,14 +1,13 @@
-//! Rules that change while several pollers go by them: a [`Rulebook`], from which each has a [`Follower`] and a filter.
+//! Rules that change while several pollers use them: a [`Rulebook`], from which each gets a [`Follower`] and a filter.
 //!
 //! ```text
 //!   whoever watches the file ─▶ revision ─┬─▶ follower ─▶ a poller's filter, between two rounds
 //!                                         └─▶ follower ─▶ another's
 //! ```
 //!
-//! Who reads and parses the file does that in a thread of its own, so that no slow disk and no long file holds up a packet:
-//! all that a poller does for new rules is to put its counts in their order. Until it comes to that, and when the file is
-//! wrong, it goes by those of before: no packet is lost by a change, or finds no rules. Who is the last to take them up says
-//! so.
+//! The file is read and parsed in a thread of its own, so that no slow disk and no long file delays a packet: a poller
+//! only reorders its counts for new rules. Until it does, and while the file is invalid, it uses the old rules, so a
+//! change loses no packet and leaves none unchecked. The last one to take up the new rules reports it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,16 +26,16 @@ pub struct Rulebook {
     purpose: Purpose,
     notify: Notify,
     open: Mutex<Open>,
-    /// Times that changed rules were wrong.
+    /// Times that changed rules were invalid.
     refused: AtomicU64,
-    /// Who goes by them beside the pollers.
+    /// Users of the rules besides the pollers.
     others: AtomicU32,
 }
 
 #[derive(Debug)]
 struct Open {
     latest: Arc<Revision>,
-    /// The pollers that are to be woken up when other rules follow.
+    /// Wakers of the pollers to wake when other rules follow.
     followers: Vec<Waker>,
 }
 
@@ -49,31 +48,31 @@ pub(crate) struct Follower {
 }
 
 impl Rulebook {
-    /// Begins with these rules, which [are fit for](Rules::check) the purpose.
+    /// Starts with these rules, which [are fit for](Rules::check) the purpose.
     pub fn new(rules: Rules, purpose: Purpose, notify: Notify) -> Self {
         let open = Mutex::new(Open { latest: Revision::new(rules), followers: Vec::new() });
         Rulebook { purpose, notify, open, refused: AtomicU64::new(0), others: AtomicU32::new(0) }
     }
 
-    /// Returns what its rules are for.
+    /// Returns the purpose of its rules.
     pub fn purpose(&self) -> Purpose {
         self.purpose
     }
 
-    /// Puts other rules in the place of those in use. A rule that stands among both goes on with its count and its rate.
+    /// Replaces the rules in use. A rule that is in both keeps its count and the state of its rate.
     pub fn change(&self, rules: Rules) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.latest = open.latest.change(rules);
         open.followers.iter().for_each(Waker::wake);
     }
 
-    /// Counts and says that changed rules were wrong, and why: those in use stay.
+    /// Counts and reports that changed rules were invalid, and why. The rules in use stay.
     pub fn refuse(&self, problem: &str) {
         self.refused.fetch_add(1, Ordering::Relaxed);
         (self.notify)(format_args!("{problem}; the old rules stay"));
     }
 
-    /// For one poller more: the rules in use, and who tells it when others follow.
+    /// Returns the rules in use for one more poller, and the follower that tells it of new ones.
     ///
     /// # Errors
     /// If the system has no descriptors left.
@@ -89,7 +88,8 @@ impl Rulebook {
         Ok((follower, Filter::new(revision)))
     }
 
-    /// For who goes by the rules beside the pollers, and before them: rules are reloaded when it has taken them up, too.
+    /// As [`follow`](Self::follow), for a user besides the pollers; rules count as reloaded once it has taken them up,
+    /// too.
     ///
     /// # Errors
     /// If the system has no descriptors left.
@@ -98,17 +98,17 @@ impl Rulebook {
         self.follow()
     }
 
-    /// Times that changed rules were wrong.
+    /// Returns how often changed rules were invalid.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 }
 
 impl Follower {
-    /// Goes on with the rules that are there now.
+    /// Switches to the latest rules.
     ///
     /// # Cost
-    /// O(rules) for each change, to put counts in order; a system call.
+    /// O(rules) for each change, to reorder counts; a system call.
     pub(crate) fn take_up(&self, filter: &mut Filter) {
         self.woken.settle();
         while let Some(revision) = filter.advance() {
@@ -116,13 +116,14 @@ impl Follower {
         }
     }
 
-    /// Goes on with the latest rules, for who has yet to do something by them before that [is so](Self::goes_on).
+    /// Switches to the latest rules without reporting it: the caller has work to do before it calls
+    /// [`goes_on`](Self::goes_on).
     pub(crate) fn begin(&self, filter: &mut Filter) {
         self.woken.settle();
         while filter.advance().is_some() {}
     }
 
-    /// The rules have been taken up.
+    /// Reports that the rules have been taken up.
     pub(crate) fn goes_on(&self, filter: &Filter) {
         self.goes_by(filter.revision());
     }

@@ -1,4 +1,4 @@
-//! The stats of a forwarder as JSON: all of them, as `--json` prints them, and the [`Line`] of an interval.
+//! The counts of a forwarder as JSON: all of them, as `--json` prints them, and the [`Line`] of an interval.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ pub struct Line {
     /// Packets.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Those that left, over the time.
+    /// Packets sent per second.
     pub out_pps: f64,
     packets_per_poll: Option<f64>,
-    /// From the kernel's receive time to having been sent.
+    /// From the kernel's receive time until sent.
     pub latency_ns: Distribution,
-    /// CPU time over the time.
+    /// The share of a CPU used.
     pub cpu_share: Option<f64>,
 }
 

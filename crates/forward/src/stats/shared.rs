@@ -1,4 +1,4 @@
-//! The stats of a run while it goes on: [`SharedStats`], and the [`Account`] of each of its pollers.
+//! The counts of a run while it goes on: [`SharedStats`], and the [`Account`] of each of its pollers.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use softtimers_measure::stats::{Counter, Stats as _};
 
 use super::Stats;
 
-/// The stats of a run: the sum of what its pollers have handed over, each for itself.
+/// The counts of a run: the sum of what each poller has handed over.
 #[derive(Clone, Debug)]
 pub struct SharedStats {
     counter: Arc<Counter<Stats>>,
     each_round: bool,
 }
 
-/// The account of one poller. No other waits for it.
+/// The counts of one poller. No other waits for it.
 #[derive(Debug)]
 pub(crate) struct Account {
     counter: Counter<Stats>,
-    /// The counts since it handed them over; `None` if it does so each round.
+    /// The counts not yet handed over; `None` if each round hands them over.
     apart: Option<Box<Stats>>,
 }
 
 impl SharedStats {
-    /// Counts in `counter` from now on. Each poller hands over what it has counted four times a second, the first one also when
-    /// somebody asks; or `each_round`, where a line of each second is to be exact.
+    /// Counts in `counter` from now on. Each poller hands its counts over four times a second, and the first one also
+    /// when asked; or `each_round`, where one line per second must be exact.
     pub fn new(counter: Counter<Stats>, each_round: bool) -> Self {
         SharedStats { counter: Arc::new(counter.shared()), each_round }
     }
@@ -36,14 +36,14 @@ impl SharedStats {
         self.counter.total()
     }
 
-    /// For one poller more.
+    /// Returns the account of one more poller.
     pub(crate) fn account(&self) -> Account {
         Account { counter: self.counter.another(), apart: (!self.each_round).then(Box::default) }
     }
 }
 
 impl Account {
-    /// Counts, and hands over what was counted if it is time for that.
+    /// Counts, and hands the counts over if it is time.
     pub(crate) fn count(&mut self, hand_over: bool, count: impl FnOnce(&mut Stats)) {
         let Some(own) = &mut self.apart else { return self.counter.count(count) };
         count(own);
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::rules::{Filter, Revision, Seen, parse};
 
-    /// Counts what a poller does that has sent `packets` packets.
+    /// Counts a poller that has sent `packets` packets.
     fn carried(stats: &mut Stats, packets: u64, rules: &Arc<Revision>) {
         for _ in 0..packets {
             stats.ends[0].received.count(100);

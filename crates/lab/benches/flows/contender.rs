@@ -1,4 +1,4 @@
-//! One contender, one run: who sends, and what the receiver found.
+//! One run of one contender: its sending, and the receiver's findings.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use softtimers_measure::processor::Processor;
 use crate::lanes::Lanes;
 use crate::{Load, governed, heap_slack, iperf, library, paced_tokio, task_each, timerfd_each};
 
-/// The way in which a contender sends.
+/// How a contender sends.
 #[derive(Clone, Copy)]
 pub(crate) enum How {
     /// The command with this engine.
@@ -42,18 +42,18 @@ pub(crate) const ALL: [(&str, How); 11] = [
 pub(crate) const LIBRARY: &str = "library";
 pub(crate) const HEAP_SLACK: &str = "heap, 20 us slack";
 
-/// The figures that are compared, with their decimals; a figure that a contender does not tell is not there.
+/// The figures to compare, with their decimals; figures that a contender does not report are missing.
 ///
 /// | figure | of | |
 /// |---|---|---|
-/// | slowest, fastest flow | receiver | its rate, in percent of what was asked for |
+/// | slowest, fastest flow | receiver | its rate, in percent of the requested one |
 /// | gap deviation | receiver | of the flow in the middle, of the one at 99%, and of the worst |
-/// | longest train | receiver | datagrams of all flows in a row, closer than half of the interval they have together |
+/// | longest train | receiver | datagrams of all flows in a row, closer than half of their common interval |
 /// | back to back | receiver | the share of gaps within a flow that are shorter than half its interval |
 /// | lost | receiver | datagrams |
-/// | left in a turn | sender | what left at once |
+/// | left in a turn | sender | datagrams that left at once |
 /// | CPU | sender | of its thread |
-/// | skipped | sender | places given up, 10 ms behind |
+/// | skipped | sender | scheduled times skipped, 10 ms behind |
 /// | lost the CPU | sender | departures a millisecond late for want of one: the host's, other programs', a late wake-up's |
 pub(crate) const FIGURES: [Figure; 13] = [
     ("slowest flow %", 2, "", 0.0),
@@ -74,7 +74,7 @@ pub(crate) const DEVIATION: &str = "gap deviation, median flow µs";
 pub(crate) const COST: &str = "CPU µs/packet";
 
 impl How {
-    /// Says whether it can send the load here.
+    /// Says whether it can send this load here.
     pub(crate) fn can(self, load: &Load) -> bool {
         match self {
             How::Here(_) => true,
@@ -83,7 +83,7 @@ impl How {
         }
     }
 
-    /// Sends the load on the first of the CPUs to a receiver on the second, and notes what came of it.
+    /// Sends the load on the first of the CPUs to a receiver on the second, and records the result.
     pub(crate) fn run(
         self,
         load: &Load,
@@ -103,7 +103,7 @@ impl How {
         Ok(())
     }
 
-    /// Sends, and returns what both ends say of it.
+    /// Sends, and returns the findings of both ends.
     fn found(self, load: &Load, processors: Option<[usize; 2]>) -> Result<Value> {
         match self {
             How::Iperf => iperf::run(load, processors),
@@ -121,9 +121,9 @@ impl How {
     }
 }
 
-/// `recv` on the second of the CPUs, and its address.
+/// Starts `recv` on the second of the CPUs, and returns it with its address.
 fn receiver(load: &Load, processors: Option<[usize; 2]>) -> Result<(Killed, String)> {
-    // If the sender never says goodbye, somebody must notice.
+    // If the sender never sends its goodbyes, the receiver must end by itself.
     let line = format!(
         "recv 127.0.0.1:0 --any --once --json --duration {}s --expect-interval {}ns",
         load.time.as_secs() + 20,
@@ -134,7 +134,7 @@ fn receiver(load: &Load, processors: Option<[usize; 2]>) -> Result<(Killed, Stri
     announced(&mut command, "listening on ")
 }
 
-/// The command's own words, as they are when only the timer is given.
+/// Runs the command with its defaults, except for the timer.
 fn send(load: &Load, timer: &str, to: &str, processors: Option<[usize; 2]>) -> Result<String> {
     let Load { flows, bytes, time, .. } = load;
     let rate = load.common_rate().context("one rate for all flows")?;
@@ -145,8 +145,8 @@ fn send(load: &Load, timer: &str, to: &str, processors: Option<[usize; 2]>) -> R
     ))
 }
 
-/// The rates of the slowest and the fastest flow, as shares of what was asked for. Of mixed rates the receiver tells those of
-/// the first flows.
+/// Returns the rates of the slowest and the fastest flow, as shares of the requested one. With mixed rates, the
+/// receiver reports those of the first flows.
 fn extremes(load: &Load, received: &Value) -> Option<[f64; 2]> {
     if let Some(rate) = load.common_rate() {
         let rates = &received["over_flows"]["rate_pps"];
@@ -161,7 +161,7 @@ fn extremes(load: &Load, received: &Value) -> Option<[f64; 2]> {
     Some([extreme(f64::min)?, extreme(f64::max)?])
 }
 
-/// One that this bench drives itself, with as much of an account as it has.
+/// Runs a contender of this bench, with the counts that it has.
 fn here(
     load: &Load,
     to: SocketAddr,
@@ -173,7 +173,7 @@ fn here(
     let lanes = Lanes::to(to, load)?;
     let (start, before) = (Monotonic.now(), process_time());
     let lanes = run(load, lanes)?;
-    // Of all threads, for the timers of a contender may have one.
+    // For all threads, since a contender's timers may have one.
     let used = process_time() - before;
     Ok(json!({
         "cpu_share": used.as_secs_f64() / Monotonic.now().saturating_duration_since(start).as_secs_f64(),

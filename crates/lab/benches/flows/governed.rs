@@ -1,7 +1,7 @@
 //! One tokio task a flow, each with a limiter of the crate `governor`: wait until it permits one more, and send.
 //!
-//! A limiter says how soon the next packet may leave, not when it should have: what one is late, all after it are. Its timers
-//! are those of `futures-timer`, with a thread of their own.
+//! A limiter says how soon the next packet may leave, not when it should have: when one is late, all later ones are.
+//! Its timers are those of `futures-timer`, with a thread of their own.
 
 use anyhow::{Context, Result};
 use governor::{Quota, RateLimiter};

@@ -1,6 +1,6 @@
-//! A heap of due times, and a wait that ends a slack after the earliest: a wake-up serves all flows that are due by then.
+//! A heap of due times, and a wait until a slack after the earliest: a wake-up serves all flows due by then.
 //!
-//! A program without a timer library would write this to spare wake-ups. The slack is the one that `soft` has here.
+//! A program without a timer library would write this to save wake-ups. The slack is the same as for `soft` here.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -43,5 +43,5 @@ pub(crate) fn run(load: &Load, mut lanes: Lanes) -> Result<Lanes> {
 }
 
 pub(crate) const SLACK: Duration = Duration::from_micros(20);
-/// As for the descriptors.
+/// The same time as for the descriptors.
 const SET_UP: Duration = Duration::from_millis(50);

@@ -1,6 +1,6 @@
-//! `iperf3 -u -P`: streams side by side from one process, each at its rate, paced by a timer of its own.
+//! `iperf3 -u -P`: parallel streams from one process, each paced at its rate by its own timer.
 //!
-//! It is judged by its own account: CPU and losses. Its receiver tells nothing of gaps, and it has 128 streams at the most.
+//! It is judged by its own figures, CPU and losses. Its receiver reports no gaps, and it has at most 128 streams.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use crate::Load;
 
-/// Says whether it is installed, and has as many streams.
+/// Says whether it is installed and supports this number of streams.
 pub(crate) fn can(load: &Load) -> bool {
     let version =
         Command::new("iperf3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     load.common_rate().is_some() && load.flows <= 128 && version.is_ok_and(|status| status.success())
 }
 
-/// Sends the load from the first CPU to the second, and returns what it says of itself in the command's words.
+/// Sends the load from the first CPU to the second, and returns its own figures under the command's names.
 pub(crate) fn run(load: &Load, processors: Option<[usize; 2]>) -> Result<Value> {
     let kept = |at: usize| processors.map_or(vec![], |both| vec!["-A".to_owned(), both[at].to_string()]);
     let mut server = Command::new("iperf3");
@@ -26,7 +26,7 @@ pub(crate) fn run(load: &Load, processors: Option<[usize; 2]>) -> Result<Value> 
     let mut server = server.spawn().context("iperf3 -s")?;
     let sent = client(load, &kept(0));
     if sent.is_err() {
-        // It waits for another one still.
+        // It still waits for another client.
         let _ = server.kill();
     }
     server.wait()?;

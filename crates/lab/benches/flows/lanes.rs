@@ -1,4 +1,4 @@
-//! The datagrams of the peers: the wire format of the command, numbered flow by flow.
+//! The datagrams of the peers: the command's wire format, numbered per flow.
 
 use std::net::SocketAddr;
 
@@ -34,7 +34,7 @@ impl Lanes {
         })
     }
 
-    /// Makes `packet` the next datagram of a flow, which belongs at `scheduled`.
+    /// Turns `packet` into the next datagram of a flow, scheduled at `scheduled`.
     pub(crate) fn number(&mut self, flow: u32, scheduled: Timestamp, packet: &mut [u8]) {
         let sequence = &mut self.numbered[flow as usize];
         let interval = self.load.interval(flow);
@@ -42,7 +42,7 @@ impl Lanes {
         *sequence += 1;
     }
 
-    /// Puts the next datagram of a flow into what leaves in this turn.
+    /// Adds the next datagram of a flow to this turn's batch.
     pub(crate) fn stage(&mut self, flow: u32, scheduled: Timestamp) -> Result<()> {
         if self.batch.is_full() {
             self.flush()?;
@@ -54,14 +54,14 @@ impl Lanes {
         Ok(())
     }
 
-    /// Sends what has been staged.
+    /// Sends the batch.
     pub(crate) fn flush(&mut self) -> Result<()> {
         if self.batch.is_empty() {
             return Ok(());
         }
         self.turns += 1;
         let outcome = self.socket.send_batch(&mut self.batch);
-        // Loopback takes what it is given; a peer that met a full queue would have to be written again.
+        // Loopback accepts all of it; otherwise a peer would have to handle a full queue.
         if let Some(stopped) = outcome.stopped {
             bail!("sending: {stopped}");
         }
@@ -72,11 +72,11 @@ impl Lanes {
         self.numbered.iter().sum()
     }
 
-    /// Datagrams in a turn, in the mean; `None` if each leaves by itself.
+    /// Returns the mean number of datagrams in a turn; `None` if each leaves by itself.
     pub(crate) fn per_turn(&self) -> Option<f64> {
         (self.turns > 0).then(|| self.sent() as f64 / self.turns as f64)
     }
 }
 
-/// As the command's engines.
+/// The same as in the command's engines.
 pub(crate) const IN_ONE_TURN: usize = 64;

@@ -1,7 +1,7 @@
-//! softtimers' own parts as a program puts them together: a `DepartureQueue`, and an `EventLoop` whose one event is the
+//! softtimers' own parts as a program combines them: a `DepartureQueue`, and an `EventLoop` whose only event is the
 //! queue's next departure.
 //!
-//! Up to eight datagrams leave in a row, as of the command, so that a stall is made up in short trains.
+//! Up to eight datagrams leave in a row, as in the command, so that a stall is made up in short trains.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(crate) fn run(load: &Load, mut lanes: Lanes) -> Result<Lanes> {
         let mut left = 0;
         while left < room {
             let Some(popped) = queue.pop_due(&turn) else { break };
-            // Without a limit on the delay nothing expires.
+            // Without a limit on the delay no packet expires.
             let Popped::Departure(departure) = popped else { continue };
             lanes.stage(departure.token, departure.place)?;
             queue.enqueue(now, departure.flow, load.bytes, departure.token)?;
@@ -57,7 +57,7 @@ pub(crate) fn run(load: &Load, mut lanes: Lanes) -> Result<Lanes> {
         let after = events.now();
         limit.departed(now, after, left);
         let due = queue.next_due().unwrap_or(after);
-        // What waits for its train uses its slack up.
+        // A datagram that waits for its train has used up its slack.
         let earliest = due.max(limit.earliest());
         let slack = Slack::within(SLACK.saturating_sub(earliest.saturating_duration_since(due)));
         timers.schedule_at(after, earliest, slack, Event::Departures);
@@ -65,5 +65,5 @@ pub(crate) fn run(load: &Load, mut lanes: Lanes) -> Result<Lanes> {
 }
 
 const TRAIN: NonZeroU32 = NonZeroU32::new(8).unwrap();
-/// As for the descriptors.
+/// The same time as for the descriptors.
 const SET_UP: Duration = Duration::from_millis(50);

@@ -1,8 +1,8 @@
 //! Many flows from one thread, by softtimers and by what programs use today: `cargo bench -p softtimers-lab
 //! --bench flows [-- flows-mixed --seconds 2 --rounds 4 --json FILE]`.
 //!
-//! All send the same datagrams to the same receiver, `softtimers recv`, in another process on another
-//! CPU, and are judged by what came there. They differ in who knows when the next of all flows is due:
+//! All send the same datagrams to the same receiver, `softtimers recv`, in another process on another CPU, and are
+//! judged by what arrives there. They differ in how they find the next due flow:
 //!
 //! ```text
 //!   soft      the command: DepartureQueue, EventLoop: one deadline, due plus slack  ┐
@@ -17,12 +17,13 @@
 //!   iperf3    -u -P, where it is installed and has as many streams (128)       its own account only
 //! ```
 //!
-//! All but the tasks and iperf3 send what is due in one `sendmmsg`; a task has a `send` of its own. The command keeps
-//! accounts of each datagram, which the contenders of this bench do without; `library` is `soft` without them. The command
-//! has one rate for all of its flows, so it isn't in the load of mixed rates. CPU time is that of the sending process (of the
-//! command its sending thread), system calls and, on loopback, the receiving half of the network stack included.
+//! All but the tasks and iperf3 send the due datagrams in one `sendmmsg`; a task has its own `send`. The command counts
+//! each datagram, which the contenders of this bench do not; `library` is `soft` without those counts. The command has
+//! one rate for all of its flows, so it isn't in the load of mixed rates. CPU time is that of the sending process (for
+//! the command, its sending thread), system calls and, on loopback, the receiving half of the network stack included.
 //!
-//! Contenders of one round follow each other at once; no round is repeated, so that all of it ends within five minutes.
+//! Contenders of one round run directly after each other; no round is repeated, so that everything ends within five
+//! minutes.
 #![forbid(unsafe_code)]
 
 mod contender;
@@ -54,7 +55,7 @@ use contender::{ALL, COST, DEVIATION, HEAP_SLACK, LIBRARY};
 struct Load {
     name: &'static str,
     flows: u32,
-    /// Packets a second of the flows, in turn.
+    /// Packets a second of the flows, used in turn.
     rates: &'static [u32],
     bytes: u32,
     time: Duration,
@@ -66,7 +67,7 @@ impl Load {
         self.rates[flow as usize % self.rates.len()]
     }
 
-    /// The time between two of one flow.
+    /// The time between two packets of one flow.
     fn interval(&self, flow: u32) -> Duration {
         Duration::from_secs(1) / self.rate(flow)
     }
@@ -80,7 +81,7 @@ impl Load {
         self.interval(flow) * flow / self.flows
     }
 
-    /// The rate that each flow has, if it is the same.
+    /// The rate of every flow, if they are equal.
     fn common_rate(&self) -> Option<u32> {
         (self.rates.len() == 1).then_some(self.rates[0])
     }
@@ -90,7 +91,7 @@ impl Load {
         f64::from(self.rates.iter().sum::<u32>()) / self.rates.len() as f64
     }
 
-    /// The time between two of all flows together, if they were even.
+    /// The time between two packets of all flows together, if they were even.
     fn common_interval(&self) -> Duration {
         Duration::from_secs_f64(1.0 / self.mean_rate()) / self.flows
     }
@@ -127,7 +128,7 @@ fn measure(
     Ok(vec![table(&load, contenders.iter().map(|(name, _)| *name), &measured)])
 }
 
-/// The table of a load, with what is asked of softtimers under it.
+/// Returns the table of a load, with softtimers' bars below it.
 fn table<'a>(load: &Load, names: impl Iterator<Item = &'a str>, measured: &Measured) -> Table {
     let mut table = figures::table(load.name, measured, names, &contender::FIGURES);
     "by".clone_into(&mut table.columns[0]);

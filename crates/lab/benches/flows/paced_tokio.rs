@@ -1,6 +1,6 @@
-//! softtimers' own ways in tokio, on its runtime of one thread, with the same slack as the heap's: a [`Pacer`] and a send for each
-//! flow's task; or all flows in one [`PacedSender`], whose datagrams a task for each flow awaits, or queues when the flow begins and
-//! leaves alone.
+//! softtimers in tokio, on its single-threaded runtime, with the same slack as the heap's: a [`Pacer`] and a send for
+//! each flow's task; or all flows in one [`PacedSender`], whose datagrams a task for each flow awaits, or queues when
+//! the flow begins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ fn sender(socket: &Arc<UdpSocket>) -> Result<PacedSender> {
     Ok(PacedSender::with_config(socket, config)?)
 }
 
-/// A flow of the sender, when its first place has come.
+/// A flow of the sender, from its first scheduled time on.
 async fn begin(flow: &Flow, sender: &PacedSender) -> Result<softtimers_tokio::paced_sender::Flow> {
     sleep_until(flow.first).await;
     let mut config = FlowConfig::new(PaceConfig::new(Rate::every(flow.interval)?));

@@ -1,7 +1,7 @@
-//! One tokio task a flow, on tokio's runtime of one thread: an interval, and a send of its own.
+//! One tokio task per flow, on tokio's single-threaded runtime: an interval, and its own send.
 //!
-//! That is how a program on tokio would be written. Its timers count milliseconds: the rates are right, for an
-//! interval keeps an absolute schedule, but all flows that are due in a millisecond leave at its end.
+//! A program on tokio would be written like this. Its timers count milliseconds: the rates are right, since an interval
+//! keeps an absolute schedule, but all flows due in a millisecond leave at its end.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -40,10 +40,10 @@ pub(crate) struct Flow {
     socket: Arc<tokio::net::UdpSocket>,
     number: u32,
     packet: Vec<u8>,
-    /// The place of its next packet.
+    /// The scheduled time of its next packet.
     pub(crate) place: Timestamp,
     pub(crate) interval: Duration,
-    /// The first place, by tokio's clock.
+    /// The first scheduled time, by tokio's clock.
     pub(crate) first: Instant,
     pub(crate) end: Timestamp,
 }
@@ -55,12 +55,12 @@ impl Flow {
         Ok(())
     }
 
-    /// Where all flows go.
+    /// Returns the destination of all flows.
     pub(crate) fn to(&self) -> Result<SocketAddr> {
         Ok(self.socket.peer_addr()?)
     }
 
-    /// Its next packet, whose place is behind it then.
+    /// Returns its next packet, and advances the schedule.
     pub(crate) fn write(&mut self) -> &[u8] {
         self.lanes.borrow_mut().number(self.number, self.place, &mut self.packet);
         self.place += self.interval;
@@ -68,7 +68,7 @@ impl Flow {
     }
 }
 
-/// Runs a task for each flow, on a runtime of one thread. Each gets a clone of what `make` makes there of the socket.
+/// Runs a task for each flow, on a single-threaded runtime. Each gets a clone of what `make` makes of the socket there.
 pub(crate) fn spawn<T: Clone + 'static>(
     load: &Load,
     lanes: Lanes,
@@ -102,5 +102,5 @@ pub(crate) fn spawn<T: Clone + 'static>(
     Rc::into_inner(lanes).map(RefCell::into_inner).ok_or_else(|| anyhow::anyhow!("a task is left"))
 }
 
-/// As for the descriptors.
+/// The same time as for the descriptors.
 const SET_UP: Duration = Duration::from_millis(50);

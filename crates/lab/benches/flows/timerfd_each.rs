@@ -1,8 +1,7 @@
 //! One timer descriptor a flow, all in one epoll.
 //!
-//! At its best: each is set for the absolute time of the flow's next datagram, and reported by its edge, so
-//! that nothing need be read from it. (A period would not save that one system call: the kernel goes on with
-//! it only when somebody reads.)
+//! Used at its best: each is set for the absolute time of the flow's next datagram, and reported by its edge, so that it
+//! need not be read. (A period would not save that system call: the kernel continues it only when it is read.)
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! The cost of handing datagrams to the kernel, one to 64 at a time: `cargo bench -p softtimers-lab --bench
 //! handover [-- --rounds 100]`.
 //!
-//! A pacer sends one datagram when it is due, or the few that are due when it looks; rarely more. So the sizes
-//! that count are 1 to 8, and 64 shows where each way is going. All of them send 1,200 bytes over loopback,
-//! in turns of a few milliseconds:
+//! A pacer sends one datagram when it is due, or the few that are due at a clock check; rarely more. So the sizes that
+//! matter are 1 to 8, and 64 shows the trend of each way. All of them send 1,200 bytes over loopback, in turns of a few
+//! milliseconds:
 //!
 //! ```text
 //!   send           send(2) for each
@@ -13,10 +13,10 @@
 //!   io_uring_zc    the same, without a copy of the payload
 //! ```
 //!
-//! CPU time is that of the whole process, for a ring may have others do its work. It contains the trip
-//! through the stack into the receiver's buffer, which on loopback is the sender's. The receiver is another
-//! process, once one that polls and once one that never reads, whose buffer is full. Neither is woken: a
-//! datagram that leaves the machine wakes nobody here, and a wake-up costs as much as a send.
+//! CPU time is that of the whole process, since other threads may do a ring's work. It contains the way through the
+//! stack into the receiver's buffer, for which the sender pays on loopback. The receiver is another process, once one
+//! that polls and once one that never reads, whose buffer is full. Neither is woken: a datagram that leaves the machine
+//! wakes no process here, and a wake-up costs as much as a send.
 
 mod ring;
 mod ways;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         .unwrap_or_else(|| bench::main("handover", &SECTIONS, |asked| Ok(asked.rounds())))
 }
 
-/// A table for each receiver: what each way costs, and in what proportion to `send` in the same round.
+/// Returns a table for each receiver: the cost of each way, and its ratio to `send` in the same round.
 fn measure(rounds: &usize) -> Done<Vec<Table>> {
     let columns = AT_A_TIME.map(|count| format!("{count} at a time"));
     let mut tables = Vec::new();
@@ -88,7 +88,7 @@ fn measure(rounds: &usize) -> Done<Vec<Table>> {
     Ok(tables)
 }
 
-/// All that there are; a ring only where the kernel has it.
+/// Returns all ways; a ring only where the kernel has it.
 fn ways(receiver: SocketAddr) -> io::Result<Vec<(&'static str, Way)>> {
     let connected = || -> io::Result<softtimers_net::UdpSocket> {
         let socket = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
@@ -127,7 +127,7 @@ fn receive(polls: bool) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let mut batch = RecvBatch::new(64, 2_048);
     loop {
-        // Nothing there, mostly.
+        // Most often it is empty.
         let _ = socket.recv_batch(&mut batch);
     }
 }

@@ -1,5 +1,5 @@
-//! io_uring at its best for a loop that sends when it decides to: the descriptor is registered, one thread
-//! submits, completions are run by it and not by an interrupt, and nobody copies into buffers of ours.
+//! io_uring at its best for a loop that decides when to send: the descriptor is registered, one thread submits and also
+//! runs the completions without an interrupt, and nothing is copied into our buffers.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -35,11 +35,10 @@ impl Ring {
             } else {
                 opcode::SendZc::new(socket, bytes, length).build()
             };
-            // SAFETY: nobody writes to the packet, and it lives as long as the ring, after which it is
-            // dropped: the fields are in that order.
+            // SAFETY: the packet is not written to, and it outlives the ring: the fields are dropped in order.
             unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
         }
-        // Without a copy there are two for each: it has been sent, and its bytes are ours again.
+        // Without a copy there are two for each: sent, and buffer released.
         let completions = if self.copies { count } else { 2 * count };
         let patience = types::Timespec::new().sec(PATIENCE);
         let (mut pending, mut seen, mut outcome) = (count, 0, Ok(()));
@@ -59,5 +58,5 @@ impl Ring {
     }
 }
 
-/// Seconds; a send that failed has one completion less than is waited for.
+/// Seconds; a failed send gives one completion less than expected.
 const PATIENCE: u64 = 1;

@@ -5,7 +5,7 @@ use std::io;
 use softtimers_net::UdpSocket;
 use softtimers_net::udp::SendBatch;
 
-/// Hands over N datagrams at once, and does not return before all of them have been sent.
+/// Hands over N datagrams at once, and returns only after all of them have been sent.
 pub(crate) type Way = Box<dyn FnMut(usize) -> io::Result<()>>;
 
 pub(crate) fn single(socket: UdpSocket, size: usize) -> Way {
@@ -13,7 +13,7 @@ pub(crate) fn single(socket: UdpSocket, size: usize) -> Way {
     Box::new(move |count| (0..count).try_for_each(|_| socket.send(&packet).map(drop)))
 }
 
-/// Its cost contains the copy into the batch.
+/// Hands them over as one batch, including the copy into it.
 pub(crate) fn batched(socket: UdpSocket, size: usize, segmentation: bool) -> Way {
     let (packet, mut batch) = (vec![1; size], SendBatch::new(64, size));
     batch.set_segmentation(segmentation);

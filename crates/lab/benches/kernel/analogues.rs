@@ -1,7 +1,7 @@
-//! The paper's workloads that need programs of our own: each is this program, started once more.
+//! The paper's workloads that need programs of our own, each a further process of this program.
 //!
-//! An analogue does what the text says of the original (§5.2), not what its authors' binary did: a player that computes and
-//! makes many small system calls; a file server that waits for its disk; a build.
+//! An analogue does what the text says of the original (§5.2), not what its authors' binary did: a player that computes
+//! and makes many small system calls; a file server that waits for its disk; a build.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -23,18 +23,18 @@ use softtimers_measure::processor::Processor;
 pub(crate) struct Running(Child);
 
 impl Running {
-    /// Starts it on this CPU, silently.
+    /// Starts it on this CPU, without output.
     ///
     /// # Errors
-    /// If it cannot be.
+    /// If it cannot be started.
     pub(crate) fn start(processor: Processor, command: &mut Command) -> io::Result<Self> {
         let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let _kept = processor.keep()?;
-        // A group of its own, so that all of it can be ended.
+        // A group of its own, so that its children can be ended too.
         silent.process_group(0).spawn().map(Running)
     }
 
-    /// The analogue of this name, which ends with this process; `under` another program that goes on as it.
+    /// Starts the analogue of this name, which ends with this process; `under` another program that execs it.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -49,7 +49,7 @@ impl Running {
         Running::start(processor, Command::new(words[0]).args(&words[1..]))
     }
 
-    /// Says whether it has ended by itself, which none is to do.
+    /// Says whether it has ended by itself, which it should not.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.0.try_wait().is_ok_and(|status| status.is_some())
     }
@@ -64,7 +64,7 @@ impl Drop for Running {
     }
 }
 
-/// Is the analogue of this name, until it is ended.
+/// Acts as the analogue of this name until it is ended.
 pub(crate) fn run(words: &[&str]) -> Done {
     let &[name, argument] = words else { return Err("a name and an argument are wanted".into()) };
     match name {
@@ -87,16 +87,16 @@ fn compute() -> ! {
     }
 }
 
-/// Some nanoseconds for each step.
+/// Takes some nanoseconds per step.
 fn work(state: u64, steps: u32) -> u64 {
     (0..steps).fold(state, |state, step| {
         std::hint::black_box(state.wrapping_mul(31).rotate_left(7) ^ u64::from(step))
     })
 }
 
-/// Decodes a little, and asks the system for something small: for input, for the time, to put out what is ready. What a
-/// block takes depends on what is in it, as with any compressed stream: up to twice the mean, all equally likely, and a
-/// block in eight four times that.
+/// Decodes a little, and makes small system calls: for input, for the time, for output. The time of a block depends on
+/// its content, as with any compressed stream: uniformly up to twice the mean, and four times that for a block in
+/// eight.
 fn player() -> io::Result<()> {
     let (mut from, mut to) = (File::open("/dev/zero")?, OpenOptions::new().write(true).open("/dev/null")?);
     let (mut block, mut random) = ([0u8; 64], Random::new());
@@ -117,7 +117,7 @@ fn player() -> io::Result<()> {
 /// The steps that most blocks take on average: about two microseconds of a recent CPU.
 const DECODING: u64 = 1_500;
 
-/// An idle loop that looks each time round, as the paper's did: each look is a system call, the cheapest trigger state.
+/// An idle loop that polls in each round, as the paper's did: each poll is a system call, the cheapest trigger state.
 fn spin() -> ! {
     loop {
         let _ = rustix::process::getppid();
@@ -125,13 +125,13 @@ fn spin() -> ! {
     }
 }
 
-/// Blocks of 8 KB that are on the disk before the answer is sent, as NFS version 2 has it.
+/// Serves blocks of 8 KB that are on the disk before the answer is sent, as NFS version 2 requires.
 fn files(port: &str) -> io::Result<()> {
     let socket = UdpSocket::bind(format!("127.0.0.1:{port}"))?;
     let path = disk().join(format!("softtimers-files-{}", std::process::id()));
     fs::create_dir_all(disk())?;
     let file = File::create_new(&path)?;
-    // Nobody else needs its name, and it goes with the process.
+    // Its name is not needed, and it goes with the process.
     fs::remove_file(&path)?;
     let mut request = [0; 8 + BLOCK];
     loop {
@@ -148,12 +148,12 @@ fn files(port: &str) -> io::Result<()> {
 
 const BLOCK: usize = 8 << 10;
 
-/// The directory of the blocks: what is built lies on a disk, where the directory for temporary files is often memory.
+/// Returns the directory of the blocks, next to the build: the directory for temporary files is often in memory.
 pub(crate) fn disk() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Says whether that is memory too, where nothing waits for a disk.
+/// Says whether that is in memory too, where there is no disk to wait for.
 pub(crate) fn disk_is_memory() -> bool {
     const TMPFS: u32 = 0x0102_1994;
     fs::create_dir_all(disk()).is_ok()
@@ -174,8 +174,8 @@ fn files_client(port: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Builds a kernel's worth of generated files from nothing, again and again: as a kernel's, they are short beside the
-/// headers that they include, and `make` has them compiled with `-O` one by one, as FreeBSD 2.2.6 did, and linked.
+/// Repeatedly builds a kernel's worth of generated files from nothing: short ones with long headers, compiled one by
+/// one by `make` with `-O`, as in FreeBSD 2.2.6, and linked.
 fn build(directory: &Path) -> io::Result<()> {
     for file in 0..FILES {
         let headers = HEADERS.split(' ').map(|header| format!("#include <{header}.h>\n"));

@@ -1,11 +1,11 @@
-//! The cost of something to a web server: windows with it beside windows without.
+//! Measures what an activity costs a web server: windows with it next to windows without.
 //!
 //! ```text
 //!   without │ A │ B │ without │ C │ D │ without │ …      every second round backwards
 //!        └─ A ─┘   └─ B ─┘
 //! ```
 //!
-//! Each window is compared with the one without that it touches, so the machine's drift favours nobody.
+//! Each window is compared with the adjacent one without, so the machine's drift favours none.
 
 use softtimers_bpf::{Events, Facility, Probe, ProbeConfig, Source, Timers};
 use softtimers_lab::bench::Done;
@@ -15,25 +15,25 @@ use softtimers_measure::paired::{Measured, Paired, Round};
 use crate::Bench;
 use crate::server::Server;
 
-/// Seconds of a window: wrk's shortest.
+/// The length of a window in seconds: wrk's minimum.
 const WINDOW: u32 = 1;
 
-/// The activity beside the server.
+/// The activity next to the server.
 #[derive(Clone, Debug)]
 pub(crate) enum Beside {
     Nothing,
     /// The meter, with these sources.
     Meter(&'static [Source]),
-    /// Events, by the facility of this place.
+    /// Events, by the facility with this index.
     Events(usize, Events),
-    /// The same by a `bpf_timer` that has nothing of the facility.
+    /// The same by a plain `bpf_timer`.
     Timer(Events),
 }
 
-/// The name of the activity beside the server, and the activity.
+/// The name of the activity, and the activity.
 pub(crate) type Row = (String, Beside);
 
-/// The programs that are loaded, once for all windows.
+/// The programs, loaded once for all windows.
 #[derive(Debug)]
 pub(crate) struct Programs {
     pub(crate) facilities: [Facility; 2],
@@ -88,7 +88,7 @@ pub(crate) fn contest(
     })
 }
 
-/// Events that fired, by the backup, and past their deadline; interrupts of the backup; the sum of their lateness in ns.
+/// Events fired, by the backup, and past their deadline; interrupts of the backup; the sum of their lateness in ns.
 type Counts = [u64; 5];
 
 /// The result of one window.
@@ -120,14 +120,14 @@ impl Window {
                 let run = programs.timers.run(events)?;
                 Window::with(cpu, server, || {
                     let now = run.stats(cpu)?;
-                    // A timer has no slack, so all is at its deadline, and an interrupt.
+                    // A timer has no slack, so each event comes at its deadline, with an interrupt.
                     Ok([now.fired, now.fired, now.fired, now.fired, now.late_sum_ns])
                 })
             }
         }
     }
 
-    /// Whatever goes on beside the server has begun, and is told by `counts`, before and after.
+    /// Measures a window while an activity runs, with its `counts` before and after.
     fn with(cpu: u32, server: &Server, counts: impl Fn() -> Done<Counts>) -> Done<Window> {
         let (before, counters) = (counts()?, counters(cpu));
         let requests = server.rate(WINDOW)?;
@@ -142,7 +142,7 @@ impl Window {
         let [fired, by_backup, expired, backups, late_ns] = self.counts.map(|count| count as f64);
         let (kept, rate) = (self.requests / without.requests, fired / seconds);
         let missed = |cache: usize| Some(self.missed?[cache] as f64 / (self.requests * seconds));
-        // What is no number is left out: of no event there is no share.
+        // Undefined figures are left out, such as shares of no events.
         let figures = [
             Some(kept),
             Some(rate),
@@ -159,7 +159,7 @@ impl Window {
     }
 }
 
-/// Those of all caches, or why one of them is not counted.
+/// Returns the counters of all caches, or why one of them is not counted.
 pub(crate) fn counters(cpu: u32) -> std::io::Result<[MissCounter; 3]> {
     let counter = |cache| MissCounter::of(cpu, cache);
     Ok([counter(Cache::L1Data)?, counter(Cache::L1Instructions)?, counter(Cache::InstructionTlb)?])

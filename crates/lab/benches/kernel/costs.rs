@@ -1,7 +1,7 @@
 //! Tables I to III: what an event costs a web server, by the throughput that it loses; and Table XIII: what deadlines cost.
 //!
-//! A handler does nothing, or touches fifty cache lines, another page of four each time. The paper's also had two lines of
-//! instructions on pages of their own; where a BPF program's instructions lie is the kernel's affair.
+//! A handler does nothing, or touches fifty cache lines, rotating among four pages. The paper's also had two lines of
+//! instructions on pages of their own; the kernel decides where a BPF program's instructions are.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::Bench;
 use crate::contest::{ALONE, BY_BACKUP, Beside, COLUMNS, COST, KEPT, PAST, Programs, Row, contest, counters};
 use crate::server::Server;
 
-/// When an event is due after the one before, in microseconds; zero: at each trigger state.
+/// The time from an event to the next one's due time, in microseconds; zero: at each trigger state.
 const PERIODS: [u64; 5] = [0, 10, 20, 50, 100];
 /// The deadlines of Table XIII.
 const DEADLINES: [u64; 7] = [10, 20, 50, 100, 200, 500, 1_000];
 
-/// Names and places of facilities with these trigger states.
+/// Names and indices of facilities with these trigger states.
 const FACILITIES: [(&str, usize); 2] = [("three sources", 0), ("all sources", 1)];
 
 /// A web server with its load, and the programs.
@@ -37,7 +37,7 @@ fn events(bench: &Bench, period: u64, slack: Option<u64>, touches: bool) -> Even
     Events { period, slack: slack.map(Duration::from_micros), count: 1, processors, touches }
 }
 
-/// The rows whose bars are a few percent: only many windows tell.
+/// Rows with bars of a few percent, which take many windows.
 const BARRED: [(&str, f64); 3] =
     [("the meter, all sources", 0.85), ("the meter, three sources", 0.97), (SOFT, 0.93)];
 const SOFT: &str = "soft, three sources, null, 20 us";
@@ -68,7 +68,7 @@ fn rows(bench: &Bench) -> Vec<Row> {
     rows
 }
 
-/// A table of those rows that have a bar of their own, and one of the others.
+/// Returns a table of the rows with their own bars, and one of the others.
 pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
     let (server, mut programs) = setting(bench)?;
     let has_bar = |(name, _): &Row| BARRED.iter().any(|barred| barred.0 == name);
@@ -81,7 +81,7 @@ pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
         let kept = pairs.estimate(name, KEPT).filter(|kept| kept.interval.is_some());
         tables[0].bar(Bar::at_least(format!("kept: {name}"), least, kept));
     }
-    // Where the machine drifted more than the events cost there is nothing to compare.
+    // If the machine drifted more than the events cost, there is nothing to compare.
     let told = |measured: &Measured, name: &str| measured.median(name, COST).filter(|&cost| cost > 0.0);
     let timer = |every: &str| told(&measured, &format!("bpf_timer, {every}"));
     let beside = told(&pairs, SOFT).zip(timer("null, 20 us")).map(|(soft, timer)| soft / timer);
@@ -95,7 +95,7 @@ pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
     Ok(tables.into())
 }
 
-/// The table of these rows and the server alone; of soft events with a deadline of 1 ms, few are to be the backup's.
+/// Returns the table of these rows and the server alone; few events with a deadline of 1 ms may come from the backup.
 fn table(key: &str, rows: &[Row], measured: &Measured) -> Table {
     let names = std::iter::once(ALONE).chain(rows.iter().map(|(name, _)| name.as_str()));
     let mut table = Table::of(key, measured, names, &COLUMNS);
@@ -109,7 +109,7 @@ fn table(key: &str, rows: &[Row], measured: &Measured) -> Table {
     table
 }
 
-/// Events 10 µs after the one before, with a deadline so long after they are due.
+/// Events 10 µs after the one before, with this deadline after their due times.
 pub(crate) fn deadlines(bench: &Bench) -> Done<Vec<Table>> {
     let (server, mut programs) = setting(bench)?;
     let name = |sources: &str, deadline: Option<u64>| {

@@ -1,4 +1,5 @@
-//! The columns of Table IV and what else is told of a workload's intervals: of the samples themselves, so all of it is exact.
+//! The columns of Table IV and other figures of a workload's intervals, computed from the samples, so all of them are
+//! exact.
 
 use softtimers_bpf::{Sample, Source, Windows};
 use softtimers_measure::distribution::Moments;
@@ -9,7 +10,7 @@ use softtimers_measure::result::{Cell, Table};
 #[derive(Debug)]
 pub(crate) struct Intervals {
     samples: Vec<Sample>,
-    /// Those that were not idle, ascending.
+    /// The intervals that were not idle, ascending.
     sorted: Vec<u32>,
     moments: Moments,
 }
@@ -28,7 +29,7 @@ impl Intervals {
         self.sorted.len()
     }
 
-    /// In microseconds; NaN of none.
+    /// Returns a quantile in microseconds; NaN if there are none.
     pub(crate) fn quantile(&self, of: f64) -> f64 {
         quantile(&self.sorted, of).map_or(f64::NAN, |gap| f64::from(gap) / 1e3)
     }
@@ -41,13 +42,13 @@ impl Intervals {
         self.moments.mean().map_or(f64::NAN, |mean| mean / 1e3)
     }
 
-    /// The share that is longer, in percent.
+    /// Returns the share of longer ones, in percent.
     pub(crate) fn over(&self, micros: u32) -> f64 {
         let most = self.sorted.partition_point(|&gap| gap <= micros * 1_000);
         (self.sorted.len() - most) as f64 / self.sorted.len() as f64 * 100.0
     }
 
-    /// The share of the time, in percent.
+    /// Returns the share of idle time, in percent.
     fn idle(&self) -> f64 {
         let (mut idle, mut all) = (0, 0);
         for sample in &self.samples {
@@ -57,7 +58,7 @@ impl Intervals {
         idle as f64 / all as f64 * 100.0
     }
 
-    /// The cells of [`COLUMNS`].
+    /// Returns the cells of [`COLUMNS`].
     pub(crate) fn row(&self) -> [Cell; COLUMNS.len()] {
         [
             self.count() as f64,
@@ -72,13 +73,13 @@ impl Intervals {
         .map(Cell::from)
     }
 
-    /// Table V's share of a source, in percent.
+    /// Returns Table V's share of a source, in percent.
     pub(crate) fn share(&self, source: Source) -> f64 {
         let ended = self.samples.iter().filter(|sample| sample.ended_by == Some(source)).count();
         ended as f64 / self.sorted.len() as f64 * 100.0
     }
 
-    /// Figure 4: mean, median and the share over 100 µs without the source.
+    /// Returns figure 4: mean, median and the share over 100 µs without the source.
     pub(crate) fn without(&self, source: Source) -> [f64; 3] {
         let without = Sample::without(&self.samples, source);
         let median = without.quantile(0.5).map_or(f64::NAN, |median| median as f64);
@@ -91,7 +92,7 @@ impl Intervals {
         windows.medians_ns.iter().map(|&median| f64::from(median) / 1e3).collect()
     }
 
-    /// The distribution of figure 2 as the 1st to 99th percentile and beyond, in nanoseconds.
+    /// Returns the distribution of figure 2 as the 1st to 99th percentile and beyond, in nanoseconds.
     pub(crate) fn distribution(&self, workload: &str) -> Table {
         let mut table = Table::new(&format!("figure 2, {workload}"), &[("percentile", 2), ("ns", 0)]);
         for percent in (1..100).map(f64::from).chain([99.5, 99.9, 99.99, 100.0]) {

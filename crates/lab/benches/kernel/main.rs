@@ -4,11 +4,11 @@
 //!
 //! | section | question |
 //! |---|---|
-//! | `workloads` | how often are trigger states met by six kinds of work, over time, and without each source? |
+//! | `workloads` | how often do six kinds of work pass trigger states, over time, and without each source? |
 //! | `costs` | what do events cost a web server, at its trigger states and by `bpf_timer`; what does the meter? |
 //! | `deadlines` | what do deadlines cost, and how many events miss them? |
 //!
-//! One CPU has the server and what is measured, another the load and this process.
+//! One CPU has the server and the measurement, another the load and this process.
 #![forbid(unsafe_code)]
 
 mod analogues;
@@ -39,7 +39,7 @@ struct Bench {
     pairs: usize,
     rounds: usize,
     longest: Duration,
-    /// Children inherit it; what is measured is put where it belongs.
+    /// Children inherit it; measured processes are pinned elsewhere.
     _kept: Kept,
 }
 
@@ -49,8 +49,7 @@ fn main() -> ExitCode {
 
 fn plan(asked: &Asked) -> Done<Bench> {
     Probe::start(&ProbeConfig { samples: 0, ..ProbeConfig::default() }).map_err(Failure::not_possible)?;
-    let [server, client] =
-        Processor::two().ok_or_else(|| Failure::not_possible("this needs two processors"))?;
+    let [server, client] = Processor::two().ok_or_else(|| Failure::not_possible("this needs two CPUs"))?;
     let (server, client) = (Processor::new(server)?, Processor::new(client)?);
     Ok(Bench {
         server,

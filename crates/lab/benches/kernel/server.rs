@@ -15,7 +15,7 @@ use crate::analogues::Running;
 /// nginx that answers with a file of 6 KB, as the paper's servers did, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// `None` when it has been ended.
+    /// `None` once it has been ended.
     nginx: Option<Running>,
     directory: PathBuf,
     url: String,
@@ -41,7 +41,7 @@ impl Server {
         );
         fs::write(directory.join("nginx.conf"), config)?;
         let mut nginx = Command::new("setpriv");
-        // It ends with this process, however that ends; asked to, it ends its workers.
+        // It ends with this process in any case, and then ends its workers.
         nginx.args(["--pdeathsig", "TERM", "nginx", "-c"]).arg(directory.join("nginx.conf"));
         let nginx = Running::start(bench.server, &mut nginx)?;
         let patience = Monotonic.now() + Duration::from_secs(10);
@@ -63,8 +63,8 @@ impl Server {
         Ok(rate.ok_or_else(|| format!("wrk said {text:?}"))?.trim().parse()?)
     }
 
-    /// Load without an end, until it is dropped: over sixteen connections that are kept, or one for each request, as the
-    /// paper's clients had.
+    /// Starts a load without an end, until it is dropped: over sixteen persistent connections, or one for each request,
+    /// as the paper's clients had.
     pub(crate) fn load(&self, bench: &Bench, kept: bool) -> Done<Running> {
         Ok(Running::start(bench.client, &mut self.wrk(kept, 3_600))?)
     }
@@ -82,7 +82,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // First, for it writes there.
+        // First, since it writes there.
         self.nginx = None;
         let _ = fs::remove_dir_all(&self.directory);
     }

@@ -1,17 +1,17 @@
-//! Tables IV and V, figures 2 to 4: how often trigger states are met by six kinds of work.
+//! Tables IV and V, figures 2 to 4: how often six kinds of work pass trigger states.
 //!
 //! | the paper's | here |
 //! |---|---|
 //! | ST-Apache | nginx with eight worker processes, a connection for each request |
 //! | ST-Apache-compute | the same beside a process of nice 19 that computes without system calls |
 //! | ST-Flash | nginx with one event-driven process, connections that last |
-//! | ST-real-audio | a player: computes, and asks the system for something small every few microseconds |
+//! | ST-real-audio | a player: computes, and makes a small system call every few microseconds |
 //! | ST-nfs | a file server whose blocks are on the disk before it answers |
 //! | ST-kernel-build | make and cc, of generated files that include many headers, from nothing again and again |
 //!
-//! The paper's idle loop looked at each round, and its NFS server's intervals were those rounds. This kernel's idle loop
-//! halts, so what is idle is a column of its own; the second row of ST-nfs has a loop that looks at each round beside it, in
-//! the scheduling class for what runs when nothing else does.
+//! The paper's idle loop polled in each round, and its NFS server's intervals were those rounds. This kernel's idle
+//! loop halts, so idle time is a separate column; the second row of ST-nfs has a loop next to it that polls in each
+//! round, in the scheduling class for otherwise idle CPUs.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -31,7 +31,7 @@ use crate::analogues::{self, Running};
 use crate::intervals::{COLUMNS, Intervals};
 use crate::server::{Server, there};
 
-/// The workloads that are measured, with the mean and the median that the paper gives, in microseconds.
+/// The measured workloads, with the paper's mean and median in microseconds.
 const WORKLOADS: [(&str, &str); 7] = [
     ("ST-Apache", "mean 31.6, median 18, < 6% over 100"),
     ("ST-Apache-compute", "no tangible difference; 1 ms medians 14 to 26"),
@@ -42,9 +42,9 @@ const WORKLOADS: [(&str, &str); 7] = [
     ("ST-kernel-build", "not in the text"),
 ];
 
-/// As many as in the paper, of those that were not idle.
+/// The paper's number of samples, without idle ones.
 const SAMPLES: u32 = 2_000_000;
-/// The room for samples: idle ones lie between.
+/// The room for samples, including idle ones.
 const KEPT: u32 = 2 * SAMPLES;
 
 /// Table IV and figure 2, then V and 4, then 3; times in microseconds.
@@ -100,7 +100,7 @@ pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
     Ok(tables)
 }
 
-/// Table V and figure 4.
+/// Returns Table V and figure 4.
 fn sources(found: &[(&str, Intervals)]) -> Table {
     let columns = [
         ("workload", 0),
@@ -128,7 +128,7 @@ fn sources(found: &[(&str, Intervals)]) -> Table {
     table
 }
 
-/// Figure 3, and the ratio of the distances between quartiles.
+/// Returns figure 3, and the ratio of the distances between quartiles.
 fn over_time(intervals: Option<&Intervals>) -> (Table, Option<f64>) {
     let columns = [("windows", 0), ("count", 0), ("median of medians", 3), ("between their quartiles", 3)];
     let mut table = Table::new("medians over time, ST-Apache-compute", &columns);
@@ -168,7 +168,7 @@ fn measured(bench: &Bench, name: &str) -> Done<Measured> {
         }
     };
     match name {
-        // As little in the way as its nice value makes it.
+        // It interferes as little as its nice value allows.
         "ST-Apache-compute" => running.push(here(&["nice", "-n", "19"], "compute")?),
         "ST-real-audio" => running.push(here(&[], "player")?),
         "ST-nfs, spin-idle" => running.push(here(&["chrt", "--idle", "0"], "spin")?),
@@ -201,7 +201,7 @@ fn build(bench: &Bench) -> Done<Measured> {
     if ended { Ok(Err("make refused".to_owned())) } else { sampled }
 }
 
-/// The intervals of the server's CPU, until there are as many as in the paper or the time is over.
+/// Records the intervals of the server's CPU, until there are as many as in the paper or the time is over.
 fn sampled(bench: &Bench) -> Done<Measured> {
     pause(Duration::from_millis(500));
     let cpu = bench.server.number() as u32;

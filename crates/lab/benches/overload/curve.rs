@@ -22,7 +22,7 @@ const CONTENDERS: [(&str, Mode, u8, u8); 6] = [
     ("naive, one thread", Mode::NAIVE, 1, 0),
 ];
 const BURSTS: [u32; 2] = [1, 4];
-/// The lower loads, as multiples of the rate of a receiver that survives when it is offered all that the sender has.
+/// The lower loads, as multiples of the rate of a stable receiver that is offered as much as the sender can send.
 const LOWER: [f64; 3] = [0.7, 0.9, 1.1];
 const HIGHEST: f64 = 5.0;
 
@@ -46,9 +46,9 @@ pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// One curve, and what the highest rate delivers of what the best lower one does. The largest of several figures that
-/// scatter is too large by itself; so the curve says only at which rate that was, and then both are measured anew, one right
-/// after the other.
+/// Measures one curve, and the highest offered rate's throughput relative to the best lower one's. The maximum of
+/// several scattered figures is biased upwards; so the curve only selects that rate, and then both are measured again,
+/// one right after the other.
 fn one(
     row: &str,
     bench: &mut Bench,
@@ -83,7 +83,7 @@ fn one(
     Ok(())
 }
 
-/// The highest rate that is delivered: around what the work alone would allow.
+/// Returns the highest delivered rate: about what the work alone allows.
 fn capacity(bench: &mut Bench, burst: u32, effort: &Effort) -> Result<f64, Box<dyn Error>> {
     let guess = 1.0 / (bench.work_cost()? + BESIDE_WORK).as_secs_f64();
     let mut most: f64 = 0.0;
@@ -93,7 +93,7 @@ fn capacity(bench: &mut Bench, burst: u32, effort: &Effort) -> Result<f64, Box<d
     Ok(most)
 }
 
-/// The capacity by what a packet costs.
+/// Returns the capacity by the cost of a packet.
 pub(crate) fn costs(effort: &Effort) -> Done<Vec<Table>> {
     let works =
         [("10,000 rules", 10_000), (WORK_ROW, WORK), ("40,000 rules", 40_000), ("80,000 rules", 80_000)];
@@ -123,7 +123,7 @@ const WORK_ROW: &str = "20,000 rules";
 const COST: &str = "µs each";
 const POLLED: &str = "poller kpps";
 const FIRST: &str = "naive kpps";
-/// The cost of a packet beside the work, about.
+/// The approximate cost of a packet apart from the work.
 const BESIDE_WORK: Duration = Duration::from_micros(3);
 const PEAK: &str = "peak kpps";
 const OFFERED: &str = "offered / capacity";

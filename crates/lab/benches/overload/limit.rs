@@ -11,7 +11,7 @@ use super::{Effort, WORK, bench_of, offered, receiver};
 
 /// No limit, and three.
 const LIMITS: [(&str, u32); 4] = [("no limit", 100), ("75%", 75), ("50%", 50), ("25%", 25)];
-/// Several times what the receiver can do.
+/// Several times the receiver's capacity.
 const FLOOD: f64 = 300_000.0;
 
 pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {

@@ -1,4 +1,4 @@
-//! Where there is no overload: what the cure costs then. And how the modes and quotas differ.
+//! Without overload: the cost of stability there. And how the modes and quotas differ.
 
 use softtimers_forward::Mode;
 use softtimers_forward::overload::{Bench, Offer, Point, Receiver};
@@ -17,7 +17,7 @@ const MODES: [(&str, Mode); 4] = [
     ("hip", Mode::HIP),
 ];
 
-/// At 2,000 packets/s, and when nothing comes.
+/// At 2,000 packets/s, and without packets.
 pub(crate) fn quiet(effort: &Effort) -> Done<Vec<Table>> {
     let mut contenders = contenders(&MODES[..3])?;
     let measured = effort.rounds.contest(&[()], &mut contenders, |(), (name, bench), round| {
@@ -62,7 +62,7 @@ pub(crate) fn quotas(effort: &Effort) -> Done<Vec<Table>> {
         contenders.push((name, bench_of(Receiver { looking, ..receiver(Mode::HYBRID, WORK) })?));
     }
     let measured = effort.rounds.contest(&[()], &mut contenders, |(), (name, bench), round| {
-        // Below capacity, so that it is not the receive buffer's length that is seen.
+        // Below capacity, so that it does not show the receive buffer's length.
         put(round, name, &offered(bench, 40_000.0, 16, effort.trial)?);
         let flooded = offered(bench, 200_000.0, 16, effort.trial)?;
         round.put(name, FLOODED, flooded.delivered_pps / 1e3);
@@ -72,7 +72,7 @@ pub(crate) fn quotas(effort: &Effort) -> Done<Vec<Table>> {
     Ok(vec![Table::of("quota", &measured, quotas.map(|(name, _)| name), &columns)])
 }
 
-/// Without work of their own: what is seen is the receiver.
+/// Receivers without work of their own, so that only receiving is measured.
 fn contenders(modes: &[(&'static str, Mode)]) -> Done<Vec<(&'static str, Bench)>> {
     modes.iter().map(|&(name, mode)| Ok((name, bench_of(receiver(mode, 0))?))).collect()
 }

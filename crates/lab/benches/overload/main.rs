@@ -1,19 +1,19 @@
-//! Receiving under overload, and what surviving it costs when there is none: `cargo bench -p softtimers-lab --bench
+//! Receiving under overload, and the cost of stability when there is none: `cargo bench -p softtimers-lab --bench
 //! overload [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about five minutes.
 //!
 //! | section | question |
 //! |---|---|
-//! | `curve` | what is delivered at five times the capacity, and does a timer of 20 ms fire meanwhile? |
-//! | `sweep` | what is delivered of each rate, as docs/overload.md draws it? |
+//! | `curve` | what is delivered at five times the capacity, and does a timer of 20 ms still fire? |
+//! | `sweep` | what is delivered at each rate, as drawn in docs/overload.md? |
 //! | `cost` | how does the capacity fall as a packet costs more? |
-//! | `limit` | has a receiver no more than its share of the CPU, and a computation beside it the rest? |
-//! | `low` | what does a receiver that survives cost at 2,000 packets/s, and when nothing comes? |
-//! | `modes` | wake-ups and latency at a low, a medium and a high rate, HIP's beside them |
+//! | `limit` | does a receiver keep to its share of the CPU, and a computation next to it get the rest? |
+//! | `low` | what does a stable receiver cost at 2,000 packets/s, and without packets? |
+//! | `modes` | wake-ups and latency at a low, a medium and a high rate, including HIP's |
 //! | `quota` | what a larger quota does to the longest waits |
 //! | `relay` | how many packets/s does `forward --udp` relay, and how many `socat`? |
 //!
 //! The receivers are those of `softtimers bench`, the sender is `softtimers send` on the other CPU. Contenders of a
-//! round follow each other at once, another one first each time. A bar that is missed is reported and does not fail the bench.
+//! round run directly after each other, in rotating order. A missed bar is reported and does not fail the bench.
 #![forbid(unsafe_code)]
 
 mod curve;
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A receiver of one stage in this mode, with this number of rules for each packet.
+/// Returns a receiver of one stage in this mode, with this number of rules for each packet.
 fn receiver(mode: Mode, rules: u32) -> Receiver {
     Receiver {
         looking: looking(mode, 64),
@@ -71,7 +71,7 @@ fn receiver(mode: Mode, rules: u32) -> Receiver {
     }
 }
 
-/// Returns the mode with this quota, and as many packets wanted in a poll as `softtimers bench` wants.
+/// Returns the mode with this quota, and with `softtimers bench`'s number of packets wanted in a poll.
 fn looking(mode: Mode, quota: u32) -> Looking {
     Looking::new(mode, quota, mode.aggregates().then_some(5), None).expect("modes with defaults")
 }

@@ -13,7 +13,7 @@ use softtimers_measure::result::Table;
 
 use super::Effort;
 
-/// More than either relays.
+/// More than either can relay.
 const FLOOD: &str = "600kpps";
 const BYTES: &str = "64";
 
@@ -36,11 +36,11 @@ pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// The rate behind a relay while a sender offers more than it takes.
+/// Returns the rate behind a relay while a sender offers more than it can relay.
 fn packets_per_second(relay: &str, time: Duration) -> Done<f64> {
     let program = Program::build()?;
     let [here, there] = Processor::two().ok_or("it takes two processors")?;
-    // Nobody reads it: once its buffer is full, what arrives is counted as dropped.
+    // It is never read: once its buffer is full, arriving packets are counted as dropped.
     let sink = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
     sink.request_recv_buffer(4 << 10)?;
     let to = sink.local_addr()?;

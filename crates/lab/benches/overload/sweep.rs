@@ -17,7 +17,7 @@ const CONTENDERS: [(&str, Mode, u8, u8); 4] = [
 /// Thousands of packets a second.
 const RATES: [u32; 12] = [10, 20, 30, 40, 50, 60, 80, 100, 130, 160, 200, 250];
 
-/// Offers each rate to each receiver in turn, so that a machine whose speed drifts is the same for all of them.
+/// Offers each rate to each receiver in turn, so that a drifting machine is the same for all of them.
 pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
     let mut contenders = Vec::new();
     for (name, mode, stages, nice) in CONTENDERS {

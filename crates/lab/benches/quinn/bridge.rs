@@ -1,8 +1,8 @@
-//! The path between two hosts of this machine, for whatever crosses it, quinn and the kernel's TCP alike: [`Bridged`].
+//! The path between two hosts of this machine, for quinn and the kernel's TCP alike: [`Bridged`].
 //!
 //! ```text
 //!   near: g0 ═══ r0 :middle: out ═══ s0 :far
-//!                   └ a bridge that is the path
+//!                   └ a bridge with the path
 //! ```
 
 use std::fs::File;
@@ -33,7 +33,7 @@ pub(crate) const NEAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub(crate) const FAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
 impl Bridged {
-    /// Lays the cables.
+    /// Creates the cables.
     pub(crate) fn lay() -> Result<Self, Box<dyn std::error::Error>> {
         missing().map_or(Ok(()), |reason| Err(failure::Failure::not_possible(reason)))?;
         let hosts = Hosts::lay()?;
@@ -43,14 +43,14 @@ impl Bridged {
         Ok(Bridged(hosts))
     }
 
-    /// The calling thread is on that host from now on.
+    /// Moves the calling thread to that host.
     pub(crate) fn enter(&self, host: &str) -> Result<(), Failure> {
         let space = File::open(Path::new("/run/netns").join(self.0.host(host)))?;
         Ok(move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 }
 
-/// A bridge at work.
+/// A running bridge.
 #[derive(Debug)]
 pub(crate) struct Crossing {
     stop: UnixStream,
@@ -86,7 +86,7 @@ impl Crossing {
         Ok(crossing)
     }
 
-    /// The path's account of the near host's packets.
+    /// Returns the path's counts of the near host's packets.
     pub(crate) fn finish(mut self) -> Result<Counters, Failure> {
         let _ = self.stop.write_all(b"x");
         self.thread.join().map_err(|_| "the bridge has panicked")?

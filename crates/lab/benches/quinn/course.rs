@@ -9,7 +9,7 @@ use softtimers_measure::result::{Cell, Table};
 use crate::path::{Crossed, Line};
 use crate::run::{Kind, Load, transfer};
 
-/// One transfer of each kind over each path: no figure of it is a median.
+/// Runs one transfer of each kind over each path: no figure of it is a median.
 pub(crate) fn course(&(_, megabytes): &(usize, u64)) -> Done<Vec<Table>> {
     let columns = [("path", 0), ("quinn", 0), ("ms", 0), ("window kB", 0), ("Mbit/s", 1), ("queue", 0)];
     let mut table = Table::new("course", &columns);
@@ -35,7 +35,7 @@ pub(crate) fn course(&(_, megabytes): &(usize, u64)) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// Mbit/s that came to the link between two times and were not dropped; and the most packets that it had to carry.
+/// Returns the Mbit/s that came to the link between two times and were not dropped; and its longest queue in packets.
 fn within(crossed: &[Crossed], from: Timestamp, to: Timestamp, line: Line) -> [f64; 2] {
     let packets = crossed.iter().filter(|packet| (from..to).contains(&packet.offered));
     let (mut bytes, mut most) = (0.0, 0.0f64);
@@ -46,5 +46,5 @@ fn within(crossed: &[Crossed], from: Timestamp, to: Timestamp, line: Line) -> [f
     [bytes * 8e-6 / to.saturating_duration_since(from).as_secs_f64(), most.round()]
 }
 
-/// Between two points of a course.
+/// The time between two points of a course.
 const STEP: Duration = Duration::from_millis(10);

@@ -16,7 +16,7 @@ use crate::bridge::{Bridged, Crossing, FAR, NEAR};
 use crate::path::Line;
 use crate::run::{Failure, Kind, configs, connect, current_thread, send, serve};
 
-/// Who sends.
+/// A sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sender {
     Quinn(Kind),
@@ -33,16 +33,16 @@ impl Sender {
     }
 }
 
-/// The flows that met, and the path.
+/// The results of the flows, and of the path.
 #[derive(Debug)]
 pub(crate) struct Met {
-    /// Bytes received of each flow by when, from the time at which the first one began.
+    /// The bytes received of each flow at each time, counted from the beginning of the first one.
     pub(crate) received: Vec<(Duration, Vec<u64>)>,
-    /// Share of the packets at the link that found its queue full, in percent.
+    /// The share of packets at the link that found its queue full, in percent.
     pub(crate) drops: f64,
 }
 
-/// Sends `bytes` of each sender, which begin one after the other; until all have come, or the time is over.
+/// Sends `bytes` from each sender, beginning one after the other; until all have arrived, or the time is over.
 pub(crate) fn meet(
     between: &'static Bridged,
     line: Line,
@@ -87,7 +87,7 @@ pub(crate) fn meet(
     Ok(Met { received: received?, drops })
 }
 
-/// Takes whatever comes, each flow at an address of its own, until it is over.
+/// Receives each flow at its own address, until it is over.
 async fn receive(
     senders: &[Sender],
     server: ServerConfig,
@@ -129,7 +129,7 @@ async fn take(listener: tokio::net::TcpListener, count: Arc<AtomicU64>) -> std::
     }
 }
 
-/// A sender with a connection.
+/// A connected sender.
 enum Ready {
     Quinn(Endpoint, Connection),
     Tcp(tokio::net::TcpStream),
@@ -162,7 +162,8 @@ async fn load(
     bytes: u64,
     most: Duration,
 ) -> Result<Vec<(Duration, Vec<u64>)>, Failure> {
-    // All of them before one begins: a handshake's packets would be lost among its own, and wait for a second.
+    // All connect before the first one sends: their handshakes would be lost among its packets, and retried after a
+    // second.
     let mut ready = vec![];
     for (sender, &address) in senders.iter().zip(addresses) {
         ready.push(Ready::connect(*sender, client.clone(), address).await?);
@@ -198,7 +199,7 @@ async fn load(
             break;
         }
         tokio::time::sleep(STEP).await;
-        // What ended early has failed, or has handed over all that it had.
+        // A flow that ended early has failed, or has handed over all of its bytes.
         while let Some(ended) = flows.try_join_next() {
             ended??;
         }
@@ -221,11 +222,11 @@ async fn push(stream: &tokio::net::TcpStream, mut bytes: u64) -> std::io::Result
             Err(error) => return Err(error),
         }
     }
-    // Dropped, the stream would end before what it holds has left.
+    // If dropped, the stream would end before its buffered bytes have left.
     std::future::pending().await
 }
 
-/// How often somebody looks.
+/// The sampling interval.
 const STEP: Duration = Duration::from_millis(2);
 /// How much later each flow begins than the one before.
 const APART: Duration = Duration::from_millis(137);

@@ -1,22 +1,22 @@
-//! quinn as it is beside quinn that sends evenly: `cargo bench -p softtimers-lab --bench quinn [-- SECTION --megabytes 10
+//! quinn unchanged and quinn with even pacing: `cargo bench -p softtimers-lab --bench quinn [-- SECTION --megabytes 10
 //! --rounds 5]`, each run for this number of megabytes.
 //!
-//! One way, the same path for all in turn, emulated in real time: a slow link, a delay, and a queue that is short:
+//! One way, the same path for all in turn, emulated in real time: a slow link, a delay, and a short queue:
 //!
 //! ```text
 //!   CPU 1   client ──▶ relay: queue ▐ link ▌ delay ──▶ server   CPU 0
-//!           hog                     └ what is dropped, and how the packets came
+//!           hog                     └ drops, and how the packets came
 //! ```
 //!
-//! `course` is one transfer of each over time. `kernel` and `shared` have the path between two hosts of this machine, which takes
-//! root, and carries the kernel's TCP as well: in turn with quinn, and beside it.
+//! `course` is one transfer of each over time. `kernel` and `shared` have the path between two hosts of this machine,
+//! which needs root, and carries the kernel's TCP as well: in turn with quinn, and together with it.
 //!
-//! | column | says |
+//! | column | meaning |
 //! |---|---|
 //! | goodput | from the first byte sent to the last one received, in Mbit/s, slow start included |
-//! | drops | of the packets that came to the link, those that found its queue full |
-//! | cuts | how often congestion control heard of losses, of each connection |
-//! | burst | the most packets that came less than half a packet's time apart, but for the worst of a thousand; and the worst. After 0.3 s: slow start's trains are a measure, not a burst |
+//! | drops | share of the packets at the link that found its queue full |
+//! | cuts | how often congestion control reacted to losses, of each connection |
+//! | burst | the most packets less than half a packet's time apart, except for the worst of a thousand; and the worst. After 0.3 s: slow start's trains are intended |
 //! | CPU | of the client's thread: quinn, its cryptography and the system calls |
 #![forbid(unsafe_code)]
 
@@ -37,18 +37,18 @@ use softtimers_measure::result::{Cell, Table};
 use path::Line;
 use run::{COLUMNS, COST, DROPS, GOODPUT, Kind, Load, run};
 
-/// A measurement: a path, the flows on it, and the figures that are to hold.
+/// A measurement: a path, the flows on it, and its bars.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     load: Load,
-    /// Goodput against stock's.
+    /// Goodput relative to stock's.
     goodput: f64,
     drops: Drops,
-    /// CPU for a byte against stock's.
+    /// CPU per byte relative to stock's.
     cost: Option<f64>,
 }
 
-/// A bound of what is dropped.
+/// A bound on drops.
 #[derive(Clone, Copy, Debug)]
 enum Drops {
     /// A share of stock's.
@@ -99,7 +99,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A table of all cases; the first kind is what the last is compared with.
+/// Returns a table of all cases; the last kind is compared with the first.
 fn measure(
     key: &str,
     kinds: &[Kind],

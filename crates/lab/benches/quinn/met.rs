@@ -1,4 +1,4 @@
-//! quinn beside the kernel's TCP, between two hosts: in turn over the same path, and on it together.
+//! quinn and the kernel's TCP, between two hosts: in turn over the same path, and on it together.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const EVEN: Sender = Sender::Quinn(Kind::Even);
 const CUBIC: Sender = Sender::Tcp("cubic");
 const BBR: Sender = Sender::Tcp("bbr");
 
-/// The two hosts. Nothing drops them: what watches over them takes them away when this process ends.
+/// Returns the two hosts. They are never dropped: a watcher removes them when this process ends.
 fn between() -> Done<&'static Bridged> {
     static LAID: OnceLock<Bridged> = OnceLock::new();
     if let Some(laid) = LAID.get() {
@@ -28,7 +28,7 @@ fn between() -> Done<&'static Bridged> {
     Ok(LAID.get_or_init(|| laid))
 }
 
-/// A transfer of each in turn.
+/// Runs a transfer of each in turn.
 pub(crate) fn kernel(&(rounds, megabytes): &(usize, u64)) -> Done<Vec<Table>> {
     let between = between()?;
     let columns = [("path", 0), ("sender", 0), (GOODPUT, 1), (DROPS, 2)];
@@ -52,20 +52,20 @@ pub(crate) fn kernel(&(rounds, megabytes): &(usize, u64)) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// Who has how much of a link that they share.
+/// Measures the shares of a link that flows share.
 pub(crate) fn shared(&(rounds, megabytes): &(usize, u64)) -> Done<Vec<Table>> {
     let between = between()?;
     let heads = [("path", 0), ("flows", 0)];
     let columns: Vec<(&str, usize)> = heads.into_iter().chain(SHARES).collect();
     let mut table = Table::new("shared", &columns);
-    // Six seconds where a single transfer has ten megabytes: a share is not that of the beginning.
+    // Six seconds for a transfer of ten megabytes: the share must not be that of the beginning.
     let time = Duration::from_millis(600 * megabytes);
     for packets in [20, 100] {
         let line = Line { packets, ..Line::SHORT };
         for senders in MEETINGS {
             let name = names(senders);
             let measured = Paired::new(rounds.div_ceil(2)).rounds(|number, round| {
-                // Not always the same one first.
+                // In rotating order.
                 let mut senders = senders.to_vec();
                 let first = number % senders.len().max(1);
                 senders.rotate_left(first);
@@ -91,7 +91,7 @@ pub(crate) fn shared(&(rounds, megabytes): &(usize, u64)) -> Done<Vec<Table>> {
 
 const KEPT: &str = "others keep";
 const JAIN: &str = "Jain's index";
-/// Figures of flows that meet: means of a flow; the part of its fair share that one of the others has.
+/// Figures of flows that meet: means of a flow; and another flow's part of its fair share.
 const SHARES: [(&str, usize); 5] =
     [("even, Mbit/s", 1), ("others, Mbit/s", 1), (KEPT, 2), (JAIN, 3), (DROPS, 2)];
 
@@ -111,12 +111,12 @@ fn names(senders: &[Sender]) -> String {
 }
 
 impl Met {
-    /// After how many seconds all of a flow had come.
+    /// Returns after how many seconds a flow was complete.
     fn ended(&self, flow: usize, bytes: u64) -> Option<f64> {
         self.received.iter().find(|(_, counts)| counts[flow] >= bytes).map(|(when, _)| when.as_secs_f64())
     }
 
-    /// The figures of [`SHARES`].
+    /// Returns the figures of [`SHARES`].
     fn shares(&self, senders: &[Sender], time: Duration) -> [Option<f64>; 5] {
         let rates = self.rates(time);
         let part = |even: bool| -> Vec<f64> {
@@ -132,7 +132,7 @@ impl Met {
         [even, others, kept, Some(jain), Some(self.drops)]
     }
 
-    /// Mbit/s of each flow, but for the first sixth of the time.
+    /// Returns the Mbit/s of each flow, without the first sixth of the time.
     fn rates(&self, time: Duration) -> Vec<f64> {
         let Some(from) = self.received.iter().find(|(when, _)| *when >= time / 6) else { return vec![] };
         let Some(to) = self.received.last() else { return vec![] };

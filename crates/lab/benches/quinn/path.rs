@@ -13,7 +13,7 @@ use softtimers_measure::processor::Processor;
 use softtimers_wan::udp::{Carried, Relay, RelayConfig};
 use softtimers_wan::{Bottleneck, Counters, PathConfig, Queue, Wan, Way};
 
-/// A slow link with a queue, and the round trip without one.
+/// A slow link with a queue, and the round trip without queueing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Line {
     pub(crate) mbit: u64,
@@ -31,12 +31,12 @@ impl Line {
     pub(crate) const SHORT: Line = Line { mbit: 100, packets: 20, millis: 20 };
     pub(crate) const FAST: Line = Line { mbit: 300, packets: 30, millis: 20 };
 
-    /// The delay each way.
+    /// Returns the delay each way.
     fn delay(self) -> Duration {
         Duration::from_micros(self.millis * 500)
     }
 
-    /// Both ways of it.
+    /// Returns both directions of it.
     pub(crate) fn ways(self) -> io::Result<(PathConfig, PathConfig)> {
         let link = Bottleneck::bits_per_second(self.mbit * 1_000_000).map_err(io::Error::other)?;
         let delayed = PathConfig::default().delay(self.delay());
@@ -44,7 +44,7 @@ impl Line {
     }
 }
 
-/// A path at work.
+/// A running path.
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) address: SocketAddr,
@@ -56,19 +56,19 @@ pub(crate) struct Path {
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) counters: Counters,
-    /// Lengths of the bursts.
+    /// The lengths of the bursts.
     pub(crate) bursts: Vec<u32>,
-    /// Each packet that was not dropped.
+    /// The packets that were not dropped.
     pub(crate) crossed: Vec<Crossed>,
 }
 
 /// A packet that has crossed the link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crossed {
-    /// When it came to the link.
+    /// The time at which it came to the link.
     pub(crate) offered: Timestamp,
     pub(crate) bytes: u32,
-    /// For how long the link had work then, this packet included.
+    /// How long the link was busy from then on, this packet included.
     pub(crate) behind: Duration,
 }
 
@@ -84,7 +84,7 @@ impl Path {
             let mut relay = Relay::bind(config, Wan::builder().up(up).down(down))?;
             relay.watch(&stopped, 1)?;
             let _ = say.send(relay.local_addr());
-            // Half of what a packet of 1,200 bytes takes.
+            // Half the time of a packet of 1,200 bytes.
             let apart = 1_200 * 8 * 1_000 / line.mbit / 2;
             let (mut first, mut last, mut length, mut bursts) = (None, 0, 0, vec![]);
             let mut crossed = vec![];

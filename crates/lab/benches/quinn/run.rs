@@ -1,4 +1,4 @@
-//! One run: a client that sends as much as it may, for so long.
+//! One run: a client that sends as much as it may.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -30,7 +30,7 @@ pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 /// The kind of sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// quinn as it is, with CUBIC.
+    /// quinn unchanged, with CUBIC.
     Stock,
     /// The same behind the gate.
     Gate,
@@ -43,7 +43,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Stock first, and last what is compared with it.
+    /// Stock first; the last one is compared with it.
     pub(crate) const ALL: [Kind; 4] = [Kind::Stock, Kind::Gate, Kind::Controller, Kind::Even];
 
     pub(crate) fn name(self) -> &'static str {
@@ -79,11 +79,11 @@ impl Kind {
     }
 }
 
-/// A path and what is on it.
+/// A path and its traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Load {
     pub(crate) line: Line,
-    /// Something else wants the client's CPU.
+    /// Whether another program competes for the client's CPU.
     pub(crate) hog: bool,
     pub(crate) connections: u32,
 }
@@ -102,7 +102,7 @@ impl Load {
     }
 }
 
-/// Bytes that a socket holds: a part of what is lost would else be lost at the receiver.
+/// The bytes that a socket holds: with fewer, some packets would be lost at the receiver.
 pub(crate) const RECEIVE_BUFFER: usize = 16 << 20;
 pub(crate) const GOODPUT: &str = "goodput Mbit/s";
 pub(crate) const DROPS: &str = "drops %";
@@ -118,7 +118,7 @@ pub(crate) const COLUMNS: [(&str, usize); 7] = [
     (COST, 0),
 ];
 
-/// Runs once with `bytes` on each connection, and tells the figures by name.
+/// Runs once with `bytes` on each connection, and returns the figures by name.
 pub(crate) fn run(
     kind: Kind,
     load: Load,
@@ -139,13 +139,13 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Transfers `bytes` on each connection. Returns what the sender says of it, and what the path does.
+/// Transfers `bytes` on each connection. Returns the sender's findings, and the path's.
 pub(crate) fn transfer(
     kind: Kind,
     Load { line, hog, connections }: Load,
     bytes: u64,
 ) -> Result<(Sent, Seen), Failure> {
-    // The client's and everybody else's, where there are two.
+    // The client's CPU and that of all others, if there are two.
     let of = |number| Processor::new(number).ok();
     let (near, far) = Processor::two().map_or((None, None), |[far, near]| (of(near), of(far)));
     let (client_config, server_config) = configs()?;
@@ -186,14 +186,14 @@ pub(crate) fn transfer(
     })
 }
 
-/// A transfer, as its sender sees it.
+/// A transfer from its sender's view.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) began: Timestamp,
     time: Duration,
     /// CPU time of the client's thread.
     used: Duration,
-    /// Times that congestion control heard of losses, of all connections.
+    /// How often congestion control reacted to losses, of all connections.
     cuts: u64,
     /// The first connection's window, in bytes, every few milliseconds.
     pub(crate) windows: Vec<(Timestamp, u64)>,
@@ -221,7 +221,7 @@ pub(crate) fn configs() -> Result<(ClientConfig, ServerConfig), Failure> {
     Ok((ClientConfig::with_root_certificates(Arc::new(roots))?, server))
 }
 
-/// Reads whatever comes, until the connections are gone.
+/// Reads everything, until the connections are gone.
 pub(crate) async fn serve(
     at: Ipv4Addr,
     config: ServerConfig,
@@ -250,13 +250,13 @@ pub(crate) async fn serve(
 
 fn socket(at: Ipv4Addr) -> std::io::Result<UdpSocket> {
     let socket = UdpSocket::bind((at, 0))?;
-    // Beyond the system's limit with privileges only; else as far as that goes.
+    // Beyond the system's limit only with privileges; otherwise up to it.
     set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)
         .or_else(|_| set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER))?;
     Ok(socket)
 }
 
-/// Sends `bytes` on each of `connections`, until all was received.
+/// Sends `bytes` on each of `connections`, until all were received.
 async fn load_up(
     kind: Kind,
     config: ClientConfig,
@@ -287,7 +287,7 @@ async fn load_up(
     Ok(Sent { began, time, used, cuts, windows })
 }
 
-/// Makes connections of this kind, from a socket of their own.
+/// Makes connections of this kind, each from its own socket.
 pub(crate) async fn connect(
     kind: Kind,
     at: Ipv4Addr,

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Transfers in virtual time, on a connection that is there and with its set-up.
+/// Measures transfers in virtual time, on an existing connection and with its set-up.
 fn measure(most: &u64) -> Done<Vec<Table>> {
     let mut tables = Vec::new();
     for mbit in [50, 100] {

@@ -18,15 +18,15 @@ use softtimers_measure::ticks::Ticks;
 
 use super::Effort;
 
-/// The server that is measured.
+/// The measured server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Contender {
     Epoll,
-    /// Busy-polls, without ever sleeping.
+    /// Busy-polls, and never sleeps.
     Spin,
     /// Polls with this quota.
     Polled(u32),
-    /// One for each connection.
+    /// A process for each connection.
     Processes,
 }
 
@@ -46,8 +46,8 @@ impl Contender {
         }
     }
 
-    /// Runs a trial, whose figures are noted in this row: the server at `ports` ports of as many addresses, and what
-    /// `clients` make of it meanwhile. Processes do not say what they did.
+    /// Runs a trial, and records its figures in this row: the server at `ports` ports of as many addresses, and the
+    /// load by `clients`. Processes do not report what they did.
     pub(crate) fn trial(
         self,
         effort: &Effort,
@@ -76,7 +76,8 @@ impl Contender {
         let after = Ticks::now(Some(here.number()));
         drop(kept);
         let busy = before.zip(after).and_then(|(before, after)| {
-            // Whatever runs there: programs, the kernel, interrupts; and the host, in whose time nothing could.
+            // Everything that ran there: programs, the kernel, interrupts; and the host, which kept the CPU from all of
+            // them.
             let passed = after.since(before);
             passed.share(passed.all() - passed.idle)
         });
@@ -92,7 +93,7 @@ impl Contender {
     }
 }
 
-/// The server: until stdin ends it serves at these addresses, and then says what it did.
+/// The server: serves at these addresses until stdin ends, and then reports what it did.
 pub(crate) fn serve(words: &[&str]) -> Done {
     let site = |work: &str| Done::Ok(Site::of(&FILE).with_work(Duration::from_micros(work.parse()?)));
     let (kind, number, work, addresses) = match *words {

@@ -1,21 +1,21 @@
-//! The gain of a web server that looks for requests instead of being woken up for them: `cargo bench -p softtimers-lab
-//! --bench server [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about ten minutes (soft timers §5.8, Table XII).
+//! What a web server gains by polling for requests instead of being woken: `cargo bench -p softtimers-lab --bench
+//! server [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about ten minutes (soft timers §5.8, Table XII).
 //!
 //! | section | question |
 //! |---|---|
-//! | `rates` | latency and CPU at rates below saturation: by epoll, asleep or never, and polled |
-//! | `kept` | requests/s over connections that are kept: by epoll, polled with quotas of 1 to 15, by a process for each connection |
+//! | `rates` | latency and CPU at rates below saturation: by epoll, sleeping or busy-polling, and polled |
+//! | `kept` | requests/s over persistent connections: by epoll, polled with quotas of 1 to 15, by a process for each connection |
 //! | `closed` | the same with a connection for each request |
-//! | `ports` | four ports polled by one event: has each its share, also beside a crowd? |
+//! | `ports` | four ports polled by one event: does each get its share, even next to a crowded one? |
 //! | `napi` | the interface polled by the server instead of interrupts, quotas of 1 to 15, saturated, at 30 and 70%; as root |
 //!
-//! The server has one CPU and the load the other one. Enough connections are made that the plain
-//! server is busy for 95% of the time; where the load is the slower side whatever their number, each answer is made to cost
-//! some microseconds more, and the table without that work stands beside: `busy` says whether that server was saturated. What was
-//! reached is told. All have the same load, follow each other at once, another one first each round, and a figure is the
-//! median over the rounds. The quota that is held against epoll is chosen in some rounds and measured in others. A round in
-//! which the host or other programs took more than 5% of the CPUs is set aside; if there is no other, the figures are
-//! printed as inconclusive. A bar that is missed is reported and does not fail the bench.
+//! The server has one CPU and the load the other one. There are enough connections to keep the plain server busy for
+//! 95% of the time; where the load is the slower side for any number, each answer gets some microseconds of additional
+//! work, and the table without that work is shown too: `busy` says whether that server was saturated. The load that was
+//! reached is reported. All have the same load and run directly after each other, in rotating order, and a figure is
+//! the median over the rounds. The quota to compare with epoll is chosen in some rounds and measured in others. A round
+//! in which the host or other programs took more than 5% of the CPUs is set aside; if there is no other, the figures
+//! are printed as inconclusive. A missed bar is reported and does not fail the bench.
 #![forbid(unsafe_code)]
 
 mod contender;
@@ -53,7 +53,7 @@ const SECTIONS: [Section<Effort>; 5] = [
 fn main() -> ExitCode {
     bench::child(contender::serve).unwrap_or_else(|| {
         bench::main("server", &SECTIONS, |asked| {
-            let missing = "this needs two processors, one for the server and one for the load";
+            let missing = "this needs two CPUs, one for the server and one for the load";
             let [here, there] = Processor::two().ok_or_else(|| Failure::not_possible(missing))?;
             let trial = Duration::from_millis(if asked.quick { 200 } else { 1_000 });
             let processors = [Processor::new(here)?, Processor::new(there)?];

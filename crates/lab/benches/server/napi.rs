@@ -1,8 +1,8 @@
-//! The interface polled by the server itself, instead of interrupts: quotas of 1 to 15 beside plain epoll, a loop that never
-//! sleeps, threaded NAPI and nginx, saturated and below.
+//! The interface polled by the server itself, instead of interrupts: quotas of 1 to 15 next to plain epoll, a loop that
+//! never sleeps, threaded NAPI and nginx, saturated and below.
 //!
-//! The load polls its own end of the [`Cable`], so the server's CPU has the server's packets only. `interrupts a request` are
-//! all those of the server's CPU.
+//! The load polls its own end of the [`Cable`], so the server's CPU handles only the server's packets. `interrupts a
+//! request` counts all those of the server's CPU.
 
 use std::fmt;
 use std::io;
@@ -26,7 +26,7 @@ use super::Effort;
 use super::contender::{BUSY, RATE};
 use super::nginx::Nginx;
 
-/// The server, and where its packets are received.
+/// The server, and how its packets are received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Server {
     Epoll(Receiving),
@@ -35,11 +35,11 @@ enum Server {
     Nginx,
 }
 
-/// The request of the clients.
+/// What the clients request.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     keep_alive: bool,
-    /// Microseconds of work an answer.
+    /// Microseconds of work per answer.
     work: u64,
     interval: Option<Duration>,
 }
@@ -65,9 +65,9 @@ pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
 }
 
 impl Trials<'_> {
-    /// Clients that ask again when they are answered.
+    /// Clients that send a request whenever they are answered.
     fn saturated(&self, key: &str, asked: Asked) -> Done<Table> {
-        // Its work cannot be told to nginx.
+        // nginx cannot do the additional work.
         let servers = SERVERS.into_iter().filter(|server| *server != Server::Nginx || asked.work == 0);
         let mut servers: Vec<Server> = servers.filter(Server::is_there).collect();
         let rows: Vec<String> = servers.iter().map(ToString::to_string).collect();
@@ -103,7 +103,7 @@ impl Trials<'_> {
         Ok(table)
     }
 
-    /// One server under load, its figures noted in this row.
+    /// Measures one server under load, and records its figures in this row.
     fn trial(&self, server: Server, asked: Asked, (round, row): (&mut Round, &str)) -> Done<Answered> {
         let [here, there] = self.effort.processors;
         self.cable.receive(server.receiving(), here)?;
@@ -124,7 +124,7 @@ impl Trials<'_> {
             let before = so_far();
             Ok((load.run_polling(Some(&polled))?, before, so_far()))
         };
-        // A thread of its own, for it stays on the clients' host.
+        // A thread of its own, since it stays on the clients' host.
         let done = std::thread::scope(|scope| scope.spawn(clients).join());
         let (answered, before, after) = done.map_err(|_| "the load broke off")??;
         let answers = answered.answers.iter().sum::<u64>().max(1) as f64;
@@ -153,7 +153,7 @@ impl Trials<'_> {
     }
 }
 
-/// A server at work.
+/// A running server.
 #[derive(Debug)]
 enum Running {
     Ours(Killed),
@@ -161,7 +161,7 @@ enum Running {
 }
 
 impl Running {
-    /// Ends it, and returns what it says of itself.
+    /// Ends it, and returns its own report.
     fn stats(self) -> Done<Option<ServerStats>> {
         match self {
             Running::Ours(server) => Ok(Some(serde_json::from_slice(&server.output()?.0)?)),
@@ -218,7 +218,7 @@ impl fmt::Display for Server {
     }
 }
 
-/// The two gains apart, and a bar: the least gain of the paper, with the quota that is usual here.
+/// Adds the two gains, and a bar: the paper's smallest gain, with the quota that is usual here.
 fn conclude(table: &mut Table, measured: &Measured, key: &str) {
     let [one, five] = [1, 5].map(|quota| Server::Napi(quota).to_string());
     let epoll = EPOLL.to_string();
@@ -232,7 +232,7 @@ fn conclude(table: &mut Table, measured: &Measured, key: &str) {
     table.bar(Bar::at_least(format!("server, {key}: quota 5 against epoll"), 1.03, ratio));
 }
 
-/// The interrupts that a CPU has taken since it started, of all kinds.
+/// Returns the interrupts of a CPU since boot, of all kinds.
 fn interrupts(cpu: usize) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/interrupts").ok()?;
     let mut lines = text.lines();
@@ -257,14 +257,14 @@ const SERVERS: [Server; 10] = [
 ];
 const BELOW: [Server; 6] =
     [EPOLL, Server::Napi(1), Server::Napi(5), Server::Spin, Server::Epoll(Receiving::Thread), Server::Nginx];
-/// Table, whether connections are kept, and microseconds of work.
+/// Table, whether connections are persistent, and microseconds of work.
 const SATURATING: [(&str, bool, u64); 3] =
     [("napi-kept", true, 0), ("napi-kept-work", true, 10), ("napi-closed", false, 0)];
 /// Percent of the capacity.
 const SHARES: [u32; 2] = [30, 70];
 /// Twice the most that a wait finds with the largest quota.
 const CONNECTIONS: usize = 64;
-/// As long as a server without load polls: then it sleeps, and interrupts are for it.
+/// How long a server without load polls before it sleeps and takes interrupts.
 const BACKUP: Duration = Duration::from_millis(1);
 const COLUMNS: [(&str, usize); 8] = [
     (RATE, 1),

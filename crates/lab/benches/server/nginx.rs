@@ -1,4 +1,4 @@
-//! nginx on the server's host: [`Nginx`], one process with the file of the paper.
+//! nginx on the server's host: [`Nginx`], one process with the paper's file.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -20,12 +20,12 @@ pub(crate) struct Nginx {
 }
 
 impl Nginx {
-    /// Says whether there is one.
+    /// Says whether it is installed.
     pub(crate) fn is_there() -> bool {
         Command::new("nginx").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
     }
 
-    /// Starts it where the calling thread may run, and waits until it listens at the address.
+    /// Starts it on the CPUs of the calling thread, and waits until it listens at the address.
     pub(crate) fn start(cable: &Cable) -> Done<(Self, SocketAddr)> {
         let directory = std::env::temp_dir().join(format!("softtimers-nginx-{}", std::process::id()));
         fs::create_dir_all(&directory)?;
@@ -44,7 +44,7 @@ impl Nginx {
         let words = ["--pdeathsig", "KILL", "nginx", "-c", &file.to_string_lossy()];
         nginx.server = Some(start(&mut cable.command("setpriv".as_ref(), &words))?);
         let patience = Monotonic.now() + Duration::from_secs(10);
-        // It writes its number when it listens.
+        // It writes its process id when it listens.
         while !pid.exists() {
             if Monotonic.now() > patience {
                 return Err("nginx does not begin".into());
@@ -57,11 +57,11 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // First, for it writes there.
+        // First, since it writes there.
         self.server = None;
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
-/// On a host that has nobody else.
+/// A port on a host without other programs.
 const PORT: u16 = 8_080;

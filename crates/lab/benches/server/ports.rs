@@ -41,6 +41,6 @@ pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// With it the server is the slower side, as the table finds.
+/// With this work the server is the slower side, as the table shows.
 const WORK: u64 = 10;
 const LEAST: &str = "smallest share";

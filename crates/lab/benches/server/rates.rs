@@ -1,6 +1,6 @@
-//! Below saturation: what an answer's latency costs in CPU, by how the server looks for requests.
+//! Below saturation: the CPU cost of an answer's latency, by how the server finds requests.
 //!
-//! Requests come at a rate, so that all contenders answer the same number of them.
+//! Requests come at a given rate, so that all contenders answer the same number of them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The table: requests/s by who serves, with connections that are kept and with one for each request.
+//! The table: requests/s by server, with persistent connections and with one for each request.
 
 use softtimers_lab::bench::Done;
 use softtimers_lab::server::client;
@@ -43,7 +43,7 @@ fn tables(effort: &Effort, keep_alive: bool) -> Done<Vec<Table>> {
     conclude(&mut table, &measured, best, kind);
     let mut tables = vec![table, confirmed(best, effort, keep_alive, load)?];
     if load.1 > 0 {
-        // Work makes a look a smaller part of an answer: what looks cost is to be seen without.
+        // Work makes polling a smaller part of an answer: the cost of polling must be measured without.
         let mut bare =
             shown(&format!("{kind}, without that work"), &rounds(effort, keep_alive, (load.0, 0))?);
         bare.note(said((load.0, 0)));
@@ -56,7 +56,7 @@ fn said((connections, work): Load) -> String {
     format!("{connections} connections, {work} µs of work an answer")
 }
 
-/// All contenders, another one first each round.
+/// Measures all contenders, in rotating order.
 fn rounds(effort: &Effort, keep_alive: bool, load: Load) -> Done<Measured> {
     effort.rounds.contest(&[()], &mut CONTENDERS.clone(), |(), contender, round| {
         trial(*contender, effort, keep_alive, load, round)
@@ -70,7 +70,7 @@ fn shown(key: &str, measured: &Measured) -> Table {
     table
 }
 
-/// The two gains apart, and whether there was something to gain.
+/// Adds the two gains, and whether there was something to gain.
 fn conclude(table: &mut Table, measured: &Measured, best: Contender, kind: &str) {
     let busy = measured.estimate(EPOLL, BUSY);
     table.bar(Bar::at_least(format!("server, {kind}: the plain one is busy"), BUSY_ENOUGH, busy));
@@ -92,7 +92,7 @@ fn best(measured: &Measured) -> Contender {
     polled.max_by(|one, other| rate(one).total_cmp(&rate(other))).unwrap_or(Contender::Polled(1))
 }
 
-/// Measures the best one anew: the largest of several figures that scatter is too large, by chance.
+/// Measures the best one again: the maximum of several scattered figures is biased upwards.
 fn confirmed(best: Contender, effort: &Effort, keep_alive: bool, load: Load) -> Done<Table> {
     let kind = if keep_alive { "kept" } else { "closed" };
     let measured = effort.rounds.contest(&[()], &mut [Contender::Epoll, best], |(), contender, round| {
@@ -105,7 +105,7 @@ fn confirmed(best: Contender, effort: &Effort, keep_alive: bool, load: Load) -> 
     Ok(table)
 }
 
-/// The least load with which the plain server is busy; the one with which it was the busiest if none is enough.
+/// Returns the smallest load that keeps the plain server busy, or else the one with which it was the busiest.
 fn saturating(effort: &Effort, keep_alive: bool) -> Done<(Load, f64)> {
     let mut reached = (LOADS[0], 0.0);
     for load in LOADS {
@@ -140,7 +140,7 @@ fn trial(contender: Contender, effort: &Effort, keep_alive: bool, load: Load, ro
     Ok(())
 }
 
-/// Connections that the kernel has turned away since it started, because a listener had no room for them.
+/// Returns the connections that the kernel has refused since boot, because a listener had no room for them.
 fn listen_overflows() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/net/netstat").ok()?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt:"));
@@ -163,9 +163,9 @@ const COLUMNS: [(&str, usize); 9] = [
     ("errors", 0),
     (OVERFLOWS, 0),
 ];
-/// The share of the CPU at which the paper's load counts: clients saturate the server.
+/// The share of the CPU at which the load counts as the paper's: clients saturate the server.
 const BUSY_ENOUGH: f64 = 0.95;
-/// Connections, and microseconds of work. From a few times the largest quota on: with fewer, there is never so much to
-/// be found. With one CPU for all clients these may be the slower side, whatever their number; then the answers are
-/// made to cost more.
+/// Connections, and microseconds of work. There are a few times the largest quota: with fewer, a poll could never find
+/// as many. With one CPU for all clients these may be the slower side for any number; then the answers get additional
+/// work.
 const LOADS: [Load; 5] = [(64, 0), (128, 0), (256, 0), (64, 10), (64, 30)];

@@ -1,16 +1,15 @@
-//! How long the lock of timers that threads share is held, when very many fall due together.
+//! How long the lock of shared timers is held, when very many timers fall due together.
 //!
-//! Whoever sets or cancels a timer waits for whoever has the lock. A program that expires all that is due under one
-//! hold keeps the others out for as long as that takes (Costello & Varghese, figure 5); `Shared` lets them in after
-//! each step. All timers are due in the same microsecond, and between two holds some that are about to come
-//! are cancelled.
+//! A thread that sets or cancels a timer waits for the lock's holder. A program that expires all due timers under one
+//! hold keeps the others out for that long (Costello & Varghese, figure 5); `Shared` lets them in after each step. All
+//! timers are due in the same microsecond, and between two holds some of the next ones are cancelled.
 //!
 //! ```text
 //!   one hold     ▐████████████████████████████████▌         grows with what is due
 //!   Shared       ▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌▐█▌ …          does not
 //! ```
 //!
-//! A hold is the shortest of three identical runs: the longest, and what 99.9% do not exceed.
+//! A hold is the shortest of three identical runs; shown are the longest hold and the 99.9th percentile.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -34,8 +33,8 @@ pub(crate) fn holds(rounds: &usize) -> Done<Vec<Table>> {
         })?;
     let rows = TIMERS.iter().flat_map(|&timers| contenders.map(|(name, _)| row(timers, name)));
     let mut table = Table::of("holds", &measured, rows, &FIGURES.map(|figure| (figure, 0)));
-    // Nearly all holds are as long however many timers there are; and the longest, whose memory is no longer in the cache
-    // among many, is not beyond what one step may take.
+    // Nearly all holds take the same time for any number of timers; and the longest, whose memory has left the cache
+    // when there are many timers, is within the limit of one step.
     let [few, _, many] = TIMERS;
     let ratio = measured.ratio(HOLD, &row(many, SHARED.0), &row(few, SHARED.0));
     table.bar(Bar::at_most(format!("shared: {HOLD}, {many} timers due together against {few}"), 2.0, ratio));
@@ -50,7 +49,7 @@ fn row(timers: usize, name: &str) -> String {
 
 /// The [`FIGURES`] of a round.
 type Measured = [f64; FIGURES.len()];
-/// Its name, and what it does with N timers.
+/// Its name, and its measurement with N timers.
 type Contender = (&'static str, fn(usize) -> Measured);
 
 const SHARED: Contender = ("Shared", measure::<Steps>);
@@ -60,11 +59,11 @@ trait Shares {
     fn new() -> Self;
     fn set(&self, delay: Duration, number: u32) -> TimerId;
     fn cancel(&self, id: TimerId);
-    /// Holds the lock once, and hands out what is due at [`DUE`]; whether there is more.
+    /// Holds the lock once, and returns timers due at [`DUE`]; says whether there are more.
     fn hold(&mut self, came: &mut Vec<u32>) -> bool;
 }
 
-/// As it is: a step a hold.
+/// The library's: one step per hold.
 struct Steps {
     timers: Shared<u32>,
     remote: Remote<u32>,
@@ -99,7 +98,7 @@ impl Shares for Steps {
     }
 }
 
-/// The plain solution: everything that is due under one hold.
+/// The plain solution: all due timers under one hold.
 struct OneHold(Mutex<SoftTimers<u32>>);
 
 impl OneHold {
@@ -140,13 +139,13 @@ fn measure<S: Shares>(count: usize) -> Measured {
     [holds.longest(), holds.quantile(0.999)].map(f64::from)
 }
 
-/// Sets `count` timers for [`DUE`] and lets them expire; in every other window the one that is soon to come
-/// is cancelled. `held` is told how long each hold took.
+/// Sets `count` timers for [`DUE`] and lets them expire; in every other window a timer that is about to expire is
+/// cancelled. `held` is called with the time of each hold.
 fn expire<S: Shares>(count: usize, mut held: impl FnMut(u64)) {
     let mut timers = S::new();
     let delay = DUE.saturating_duration_since(Timestamp::ZERO);
     let ids: Vec<TimerId> = (0..count as u32).map(|number| timers.set(delay, number)).collect();
-    // The bench's own memory is touched before, or its pages would be faulted in under the lock.
+    // The bench's own memory is touched before, or its page faults would happen under the lock.
     let (mut came, mut holds) = (vec![0; count], 0_usize);
     came.clear();
     loop {
@@ -169,7 +168,7 @@ const TIMERS: [usize; 3] = [1_000, 10_000, 100_000];
 const LONGEST_HOLD: &str = "longest hold, ns";
 const HOLD: &str = "hold p99.9, ns";
 const FIGURES: [&str; 2] = [LONGEST_HOLD, HOLD];
-/// The longest that a single step may take at a million timers, in nanoseconds.
+/// The limit of a single step with a million timers, in nanoseconds.
 const LONGEST: f64 = 5_000.0;
-/// When they are due, all of them.
+/// The due time of all timers.
 const DUE: Timestamp = Timestamp::from_micros(700);

@@ -1,12 +1,13 @@
-//! Two threads at the same timers, each on a CPU of its own.
+//! Two threads with the same timers, each on a CPU of its own.
 //!
 //! | figure | what happens |
 //! |---|---|
 //! | one thread, two threads | each cancels the oldest of its 64 time-outs and sets another: ns for both, in the slower thread |
-//! | check alone, beside one | a thread asks "anything due?" while nothing is; the other is not there, or sets and cancels |
+//! | check alone, beside one | a thread asks "anything due?" while no timer is; the other is absent, or sets and cancels |
 //!
-//! *One each* has the same timers twice, one set for each thread, and nothing shared: the most that shards or inboxes of the threads
-//! could save. Such a design has to look at two gates for each check, and to find an order between two sets, which is not in the figure.
+//! *One each* has the same timers twice, one set for each thread, and nothing shared: an upper bound for the savings of
+//! shards or inboxes per thread. Such a design would have to check two gates each time, and to order timers of two
+//! sets, which is not included.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -67,7 +68,7 @@ const SHARED: &str = "Shared";
 const HEAP: &str = "4-ary heap, parking_lot";
 const SLEEP: &str = "tokio Sleep";
 
-/// Its name, and what measures it.
+/// Its name, and its measurement.
 type Named = (&'static str, fn() -> Found);
 
 const CONTENDERS: [Named; 7] = [
@@ -177,7 +178,7 @@ impl Sets for Arc<Mutex<Heap4>> {
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Futures that are polled once: what sets a timer there.
+/// Futures that are polled once, which sets their timers.
 #[derive(Clone)]
 struct Sleeps(Handle, fn(tokio::time::Instant) -> Sleep);
 
@@ -201,14 +202,14 @@ fn sets<S: Sets>(mut new: impl FnMut() -> S) -> Found {
     Found { one: Some(slower([new()])), two: Some(slower([new(), new()])), ..Found::default() }
 }
 
-/// Measures that, and what a check costs.
+/// Measures that, and the cost of a check.
 fn found<S: Sets + Clone>(mut new: impl FnMut() -> S, mut check: impl FnMut(&S)) -> Found {
     let one = new();
     let [alone, beside] = [None, Some(new())].map(|beside| checked(beside, || check(&one)));
     Found { alone, beside, ..sets(new) }
 }
 
-/// Nanoseconds of a cancel and a set in the slower of the threads.
+/// Returns the nanoseconds of a cancel and a set in the slower thread.
 fn slower<S: Sets, const N: usize>(timers: [S; N]) -> f64 {
     let barrier = Barrier::new(N);
     scope(|scope| {
@@ -230,7 +231,7 @@ fn slower<S: Sets, const N: usize>(timers: [S; N]) -> f64 {
     })
 }
 
-/// Nanoseconds of a check, while another thread sets and cancels, if there is one.
+/// Returns the nanoseconds of a check, while another thread, if there is one, sets and cancels.
 fn checked<S: Sets>(beside: Option<S>, mut check: impl FnMut()) -> Option<f64> {
     let (stop, begun_there) = (AtomicBool::new(false), Barrier::new(1 + usize::from(beside.is_some())));
     scope(|scope| {
@@ -257,7 +258,7 @@ fn checked<S: Sets>(beside: Option<S>, mut check: impl FnMut()) -> Option<f64> {
     })
 }
 
-/// Two threads are to be at it at once.
+/// Pins a thread, since two threads must run at the same time.
 fn keep(number: usize) -> Option<softtimers_measure::processor::Kept> {
     let processor = Processor::two()?[number % 2];
     Processor::new(processor).ok()?.keep().ok()
@@ -274,7 +275,7 @@ fn another<S: Sets>(timers: &mut S, pending: &mut VecDeque<S::Handle>, pair: u32
     pending.push_back(timers.set(due(PENDING + pair)));
 }
 
-/// A time-out of 30 s that was set a microsecond after the one before.
+/// The due time of a 30 s time-out set a microsecond after the one before.
 fn due(number: u32) -> Timestamp {
     NOW + Duration::from_secs(30) + Duration::from_micros(number.into())
 }
@@ -286,5 +287,5 @@ fn nanos_since(start: Timestamp, count: u32) -> f64 {
 const PENDING: u32 = 64;
 const PAIRS: u32 = 200_000;
 const CHECKS: u32 = 1_000_000;
-/// When everything happens: nothing is due.
+/// The time of all calls: no timer is due.
 const NOW: Timestamp = Timestamp::from_micros(700);

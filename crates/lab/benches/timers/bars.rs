@@ -1,4 +1,4 @@
-//! The most that ours may cost: in itself, or as a share of a peer's figure.
+//! The most that ours may cost: absolutely, or as a share of a peer's figure.
 
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Measured;
@@ -9,7 +9,7 @@ const QUEUE: Option<&str> = Some("DelayQueue");
 const HEAP: Option<&str> = Some("BinaryHeap");
 const RESET: Option<&str> = Some("Sleep::reset");
 
-/// Workload, whose, figure, at most, of whose.
+/// Workload, contender, figure, limit, and the peer that the limit is relative to.
 const BARS: [(&str, &str, &str, f64, Option<&str>); 28] = [
     ("W1/0", OURS, "set_cancel_ns", 0.2, QUEUE),
     ("W1/0", OURS, "set_cancel_ns", 1.6, HEAP),
@@ -41,7 +41,7 @@ const BARS: [(&str, &str, &str, f64, Option<&str>); 28] = [
     ("stalls/1000000", OURS, "set_max_ns", 5_000.0, None),
 ];
 
-/// Those of a workload.
+/// Returns the bars of a workload.
 pub(crate) fn of(workload: &str, measured: &Measured) -> impl Iterator<Item = Bar> {
     BARS.iter().filter(move |bar| bar.0 == workload).map(|&(workload, ours, figure, most, peer)| match peer {
         None => Bar::at_most(format!("{workload}: {ours}, {figure}"), most, measured.estimate(ours, figure)),

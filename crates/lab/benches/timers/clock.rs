@@ -1,14 +1,13 @@
 //! The simulated clock of contenders that read one themselves, and the real one of the stopwatch.
 //!
-//! tokio asks `clock_gettime`. This program has one of its own, which the linker prefers to
-//! the C library's; the cost of a read is then a load, for nobody's disadvantage. The stopwatch asks the
-//! kernel, past the C library (rustix).
+//! tokio calls `clock_gettime`. This program has its own, which the linker prefers to the C library's; reading the
+//! clock then costs a load, which puts no contender at a disadvantage. The stopwatch asks the kernel directly (rustix).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::time::{ClockId, clock_gettime as kernels};
 
-/// Any time that leaves room to subtract from.
+/// Any time with room for subtractions.
 const START: u64 = 1_000_000_000_000;
 
 static NANOS: AtomicU64 = AtomicU64::new(START);
@@ -35,12 +34,12 @@ pub(crate) unsafe extern "C" fn clock_gettime(
     0
 }
 
-/// CPU time of this thread, in nanoseconds.
+/// Returns the CPU time of this thread, in nanoseconds.
 pub(crate) fn spent() -> u64 {
     nanos(kernels(ClockId::ThreadCPUTime))
 }
 
-/// The real clock, in nanoseconds.
+/// Returns the real clock, in nanoseconds.
 pub(crate) fn real() -> u64 {
     nanos(kernels(ClockId::Monotonic))
 }
@@ -49,14 +48,14 @@ fn nanos(time: rustix::time::Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// No huge pages in this process from now on.
+/// Switches huge pages off in this process.
 pub(crate) fn small_pages() {
     if rustix::thread::disable_transparent_huge_pages(true).is_err() {
         eprintln!("huge pages could not be switched off");
     }
 }
 
-/// Bytes of this process that are in memory.
+/// Returns the resident bytes of this process.
 pub(crate) fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());

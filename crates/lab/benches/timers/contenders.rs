@@ -1,4 +1,4 @@
-//! Who takes part, by name.
+//! The contenders, by name.
 
 mod btree;
 mod delay_queue;
@@ -41,7 +41,7 @@ const LIBUV: &str = "libuv's heap";
 const TIMEOUT: &str = "timeout.c";
 const TIMERFD: &str = "timerfd";
 
-/// Returns those that can do a workload with `timers` timers; of the others, says why not.
+/// Returns those that can do a workload with `timers` timers, and prints why the others cannot.
 pub(crate) fn who_can(workload: &str, timers: usize) -> Vec<&'static str> {
     let can = |name: &str| match name {
         LIBUV => foreign::directory::<Libuv>().map(drop),
@@ -61,7 +61,7 @@ pub(crate) fn run(name: &str, workload: &str, timers: usize, shrink: usize) -> D
 }
 
 fn run_one<C: Contender>(workload: &str, timers: usize, shrink: usize) -> Done<Figures> {
-    // Small ones are small already.
+    // Small ones are not made smaller.
     let timers = if timers >= 10_000 { timers / shrink } else { timers };
     let operations = MILLION / shrink;
     let figures = match workload {

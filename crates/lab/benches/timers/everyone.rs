@@ -1,4 +1,4 @@
-//! All contenders in one table: a few workloads that tell them apart, memory, and the longest single calls.
+//! All contenders in one table: a few workloads that distinguish them, memory, and the longest single calls.
 
 use softtimers_lab::bench::Done;
 use softtimers_measure::paired::{Paired, in_turn};

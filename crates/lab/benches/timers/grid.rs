@@ -1,4 +1,4 @@
-//! Five workloads at every size, and three with a million timers: where a structure is good, and where it is not.
+//! Five workloads at every size, and three with a million timers: where a structure does well, and where it does not.
 
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::{Measured, Round};
@@ -6,7 +6,7 @@ use softtimers_measure::paired::{Measured, Round};
 use crate::MILLION;
 
 const SIZES: [usize; 7] = [1, 8, 64, 1_000, 10_000, 100_000, MILLION];
-/// The workloads that every size is measured with, each with the figure that counts.
+/// The workloads measured at every size, each with its main figure.
 const EVERYWHERE: [(&str, &str); 5] = [
     ("mix", "step_ns"),
     ("W6", "request_ns"),
@@ -14,7 +14,7 @@ const EVERYWHERE: [(&str, &str); 5] = [
     ("ticks", "event_ns"),
     ("flows", "event_ns"),
 ];
-/// The workloads that a million timers are measured with beside.
+/// The additional workloads with a million timers.
 const AT_A_MILLION: [(&str, &str); 3] = [("W2", "insert_ns"), ("W2", "expire_ns"), ("jump", "jump_ns")];
 
 /// One cell: the workload, its figure, and the number of timers.
@@ -47,7 +47,7 @@ impl Cell {
 
 const HEAP: &str = "4-ary heap";
 
-/// The bars that one of ours is to meet in each round.
+/// Returns the bars of one of ours, for each round.
 pub(crate) fn bars(measured: &Measured, ours: &'static str) -> Vec<Bar> {
     let figure = |round: &Round, cell: &str, who: &str| round.figure(cell, who);
     let names: Vec<String> = cells().map(|cell| cell.name()).collect();

@@ -1,10 +1,10 @@
-//! Timer structures beside each other in one run: `cargo bench -p softtimers-lab --bench timers
+//! Timer structures compared in one run: `cargo bench -p softtimers-lab --bench timers
 //! [-- W3 --rounds 3 --quick --json FILE]`.
 //!
-//! Each pair of a contender and a workload is a process of its own, so that nobody inherits another's
-//! heap; the contenders take turns, and the median of the rounds is shown. What is counted is the
-//! thread's CPU time, which a neighbour does not add to. Time is simulated: a tick is 1 µs, and 1 ms
-//! for contenders that know nothing finer, which see the same number of ticks.
+//! Each pair of a contender and a workload is a process of its own, so that none inherits another's heap; the
+//! contenders take turns, and the median of the rounds is shown. Costs are the thread's CPU time, to which other
+//! programs do not add. Time is simulated: a tick is 1 µs, and 1 ms for contenders without finer units, which see the
+//! same number of ticks.
 //!
 //! | workload | what happens |
 //! |---|---|
@@ -21,8 +21,8 @@
 //!
 //! Pages are of 4 KiB: huge ones are switched off in the processes that measure.
 //!
-//! Who cannot do a workload is left out, with the reason. libuv's heap and `timeout.c` are compiled from sources that two
-//! variables name: see `contenders/foreign.rs`.
+//! Contenders that cannot do a workload are left out, with the reason. libuv's heap and `timeout.c` are compiled from
+//! sources that two variables name: see `contenders/foreign.rs`.
 
 mod bars;
 mod clock;
@@ -61,13 +61,13 @@ const SECTIONS: [Section<Effort>; 10] = [
     ("stalls", |effort| measure(effort, "stalls", &[MILLION])),
 ];
 
-/// Who is in the grid: ours first.
+/// The contenders of the grid, ours first.
 const IN_GRID: [&str; 6] =
     ["softtimers", "softtimers keyed", "4-ary heap", "BinaryHeap", "BTreeMap", "DelayQueue"];
 
 struct Effort {
     rounds: usize,
-    /// By how much the timers and operations are fewer.
+    /// The factor by which timers and operations are reduced.
     shrink: usize,
 }
 
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// The child: one contender, one workload, its figures on stdout.
+/// The child process: one contender, one workload, its figures on stdout.
 fn measure_one(words: &[&str]) -> Done {
     let &[contender, workload, timers, shrink] = words else { return Err("four words are wanted".into()) };
     clock::small_pages();
@@ -88,7 +88,7 @@ fn measure_one(words: &[&str]) -> Done {
     Ok(())
 }
 
-/// One table: the cells, and what each of them costs by each contender.
+/// Returns one table: the cells, and the cost of each for each contender.
 fn measure_grid(effort: &Effort) -> Done<Vec<Table>> {
     let measured = Paired::new(effort.rounds).rounds(|number, round| {
         for cell in grid::cells() {
@@ -106,14 +106,14 @@ fn measure_grid(effort: &Effort) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// The figures of a contender under a workload, from a process of its own.
+/// Returns the figures of a contender under a workload, from a process of its own.
 fn figures_of(contender: &str, workload: &str, timers: usize, effort: &Effort) -> Done<Figures> {
     let [timers, shrink] = [timers, effort.shrink].map(|number| number.to_string());
     let told = output(child::command()?.args([contender, workload, &timers, &shrink]))?;
     Ok(serde_json::from_str(&told)?)
 }
 
-/// A table for each size: the contenders, and all figures that there are.
+/// Returns a table for each size: the contenders, and all figures.
 fn measure(effort: &Effort, workload: &str, sizes: &[usize]) -> Done<Vec<Table>> {
     let mut tables = Vec::new();
     for size in sizes {

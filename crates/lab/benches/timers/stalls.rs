@@ -1,6 +1,6 @@
-//! The longest single call: what a packet waits for that arrives just then.
+//! The longest single call, which delays a packet that arrives during it.
 //!
-//! Three identical runs, and of each call the shortest of the three ([`Least`]).
+//! There are three identical runs, and each call counts with the shortest of its three times ([`Least`]).
 
 use softtimers_lab::least::Least;
 use softtimers_lab::random::Random;
@@ -39,7 +39,7 @@ pub(crate) fn stalls<C: Contender>(timers: usize, operations: usize) -> Named {
     ]
 }
 
-/// The longest of `timers` sets, one after the other, in a contender that was told to expect `expected` timers.
+/// Returns the longest of `timers` sets, one after the other, in a contender created for `expected` timers.
 fn longest_set<C: Contender>(timers: usize, expected: usize) -> u32 {
     let mut sets = Least::default();
     for _ in 0..3 {
@@ -52,13 +52,13 @@ fn longest_set<C: Contender>(timers: usize, expected: usize) -> u32 {
             sets.add(clock::real() - start);
             std::mem::forget(handle);
         }
-        // What one leaves to the allocator would serve the next.
+        // Memory that one returns to the allocator would serve the next.
         std::mem::forget(contender);
     }
     sets.longest()
 }
 
-/// One step of time, each call of it measured, and one timer re-armed.
+/// Advances time by one step, measuring each call, and re-arms one timer.
 fn step<C: Contender>(connections: &mut Connections<C>, [advance, rearm]: &mut [Least; 2]) {
     loop {
         let start = clock::real();

@@ -58,7 +58,7 @@ pub(crate) fn w1r<C: Contender>(timers: usize, operations: usize) -> Named {
     vec![("rearm_ns", rearm)]
 }
 
-/// Gives back the handles of what fired.
+/// Returns the handles of the fired timers to the contender.
 fn release<C: Contender>(contender: &mut C, handles: &mut [Option<C::Handle>], fired: &mut Vec<u32>) {
     for number in fired.drain(..) {
         if let Some(handle) = handles[number as usize].take() {
@@ -70,7 +70,7 @@ fn release<C: Contender>(contender: &mut C, handles: &mut [Option<C::Handle>], f
 pub(crate) fn w2<C: Contender>(timers: usize) -> Named {
     let mut random = Random::new();
     let dues: Vec<u32> = (0..timers).map(|_| 1 + random.below(SECOND) as u32).collect();
-    // The bench's own memory is touched before the contender's is counted; zeros would not be.
+    // The bench's own memory is touched before the contender's is counted; zeroed pages would not be.
     let mut handles: Vec<Option<C::Handle>> = Vec::with_capacity(timers);
     handles.resize_with(timers, || None);
     let mut fired = vec![u32::MAX; timers + 16];
@@ -105,7 +105,7 @@ pub(crate) struct Connections<C: Contender> {
     pub(crate) random: Random,
     pub(crate) now: u64,
     pub(crate) fired: Vec<u32>,
-    /// The shortest time-out, and by how much the longest is longer.
+    /// The shortest time-out, and the range up to the longest.
     least: u64,
     span: u64,
 }
@@ -125,7 +125,7 @@ impl<C: Contender> Connections<C> {
         let (mut contender, mut random) = (C::new(timers + 8), Random::new());
         let (least, span) = (2 * unit, (23 * unit / 10).max(1));
         let warm_up = least + span;
-        // Touched, and as large as it gets: else its growth, and each new page, would be within a call that is timed.
+        // Touched, and at its final size: otherwise its growth, and page faults, would be within a timed call.
         let mut fired = vec![u32::MAX; timers + 16];
         fired.clear();
         contender.advance(start, &mut fired);
@@ -148,7 +148,7 @@ impl<C: Contender> Connections<C> {
         }
     }
 
-    /// As [`run`](Self::run), but every other one is cancelled and set anew.
+    /// As [`run`](Self::run), but every other time-out is cancelled and set again.
     pub(crate) fn run_mixed(&mut self, steps: usize) {
         for step in 0..steps {
             self.now += 1;
@@ -164,7 +164,7 @@ impl<C: Contender> Connections<C> {
         }
     }
 
-    /// Sets what has fired again.
+    /// Sets the fired timers again.
     pub(crate) fn set_again(&mut self) {
         for at in 0..self.fired.len() {
             let number = self.fired[at];
@@ -177,7 +177,7 @@ impl<C: Contender> Connections<C> {
         self.fired.clear();
     }
 
-    /// Returns the timer that is re-armed in this step, with its new time; none in one of twenty.
+    /// Returns the timer to re-arm in this step, with its new time; `None` for one in twenty.
     #[inline]
     pub(crate) fn chosen(&mut self) -> Option<(usize, u64)> {
         if self.random.below(100) >= 95 {
@@ -202,7 +202,7 @@ pub(crate) fn w3<C: Contender>(timers: usize, operations: usize) -> Named {
     vec![("step_ns", step)]
 }
 
-/// Requests with a time-out each, all of which are answered: `timers` are under way, and the oldest is the next.
+/// Requests with a time-out each, all of which are answered: `timers` are under way, and the oldest is answered next.
 pub(crate) fn w6<C: Contender>(timers: usize, operations: usize) -> Named {
     let (mut contender, mut random) = (C::new(timers + 8), Random::new());
     let due = |now: u64, random: &mut Random| now + SECOND + random.below(SECOND);
@@ -211,7 +211,7 @@ pub(crate) fn w6<C: Contender>(timers: usize, operations: usize) -> Named {
     let (mut now, mut oldest, mut fired) = (0, 0, Vec::new());
     let mut run = |requests: usize| {
         for _ in 0..requests {
-            // None gets a second old.
+            // No request gets a second old.
             now += u64::from(random.below(4) == 0);
             contender.advance(now, &mut fired);
             if let Some(handle) = handles[oldest].take() {
@@ -228,7 +228,7 @@ pub(crate) fn w6<C: Contender>(timers: usize, operations: usize) -> Named {
     vec![("request_ns", request)]
 }
 
-/// Flows that are paced. `leap`: time goes from one due time to the next.
+/// Paced flows. With `leap`, time jumps from one due time to the next.
 fn paced<C: Contender>(
     flows: usize,
     events: u64,
@@ -275,7 +275,7 @@ pub(crate) fn w4<C: Contender>(flows: usize, events: u64) -> Named {
     measured
 }
 
-/// Some search for it, so it is asked in batches until a tenth of a second has gone.
+/// Some contenders search for it, so it is called in batches for a tenth of a second.
 fn cost_of_poll_at<C: Contender>(contender: &mut C, operations: usize) -> f64 {
     const BATCH: usize = 1_000;
     let (mut asked, start) = (0, clock::spent());
@@ -313,8 +313,8 @@ pub(crate) fn w5<C: Contender>(timers: usize, operations: usize) -> Named {
     measured
 }
 
-/// A server: each step it hears of one connection, whose time-out is moved, or cancelled and set anew. The more
-/// connections the longer the time-outs, so that one of twenty expires at any size.
+/// A server: each step it receives from one connection, whose time-out is moved, or cancelled and set again. Time-outs
+/// grow with the number of connections, so that one in twenty expires at any size.
 pub(crate) fn mix<C: Contender>(timers: usize, operations: usize) -> Named {
     let mut connections = Connections::<C>::scaled(timers);
     let step = median_of_three(operations, || connections.run_mixed(operations));
@@ -322,7 +322,7 @@ pub(crate) fn mix<C: Contender>(timers: usize, operations: usize) -> Named {
     vec![("step_ns", step)]
 }
 
-/// Idle time-outs: each step a random connection is heard of, and its time-out is a minute from now again.
+/// Idle time-outs: each step a random connection receives, and its time-out is a minute from now again.
 pub(crate) fn idle<C: Contender>(timers: usize, operations: usize) -> Named {
     let (mut contender, mut random) = (C::new(timers + 8), Random::new());
     let mut handles: Vec<Option<C::Handle>> = (0..timers)
@@ -344,7 +344,7 @@ pub(crate) fn idle<C: Contender>(timers: usize, operations: usize) -> Named {
     vec![("rearm_ns", rearm)]
 }
 
-/// Periodic timers, each at a phase of its own; time goes from one to the next.
+/// Periodic timers with different phases; time goes from one to the next.
 pub(crate) fn periodic<C: Contender>(timers: usize, operations: usize, interval: u64) -> Named {
     let events = 2 * operations.max(timers) as u64;
     vec![("event_ns", paced::<C>(timers, events, C::TELLS_NEXT, |_| interval))]

@@ -1,5 +1,5 @@
-//! Which system calls a tick costs: futexes, waits for events and settings of a kernel timer, counted by `perf` from outside. Apart
-//! from the [grid](crate::grid), for the counting costs time.
+//! The system calls of a tick: futexes, waits for events and settings of a kernel timer, counted by `perf` from
+//! outside. Separate from the [grid](crate::grid), since counting costs time.
 
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -53,7 +53,7 @@ fn count(cell: &Cell, name: &str, whose: Whose, round: &mut Round) -> Done {
     Ok(())
 }
 
-/// Counts the calls of all threads that this process has when the ticks have begun.
+/// Counts the calls of all threads of this process once the ticks have begun.
 #[expect(clippy::disallowed_methods, reason = "a bench that waits for its tasks")]
 fn perf() -> Option<Output> {
     std::thread::sleep(SET_UP + MARGIN);
@@ -65,7 +65,7 @@ fn perf() -> Option<Output> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).output().ok()
 }
 
-/// The calls of these names, from lines that begin `COUNT,,syscalls:sys_enter_NAME,`; nothing if none of them was counted.
+/// Sums the calls of these names, from lines that begin `COUNT,,syscalls:sys_enter_NAME,`; `None` if none was counted.
 fn sum(text: &str, calls: &[&str]) -> Option<f64> {
     let counts = text.lines().filter_map(|line| {
         let mut words = line.split(',');
@@ -76,7 +76,7 @@ fn sum(text: &str, calls: &[&str]) -> Option<f64> {
     counts.reduce(|sum, count| sum + count)
 }
 
-/// For the workers to be there, and for `perf` to have ended before they are gone.
+/// Time for the workers to start, and for `perf` to end before they do.
 const MARGIN: Duration = Duration::from_millis(20);
 const COUNTED: Duration = Duration::from_millis(200);
 const _: () = assert!(COUNTED.as_millis() + 4 * MARGIN.as_millis() <= TIME.as_millis());

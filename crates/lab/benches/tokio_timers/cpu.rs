@@ -14,7 +14,7 @@ use crate::{SOFT, Timers, run, table, take};
 const PERIOD: Duration = Duration::from_millis(1);
 const TICKS: u32 = 300;
 
-/// CPU time in percent of one CPU, and wake-ups of ours a second, of 50 intervals 20 µs apart.
+/// CPU time in percent of one CPU, and our wake-ups a second, of 50 intervals 20 µs apart.
 async fn fifty(timers: Timers, slack: Slack) -> (f64, f64) {
     let (start, before) = (Instant::now(), of_thread());
     let tasks: Vec<_> = (0..50)

@@ -19,7 +19,7 @@ use crate::{SOFT, Timers, table};
 const TIMES: u32 = 100_000;
 const DELAY: Duration = Duration::from_secs(30);
 
-/// CPU ns of one.
+/// Returns the CPU nanoseconds of one.
 fn nanos(mut one: impl FnMut()) -> f64 {
     let begin = of_thread();
     (0..TIMES).for_each(|_| one());
@@ -38,7 +38,7 @@ pub(crate) fn creation(rounds: &usize) -> Done<Vec<Table>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let _inside = runtime.enter();
     let mut cx = Context::from_waker(Waker::noop());
-    // Others are sooner, as in a program that has timers: what is made need not be told to anybody who sleeps.
+    // Others are sooner, as in a program with timers: a new timer need not wake a sleeping thread.
     let mut sooner = pin!(tokio::time::sleep(DELAY / 2));
     let mut soft_sooner = softtimers_tokio::sleep(DELAY / 2);
     assert!(
@@ -71,7 +71,7 @@ pub(crate) fn creation(rounds: &usize) -> Done<Vec<Table>> {
 const TOKIO: &str = "tokio";
 const NANOS: &str = "ns";
 
-/// Moves a time-out with each packet, one of `pending` at random. In a runtime that has been entered.
+/// Moves a time-out with each packet, one of `pending` at random, in an entered runtime.
 fn resets(rounds: usize, pending: u64) -> Done<Table> {
     let mut cx = Context::from_waker(Waker::noop());
     let mut soft: Vec<_> = (0..pending).map(|_| softtimers_tokio::sleep(DELAY)).collect();
@@ -82,7 +82,7 @@ fn resets(rounds: usize, pending: u64) -> Done<Table> {
     let measured = Paired::new(rounds).as_a_whole().rounds(|_, round| {
         let mut random = Random::new();
         let mut next = || (random.below(pending) as usize, Instant::now() + DELAY);
-        // What the random number and the caller's clock take is nobody's.
+        // The cost of the random number and of the caller's clock is subtracted.
         let nobody = nanos(|| _ = black_box(next()));
         let ours = nanos(|| {
             let (number, deadline) = next();

@@ -1,4 +1,4 @@
-//! Many tasks that tick, from ten thousand to a million ticks a second: [`grid`], and what slack saves: [`slack`].
+//! Many ticking tasks, from ten thousand to a million ticks a second: [`grid`], and the savings by slack: [`slack`].
 //!
 //! ```text
 //!   {100, 1,000, 10,000 tasks} × {100 µs, 1 ms, 10 ms, 1 s}   at most a million ticks a second
@@ -6,8 +6,9 @@
 //!     × {tokio, default slack, slack 1 ms, tokio-timerfd; floor, sleeping thread}
 //! ```
 //!
-//! The tasks' first ticks are spread evenly over the period. A tick is late by the time from its place to its task's next line.
-//! The last two have no tasks and no runtime: a loop on one timerfd in an epoll, and a thread that sleeps to each place.
+//! The tasks' first ticks are spread evenly over the period. A tick's lateness is the time from its scheduled time to
+//! its task's next line. The last two have no tasks and no runtime: a loop on one timerfd in an epoll, and a thread
+//! that sleeps until each scheduled time.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use softtimers_tokio::{Driver, Slack, wrap};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-/// How long each cell runs. Of a period of a second it sees the ticks of that part of the tasks.
+/// The length of each cell. With a period of a second it sees the ticks of that fraction of the tasks.
 pub(crate) const TIME: Duration = Duration::from_millis(300);
 const MOST: f64 = 1_000_000.0;
 const TASKS: [u32; 3] = [100, 1_000, 10_000];
@@ -87,19 +88,19 @@ pub(crate) fn cells() -> Vec<Cell> {
     cells
 }
 
-/// Whose timers.
+/// The timers of a cell.
 #[derive(Clone, Copy)]
 pub(crate) enum Whose {
     Tokio,
     Soft(Slack),
-    /// tokio-timerfd's: one descriptor a task.
+    /// tokio-timerfd's: one descriptor per task.
     TimerFd,
     Floor,
     Thread,
 }
 
 impl Whose {
-    /// Says whether it is measured in this cell: without others alone, and without a runtime once.
+    /// Says whether it is measured in this cell: some only when idle, and those without a runtime only once.
     fn is_of(self, cell: &Cell) -> bool {
         match self {
             Whose::Tokio | Whose::Soft(_) => true,
@@ -202,7 +203,7 @@ pub(crate) fn slack(rounds: &usize) -> Done<Vec<Table>> {
 /// The ticks of a cell.
 #[derive(Default)]
 pub(crate) struct Ticked {
-    /// In nanoseconds.
+    /// The lateness of each, in nanoseconds.
     pub(crate) late: Vec<u32>,
     pub(crate) took: Duration,
     cpu: Duration,
@@ -278,7 +279,7 @@ pub(crate) async fn tasks(cell: &Cell, whose: Whose) -> Ticked {
     ticked
 }
 
-/// The lateness of each tick that came before the end.
+/// Records the lateness of each tick before the end.
 async fn ticks(whose: Whose, first: Instant, period: Duration, end: Instant) -> Vec<u32> {
     let most = end.saturating_duration_since(first).div_duration_f64(period) as usize + 2;
     let mut late = Vec::with_capacity(most);
@@ -314,7 +315,7 @@ async fn ticks(whose: Whose, first: Instant, period: Duration, end: Instant) -> 
     late
 }
 
-/// 5 µs a poll.
+/// Works for 5 µs per poll.
 async fn work(stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
@@ -325,8 +326,8 @@ async fn work(stop: Arc<AtomicBool>) {
     }
 }
 
-/// One thread, a timerfd in an epoll, and arithmetic: what the same wake-ups cost without tasks. It may be as late as the
-/// default slack allows.
+/// One thread, a timerfd in an epoll, and arithmetic: the cost of the same wake-ups without tasks. It may be late by
+/// the default slack.
 fn floor(cell: &Cell) -> Done<Ticked> {
     let mut backup = Backup::deadline()?;
     let mut epoll = Epoll::new(Waiting::Pwait2)?;
@@ -345,7 +346,7 @@ fn floor(cell: &Cell) -> Done<Ticked> {
     error.map_or(Ok(ticked), |error| Err(error.into()))
 }
 
-/// One thread that sleeps to each place, with a thread's own 50 µs of slack.
+/// One thread that sleeps until each scheduled time, with a thread's own 50 µs of slack.
 #[expect(clippy::disallowed_methods, reason = "it is a contender")]
 fn thread(cell: &Cell) -> Ticked {
     without_tasks(cell, |now, next| {
@@ -354,7 +355,7 @@ fn thread(cell: &Cell) -> Ticked {
     })
 }
 
-/// Ticks as often as all tasks of the cell together; `sleep` is told the time and the next place.
+/// Ticks as often as all tasks of the cell together; `sleep` gets the time and the next scheduled time.
 fn without_tasks(cell: &Cell, mut sleep: impl FnMut(Timestamp, Timestamp) -> bool) -> Ticked {
     let gap = cell.period / cell.tasks;
     let mut ticked = Ticked { took: TIME, ..Ticked::default() };
@@ -387,5 +388,5 @@ fn sleeps() -> u64 {
     status.filter_map(of).sum()
 }
 
-/// To spawn ten thousand tasks takes some milliseconds.
+/// Spawning ten thousand tasks takes some milliseconds.
 pub(crate) const SET_UP: Duration = Duration::from_millis(60);

@@ -40,14 +40,14 @@ pub(crate) fn idle(rounds: &usize) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// The work of the tasks beside it.
+/// The work of the other tasks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Wrapped,
     Plain,
 }
 
-/// Two tasks of 5 µs a poll; the lateness beside them, and polls a second.
+/// Two tasks of 5 µs per poll; returns the lateness next to them, and polls a second.
 async fn beside(beside: Beside, timers: Timers) -> (f64, f64) {
     let polls = Rc::new(Cell::new(0u64));
     let work = |polls: Rc<Cell<u64>>| async move {
@@ -88,7 +88,7 @@ pub(crate) fn busy(rounds: &usize) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// Ticks of half a second in percent of those asked for, and in percent of them those back to back.
+/// Returns the ticks of half a second in percent of the expected ones, and the back-to-back ones in percent of them.
 async fn ticks(timers: Timers) -> (f64, f64) {
     let time = Duration::from_millis(500);
     let start = Instant::now();

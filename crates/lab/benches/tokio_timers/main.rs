@@ -1,8 +1,8 @@
-//! softtimers-tokio beside tokio's own timers: `cargo bench -p softtimers-lab --bench tokio_timers [-- --quick
+//! softtimers-tokio and tokio's own timers compared: `cargo bench -p softtimers-lab --bench tokio_timers [-- --quick
 //! idle busy …]`.
 //!
-//! Each figure is taken of both in turns of one process, on a runtime of one thread but for `grid` and `slack`, and is the median over the
-//! rounds.
+//! Both take turns in one process, on a single-threaded runtime except for `grid` and `slack`, and each figure is the
+//! median over the rounds.
 //!
 //! ```text
 //!   idle      sleep(100 µs) when nothing else happens: how late
@@ -76,14 +76,14 @@ impl Timers {
 const SOFT: &str = "softtimers-tokio";
 const BOTH: [Timers; 2] = [Timers::Soft, Timers::Tokio];
 
-/// Runs it on a runtime of its own, with a trigger state at each park.
+/// Runs it on its own runtime, with a trigger state at each park.
 fn run<R>(test: impl Future<Output = R>) -> R {
     let mut builder = Builder::new_current_thread();
     let runtime = softtimers_tokio::trigger_at_park(&mut builder).enable_all().build();
     runtime.expect("a runtime").block_on(test)
 }
 
-/// Rounds of both in turn under each setting.
+/// Runs rounds of both in turn under each setting.
 fn take<S>(rounds: usize, settings: &[S], mut of: impl FnMut(&S, Timers, &mut Round)) -> Done<Measured> {
     Paired::new(rounds).as_a_whole().contest(settings, &mut BOTH.clone(), |setting, timers, round| {
         of(setting, *timers, round);
@@ -91,7 +91,7 @@ fn take<S>(rounds: usize, settings: &[S], mut of: impl FnMut(&S, Timers, &mut Ro
     })
 }
 
-/// The table of both.
+/// Returns the table of both.
 fn table(key: &str, measured: &Measured, columns: &[(&str, usize)]) -> Table {
     Table::of(key, measured, BOTH.map(Timers::name), columns)
 }

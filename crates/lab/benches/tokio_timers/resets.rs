@@ -17,10 +17,10 @@ use crate::{SOFT, Timers, table};
 
 const SLEEPS: usize = 100_000;
 const RESETS: u32 = 400_000;
-/// Between two looks at the drivers.
+/// The resets between two checks of the drivers.
 const AT_A_TIME: u32 = 100;
 
-/// CPU ns of one turn of the loop, in which the runtime looks at its drivers now and then.
+/// Returns the CPU nanoseconds of one turn of the loop, in which the runtime checks its drivers now and then.
 async fn nanos(mut reset: impl FnMut(usize, Instant)) -> f64 {
     let mut random = Random::new();
     let begin = of_thread();
@@ -42,7 +42,7 @@ fn first(number: usize) -> Instant {
 
 const NANOS: &str = "ns";
 
-/// The bodies are no async functions of a round, for all rounds move the same sleeps.
+/// The bodies are not async functions per round, since all rounds move the same sleeps.
 pub(crate) fn random(rounds: &usize) -> Done<Vec<Table>> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = softtimers_tokio::trigger_at_park(&mut builder).enable_all().build()?;
@@ -56,7 +56,7 @@ pub(crate) fn random(rounds: &usize) -> Done<Vec<Table>> {
     }
     drop(entered);
     let measured = Paired::new(*rounds).as_a_whole().rounds(|_, round| {
-        // What the random number, the caller's clock and the yield take is nobody's.
+        // The cost of the random number, the caller's clock and the yield is subtracted.
         let nobody = runtime.block_on(nanos(|number, deadline| {
             std::hint::black_box((number, deadline));
         }));

@@ -1,4 +1,4 @@
-//! The cost of the border to C, and C programs beside libuv and libevent in the same process.
+//! The cost of calls from C, and C programs compared with libuv and libevent in the same process.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,7 +12,7 @@ use super::{Effort, bench_of, printed};
 use crate::bench::Done;
 use crate::command::{build, output, root, works};
 
-/// The bench of the border, then the examples that measure.
+/// Runs the bench of the C API, then the examples that measure.
 pub(super) fn c(effort: &Effort) -> Done<Vec<Table>> {
     let mut border = printed("border", &bench_of("softtimers-capi", "border", &[])?);
     border.bars = border.rows.iter().filter_map(|row| row_bar(row)).collect();
@@ -36,7 +36,7 @@ fn row_bar(cells: &[Cell]) -> Option<Bar> {
     Some(Bar::at_most(format!("C, {what}: ns more than Rust"), 8.0, more))
 }
 
-/// The time-outs of 10,000 connections, and those of 40,000 packets a second.
+/// Measures the time-outs of 10,000 connections, and those of 40,000 packets a second.
 fn costs(steps: &str) -> Result<Option<Table>> {
     let Some(program) = compiled("costs", &["libuv", "libevent_core"])? else { return Ok(None) };
     let said = output(Command::new(program).args(["10000", steps]))?;
@@ -54,7 +54,7 @@ fn costs(steps: &str) -> Result<Option<Table>> {
     Ok(Some(table))
 }
 
-/// A flow at 100 µs in a loop of libuv, and of libevent.
+/// Measures a flow at 100 µs in a loop of libuv, and of libevent.
 fn paced(name: &str, package: &str, rounds: usize) -> Result<Option<Table>> {
     let Some(program) = compiled(name, &[package])? else { return Ok(None) };
     let mut table =
@@ -69,7 +69,7 @@ fn paced(name: &str, package: &str, rounds: usize) -> Result<Option<Table>> {
     Ok(Some(table))
 }
 
-/// An example of the C library, compiled against the shared one; `None` where a package is missing.
+/// Compiles an example of the C library against the shared one; `None` where a package is missing.
 fn compiled(example: &str, packages: &[&str]) -> Result<Option<PathBuf>> {
     let library = build(&["--package", "softtimers-capi"], "libsofttimers_capi.so")?;
     let Ok(flags) = output(Command::new("pkg-config").args(["--cflags", "--libs"]).args(packages)) else {
@@ -81,13 +81,13 @@ fn compiled(example: &str, packages: &[&str]) -> Result<Option<PathBuf>> {
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-O2", "-o"]).arg(&program).arg("-I").arg(capi.join("include"));
     cc.arg(capi.join("examples").join(example).with_extension("c"));
-    // Shared, as the others are: each call goes through the same table.
+    // Shared, like the other libraries: each call goes through the same table.
     cc.arg("-L").arg(&here).arg(format!("-Wl,-rpath,{}", here.display())).arg("-lsofttimers_capi");
     output(cc.args(flags.split_whitespace()))?;
     Ok(Some(program))
 }
 
-/// The number behind each place where `name` stands.
+/// Returns the number behind each occurrence of `name`.
 fn numbers(text: &str, name: &str) -> Vec<f64> {
     let behind = text.match_indices(name).map(|(at, _)| &text[at + name.len()..]);
     let number = |rest: &str| rest.split(|c: char| !c.is_ascii_digit() && c != '.').next()?.parse().ok();

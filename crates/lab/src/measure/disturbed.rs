@@ -1,5 +1,5 @@
-//! A sender that is stopped, one beside a program that computes, and idle loops with a budget for polling. Runs of one round
-//! follow each other at once, so that all met the same machine.
+//! A stopped sender, one next to a computing program, and idle loops with a budget for polling. Runs of one round
+//! directly follow each other, so that all meet the same machine.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const BUSY: &str = "--interval 40us --duration 3s --busy echo";
 const FAST: &str = "--interval 12us --duration 5s --idle spin --cpu-budget 100%";
 const HYBRID: &str = "--interval 40us --duration 3s --idle hybrid --cpu-budget 100%";
 const SLEEPING: &str = "--interval 40us --duration 3s --timer pwait2";
-/// Nothing is made up, so that one pause is late once and not for all that it delays.
+/// Nothing is made up, so that a pause counts once and not for every datagram that it delays.
 const WHOLE_SLICE: &str = "--interval 120us --duration 4s --catch-up none";
 const SHORT_SLICE: &str = "--interval 120us --duration 4s --catch-up none --sched-slice 100us";
 
@@ -46,19 +46,19 @@ fn note(round: &mut Round, row: &str, stream: &Value) {
     round.put(row, "of the rate %", share.map(|share| 100.0 * share));
 }
 
-/// Sets the round aside if an end says that it proves nothing.
+/// Sets the round aside if an end reports inconclusive figures.
 fn judge(round: &mut Round, stream: &Value) {
     let reasons = ["sent", "received"].map(|end| stream[end]["inconclusive"].as_str());
     reasons.into_iter().flatten().for_each(|reason| round.set_aside(reason));
 }
 
-/// The table of the figures with these names.
+/// Returns the table of the figures with these names.
 fn table(key: &str, measured: &Measured, rows: &[&str], names: &[&str]) -> Table {
     let wanted = FIGURES.into_iter().filter(|(name, ..)| names.contains(name));
     figures::table(key, measured, rows, &wanted.collect::<Vec<_>>())
 }
 
-/// SIGSTOP for 50 ms in the middle of a busy run; then a process that computes on the same core.
+/// SIGSTOP for 50 ms during a busy run; then a process that computes on the same core.
 pub(super) fn disturbed(effort: &Effort) -> Done<Vec<Table>> {
     let mut tables = vec![stall(effort)?];
     if command::hog()?.is_some() {
@@ -71,7 +71,7 @@ pub(super) fn disturbed(effort: &Effort) -> Done<Vec<Table>> {
 
 fn stall(effort: &Effort) -> Result<Table> {
     let program = Program::build()?;
-    // A stopped sender uses no time, so its stop is no interference.
+    // A stopped sender uses no time, so its stop does not count as interference.
     let measured = effort.paired.rounds(|_, round| {
         let stream = program.stream(&[], BUSY, |sender| {
             pause(Duration::from_secs(1));
@@ -84,7 +84,7 @@ fn stall(effort: &Effort) -> Result<Table> {
         anyhow::Ok(())
     })?;
     let mut table = bursts("stopped", &measured, STOPPED);
-    // 50 ms less the 10 ms that are made up, in places of 40 µs: at least this many are given up.
+    // 50 ms minus the 10 ms that are made up, at 40 µs per scheduled time: at least this many are skipped.
     let of = |name: &str| measured.estimate(STOPPED, name);
     table.bar(Bar::at_least(format!("{STOPPED}: places forfeited"), 900.0, of("places lost")));
     table.bar(Bar::at_least(
@@ -108,7 +108,7 @@ fn hog(effort: &Effort) -> Result<Table> {
     Ok(table)
 }
 
-/// The receiver's own interrupts can bring two stamps together; more would be the sender's doing.
+/// The receiver's own interrupts can bring two timestamps together; more would be caused by the sender.
 fn bursts(key: &str, measured: &Measured, row: &str) -> Table {
     let names = [
         "longest burst, sender's",
@@ -124,7 +124,7 @@ fn bursts(key: &str, measured: &Measured, row: &str) -> Table {
     table
 }
 
-/// A short slice, beside a program that computes on the same core.
+/// A short slice, next to a program that computes on the same core.
 fn slice(effort: &Effort) -> Result<Table> {
     let program = Program::build()?;
     let measured = effort.paired.beside_others().contest(
@@ -157,14 +157,14 @@ pub(super) fn idle(effort: &Effort) -> Done<Vec<Table>> {
     let names = ["of the rate %", "gap p1 µs", "gap p50 µs", "gap p99 µs", "CPU %", "polled away %"];
     let mut table = table("idle", &measured, &[FAST, HYBRID, SLEEPING], &names);
     let share = measured.estimate(FAST, "of the rate %");
-    table.bar(Bar::at_least("idle 12 µs, all of a processor allowed: % of the rate", 99.0, share));
+    table.bar(Bar::at_least("idle 12 µs, all of a CPU allowed: % of the rate", 99.0, share));
     let within = |flags: &str| {
         let gap = |name: &str| measured.median(flags, name);
         gap("gap p1 µs").zip(gap("gap p99 µs")).map(|(low, high)| (40.0 - low).max(high - 40.0) / 40.0)
     };
     let (spread, sleeping) = (within(HYBRID), within(SLEEPING));
     let what = "idle 40 µs, hybrid: p1 to p99 of the gaps off the target";
-    // Asked for only where a sleep of that length can be on time at all.
+    // Only where a sleep of that length can be on time at all.
     table.bar(match sleeping {
         Some(sleeping) if sleeping <= 0.15 => Bar::at_most(format!("{what} by"), 0.15, spread),
         _ => {

@@ -1,5 +1,5 @@
-//! Every method beside an echo server, and on an idle machine: a round is one `softtimers doctor`, which runs each method
-//! once, another one first each time.
+//! Every method next to an echo server, and on an idle machine: a round is one `softtimers doctor`, which runs each
+//! method once, in rotating order.
 
 use serde_json::Value;
 use softtimers_measure::bar::Bar;
@@ -11,13 +11,13 @@ use crate::bench::Done;
 use crate::command::Program;
 use crate::figures::{self, Figure};
 
-/// In the order of `doctor`.
+/// The methods, in the order of `doctor`.
 const METHODS: [&str; 8] = ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
 /// The loops that never sleep while their server is saturated.
 const NEVER_SLEEP: [&str; 3] = ["soft", "loop", "spin"];
-/// As for what the host admits to.
+/// The same limit as for interference that the host reports.
 const MOST_TAKEN: f64 = 0.05;
-/// Well above the cost of a wake-up, so that sleeping can work: what the bars are about.
+/// Well above the cost of a wake-up, so that sleeping can work, which the bars are about.
 const IDLE_INTERVAL: &str = "120us";
 const LOADS: [(&str, &str); 2] = [("echo", "busy echo, 40 µs"), ("none", "idle, 120 µs")];
 
@@ -53,7 +53,7 @@ fn row(load: &str, method: &str) -> String {
     format!("{load}, {method}")
 }
 
-/// Notes the figures of one examination, which may set itself aside.
+/// Records the figures of one `doctor` run, which may set itself aside.
 fn note(round: &mut Round, doctor: &Value) {
     let cells = doctor["pacing"].as_array().into_iter().flatten();
     let mut had = Vec::new();
@@ -73,13 +73,10 @@ fn note(round: &mut Round, doctor: &Value) {
     if let Some(reason) = doctor["inconclusive"].as_str() {
         round.set_aside(reason);
     }
-    // A host that takes a virtual CPU away need not say so, but a loop that never sleeps can tell.
+    // A host that takes a virtual CPU away may not report it, but a loop that never sleeps shows it.
     let taken = 1.0 - had.iter().sum::<f64>() / had.len() as f64;
     if taken > MOST_TAKEN {
-        round.set_aside(format!(
-            "loops that never sleep did not get {:.1}% of their processor",
-            100.0 * taken
-        ));
+        round.set_aside(format!("loops that never sleep did not get {:.1}% of their CPU", 100.0 * taken));
     }
 }
 

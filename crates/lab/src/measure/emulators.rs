@@ -1,13 +1,14 @@
-//! The path emulator beside others: what is set and what is measured, what a gigabit costs, and how fast each can be.
+//! The path emulator and others: settings compared with measurements, the cost of a gigabit, and the maximum speed.
 //!
 //! ```text
 //!   wan -- CMD        this ══ wan: bridge ══ this           kernel TCP between namespaces
 //!   wan --tcp         this ──▶ wan: relay ──▶ this          a proxy on loopback, as is Toxiproxy
-//!   netem             this ══ lo of a namespace ══ this     in the kernel, whose CPU time is nobody's
+//!   netem             this ══ lo of a namespace ══ this     in the kernel, whose CPU time is not attributed
 //!   mahimahi          this ══ mm-delay, mm-link ══ this
 //! ```
 //!
-//! Others are measured where they are: Toxiproxy's server by the variable `TOXIPROXY_SERVER`, the rest by their names.
+//! Others are measured where they are installed: Toxiproxy's server by the variable `TOXIPROXY_SERVER`, the others by
+//! name.
 
 use std::env;
 use std::fs;
@@ -32,7 +33,7 @@ use crate::traffic::{Answer, Moment, ask, serve};
 /// An emulator.
 #[derive(Clone, Debug)]
 enum Emulator {
-    /// Loopback alone, for what is nobody's error.
+    /// Loopback alone, for the errors of the measurement itself.
     Nobody,
     Inside,
     Relay,
@@ -45,18 +46,18 @@ enum Emulator {
 #[derive(Clone, Copy, Debug)]
 enum Set {
     Nothing,
-    /// Half of it each way.
+    /// The round-trip time, half of it each way.
     Rtt(Duration),
-    /// Bits a second there.
+    /// Bits a second in one direction.
     Rate(u64),
 }
 
-/// A question, and who asks it.
+/// The measurement of an emulator.
 struct Trial<'a> {
     program: &'a Program,
-    /// The path of this process.
+    /// The path of this program.
     this: &'a str,
-    /// Where it [serves](serve) on loopback.
+    /// The address where it [serves](serve) on loopback.
     server: SocketAddr,
     pings: usize,
     length: Duration,
@@ -93,7 +94,7 @@ pub(super) fn emulators(effort: &Effort) -> Done<Vec<Table>> {
         (Emulator::Netem(space.0.clone()), space.lay()),
         (Emulator::Mahimahi, mahimahi()),
     ] {
-        // What does not run here at all is told, and not compared.
+        // An emulator that does not run here is reported, and not compared.
         let first = found.and_then(|()| trial.once(&emulator, Set::Nothing, 1, Duration::ZERO).map(drop));
         match first {
             Ok(()) => contenders.push(emulator),
@@ -126,7 +127,7 @@ impl Emulator {
         }
     }
 
-    /// The part of a rate that is payload: of frames of 1,514 bytes, of segments with 52 bytes of headers, of all.
+    /// Returns the payload's part of a rate: of frames of 1,514 bytes, of segments with 52 bytes of headers, or all.
     fn payload(&self) -> f64 {
         match self {
             Emulator::Inside => 1_448.0 / 1_514.0,
@@ -139,7 +140,7 @@ impl Emulator {
 }
 
 impl Trial<'_> {
-    /// All figures of an emulator.
+    /// Measures all figures of an emulator.
     fn round(&self, emulator: &Emulator, round: &mut Round) -> Result<()> {
         let row = emulator.name();
         let (Answer { trips, .. }, _) = self.once(emulator, Set::Rtt(RTT), self.pings, Duration::ZERO)?;
@@ -159,7 +160,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Asks once through an emulator: the answer, and the CPU time that the emulator has taken meanwhile, if that can be known.
+    /// Measures once through an emulator; returns the answer, and the emulator's CPU time meanwhile, if that can be
+    /// known.
     fn once(
         &self,
         emulator: &Emulator,
@@ -213,7 +215,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Has this program ask at the end of a command, which is the emulator's.
+    /// Runs this program as the emulator's command.
     fn behind(
         &self,
         mut command: Command,
@@ -249,7 +251,7 @@ impl Trial<'_> {
         Ok((answer.context("no answer")?, spent))
     }
 
-    /// Asks through a proxy.
+    /// Measures through a proxy.
     fn through(
         &self,
         proxy: &Killed,
@@ -264,12 +266,12 @@ impl Trial<'_> {
     }
 }
 
-/// CPU seconds of a gigabit.
+/// Returns the CPU seconds of a gigabit.
 fn cost(rate: Option<f64>, cpu: Option<f64>, length: Duration) -> Option<f64> {
     Some(cpu? / (rate? * length.as_secs_f64() / 1e9))
 }
 
-/// The seconds of CPU time of a process so far, in ticks of 10 ms.
+/// Returns the CPU time of a process so far in seconds, in ticks of 10 ms.
 fn cpu(process: u32) -> Option<f64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(") ")?;
@@ -277,7 +279,7 @@ fn cpu(process: u32) -> Option<f64> {
     Some((ticks(11)? + ticks(12)?) / 100.0)
 }
 
-/// A setting as flags of `wan`.
+/// Returns a setting as flags of `wan`.
 fn flags(set: Set) -> String {
     match set {
         Set::Nothing => String::new(),
@@ -296,9 +298,9 @@ fn toxiproxy() -> (Emulator, Result<()>) {
     (Emulator::Toxiproxy(server.unwrap_or_default()), found)
 }
 
-/// A server of Toxiproxy with one proxy to `to`: the process, and the proxy's address.
+/// Starts a Toxiproxy server with one proxy to `to`, and returns it with the proxy's address.
 fn toxic(server: &Path, to: SocketAddr, set: Set) -> Result<(Killed, String)> {
-    // Free now, and for as long as nobody else asks.
+    // The port is free now, and stays so unless another program takes it.
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
     let proxy =
         start(Command::new(server).args(["-host", "127.0.0.1", "-port", &port]).stdin(Stdio::null()))?;
@@ -345,7 +347,7 @@ fn post(api: &str, path: &str, body: &Value) -> Result<Value> {
     serde_json::from_str(body).with_context(|| body.to_owned())
 }
 
-/// A network namespace of netem's, deleted when it is dropped.
+/// A network namespace for netem, deleted when it is dropped.
 struct Namespace(String);
 
 impl Namespace {
@@ -362,7 +364,7 @@ impl Drop for Namespace {
     }
 }
 
-/// Both directions pass the one queue of lo.
+/// Both directions pass the single queue of lo.
 fn netem(space: &str, set: Set) -> Result<()> {
     let setting = match set {
         Set::Nothing => "delay 0".to_owned(),
@@ -382,7 +384,8 @@ fn mahimahi() -> Result<()> {
     }
 }
 
-/// A file with the chances of a constant rate, 12 Mbit/s for each in a millisecond, over three milliseconds.
+/// Creates a file with the chances of a constant rate, each of which is 12 Mbit/s per millisecond, over three
+/// milliseconds.
 fn trace(set: Set) -> Result<Option<String>> {
     let Set::Rate(bits) = set else { return Ok(None) };
     let each = bits / 4_000_000;

@@ -1,4 +1,4 @@
-//! The path emulator: its delays, its rate, and how much it carries.
+//! The path emulator: its delays, its rate, and its capacity.
 //!
 //! ```text
 //!   this process ──ping──▶ wan: 100 Mbit/s, 50 ms each way ──▶ an echo in this process
@@ -17,7 +17,7 @@ use super::Effort;
 use crate::bench::Done;
 use crate::command::{Program, announced};
 
-/// Round trips, the rate of a full link, and the limit.
+/// Measures round trips, the rate of a full link, and the limit.
 pub(super) fn wan(effort: &Effort) -> Done<Vec<Table>> {
     let program = Program::build()?;
     let path = "--rtt 100ms --rate 100Mbit --queue 50ms";
@@ -30,7 +30,7 @@ pub(super) fn wan(effort: &Effort) -> Done<Vec<Table>> {
     let test = program.object("wan --self-test --json")?;
     let millis = |nanos: &Value| nanos.as_f64().map(|nanos| nanos / 1e6);
     let late = |report: &Value| millis(&report["up"]["measured"]["lateness_ns"]["p99"]);
-    // Of the network: 28 bytes of headers with each 1,200.
+    // The network's rate: 28 bytes of headers with each 1,200.
     let measured = &full["up"]["measured"];
     let was_full = measured["queue_drops"].as_f64().filter(|&drops| drops > 0.0);
     let rate = was_full.and(measured["rate_bps"].as_f64()).map(|bits| bits * 1_228.0 / 1_200.0);
@@ -53,7 +53,7 @@ pub(super) fn wan(effort: &Effort) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// An emulator in front of an echo, while something is done to its address; what it reports.
+/// Runs `body` with the address of an emulator in front of an echo; returns the emulator's report.
 fn around(program: &Program, path: &str, body: impl FnOnce(&str) -> Result<()>) -> Result<Value> {
     let echo = UdpSocket::bind("127.0.0.1:0")?;
     let to = echo.local_addr()?.to_string();
@@ -71,7 +71,7 @@ fn around(program: &Program, path: &str, body: impl FnOnce(&str) -> Result<()>) 
     child.ended()
 }
 
-/// Short packets there and back, one after the other; nanoseconds of each.
+/// Sends short packets there and back, one after the other; returns the nanoseconds of each.
 #[expect(clippy::disallowed_methods, reason = "round trips are measured from outside")]
 fn ping(address: &str, pings: usize, trips: &mut Vec<f64>) -> Result<()> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;

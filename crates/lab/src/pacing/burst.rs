@@ -1,9 +1,8 @@
-//! Tables VIII and IX: the gaps of a flow by the shortest one that it is allowed, and those of a periodic
-//! timer, which makes up nothing.
+//! Tables VIII and IX: the gaps of a flow by its burst interval, and those of a periodic timer, which makes up nothing.
 //!
-//! Two loops are paced. The echo server of today passes a trigger state every few microseconds, so
-//! that every target is held. To see what the paper saw, the other one computes, and checks the clock
-//! as seldom as the paper's web server did: the CPU really is busy in between.
+//! Two loops are paced. Today's echo server passes a trigger state every few microseconds, so that every target is
+//! held. To reproduce the paper, the other one computes, and checks the clock as rarely as the paper's web server did,
+//! with a CPU that really is busy in between.
 //!
 //! ```text
 //!   trigger states   │  │     │ │      │       │   │
@@ -26,7 +25,7 @@ use super::reference::{self, Reference};
 use crate::bench::Done;
 use crate::turns::{self, Contest};
 
-/// Long beside the longest interval between trigger states, short beside the drift of the machine.
+/// Long compared with the longest interval between trigger states, short compared with the machine's drift.
 const TURN: Duration = Duration::from_millis(100);
 const ROWS: usize = 14;
 const LOADS: [(&str, Work); 2] = [("echo", Work::Echo { batch: 4 }), ("web", Work::Web)];
@@ -63,7 +62,7 @@ pub(super) fn run(quick: &Quick) -> Done<Vec<Table>> {
     Ok(tables)
 }
 
-/// The paper's rule and its conditions: whatever a delay cost is made up.
+/// The paper's rule and its conditions: every delay is made up.
 fn paced(row: &Reference) -> Result<Contender, Box<dyn Error>> {
     let rate = Rate::every(Duration::from_micros(row.target))?;
     let pace = PaceConfig {
@@ -101,11 +100,11 @@ fn told(load: &str, rows: &[Reference], contest: &Contest<ROWS>) -> Table {
 struct Figures {
     mean: Option<Estimate>,
     stddev: Option<Estimate>,
-    /// Between trigger states, of softtimers.
+    /// The interval between softtimers' trigger states.
     interval: Option<Estimate>,
-    /// The share of a periodic timer's ticks for which no signal came.
+    /// The share of a periodic timer's ticks without a signal.
     lost: Option<Estimate>,
-    /// The mean gap of each round, as a share of what the lost ticks make of the target.
+    /// The mean gap of each round, relative to the target lengthened by the lost ticks.
     explained: Option<Estimate>,
 }
 
@@ -122,13 +121,13 @@ impl Figures {
         }
     }
 
-    /// The mean gap if the lost ticks explain it.
+    /// Returns the mean gap if the lost ticks explain it.
     fn by_lost_ticks(&self, target: u64) -> Option<f64> {
         self.lost.map(|lost| target as f64 / (1.0 - lost.median))
     }
 }
 
-/// The share of a turn's ticks for which no signal came; `None` for a timer that does not tell.
+/// Returns the share of a turn's ticks without a signal; `None` for a timer that does not count them.
 fn lost(share: &Share) -> Option<f64> {
     let overruns = share.overruns? as f64;
     let ticks = share.event_rate * TURN.as_secs_f64() + overruns;

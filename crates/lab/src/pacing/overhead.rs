@@ -1,9 +1,9 @@
-//! Tables VI and VII: what pacing costs a saturated server, by softtimers at every trigger state and at the
-//! same mean interval, by a one-shot timer's signal that its handler arms anew, and by a periodic one.
+//! Tables VI and VII: the cost of pacing for a saturated server, by softtimers at every trigger state and at the same
+//! mean interval, by a one-shot timer's signal that its handler arms again, and by a periodic one.
 //!
-//! The events do nothing. The paper's handler sends what the server would have sent anyway, on a network
-//! that is not full, so that nothing but the timer's cost shows; here a datagram of its own would be the
-//! greater part of the cost, whoever sends it.
+//! The events do nothing. The paper's handler sends packets that the server would have sent anyway, on a network that
+//! is not full, so that only the timer's cost shows; here an additional datagram would be most of the cost for any
+//! method.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::bench::Done;
 use crate::events::{Contests, PLAIN};
 use crate::turns::{TURN, engine};
 
-/// The paper's 10 and 20 µs, and two at which a signal of today keeps up, so that the means match.
+/// The paper's 10 and 20 µs, and two at which today's signals keep up, so that the means match.
 const INTERVALS: [u64; 4] = [10, 20, 50, 100];
-/// Every trigger state is one of softtimers' own intervals, whatever is asked for: it is shown once.
+/// Sending at every trigger state does not depend on the interval, so it is shown once.
 const EVERY_TRIGGER_AT: u64 = 20;
 
 const CONTENDERS: usize = 6;
@@ -27,7 +27,7 @@ const EVERY_TRIGGER: usize = 2;
 const SOFT: usize = 3;
 const ONE_SHOT: usize = 4;
 const PERIODIC: usize = 5;
-/// The contenders with events, by name, each with the contender that is the same without.
+/// The contenders with events, by name, each with the same contender without.
 const EVENTS: [(usize, &str, usize); 4] = [
     (EVERY_TRIGGER, "soft, every trigger state", 1),
     (SOFT, "soft", 1),
@@ -37,7 +37,8 @@ const EVENTS: [(usize, &str, usize); 4] = [
 const PAPER: &str = "The paper: a periodic timer (8253) at 20 µs cost 28% (Apache) and 36% (Flash) of the throughput, 22% of it base; a \
     one-shot one (APIC) at a comparable interval 13% and 22%; soft timers at every trigger state 2% and 6%.";
 
-/// The busy echo server, with null events and without, in turns of 10 ms; the base is that of a loop which only computes.
+/// The busy echo server, with null events and without, in turns of 10 ms; the base is measured in a loop that only
+/// computes.
 pub(super) fn run(quick: &Quick) -> Done<Vec<Table>> {
     let time = TURN * CONTENDERS as u32 * if *quick { 8 } else { 100 };
     let mut tables = Vec::new();
@@ -70,8 +71,8 @@ fn told(interval: u64, both: &Contests<CONTENDERS>) -> Table {
     table
 }
 
-/// A soft event costs less than a signal; and where no signal keeps up, the work that is left is in the
-/// paper's order. (One that keeps its interval is cheaper if it is not armed anew.)
+/// A soft event costs less than a signal; and where no signal keeps up, the throughput retained is in the paper's
+/// order. (A periodic signal that keeps up is cheaper, since it is not armed again.)
 fn bars(interval: u64, totals: &[Option<f64>], kept: &[Option<f64>]) -> Vec<Bar> {
     let ratio = |of: &[Option<f64>], who: usize, to: usize| of[who].zip(of[to]).map(|(who, to)| who / to);
     let bar = |figure: &str, bound, ratio: Option<f64>| {

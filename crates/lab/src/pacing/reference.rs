@@ -1,19 +1,18 @@
 //! The paper's and the independent model's figures of Tables VIII and IX.
 //!
-//! The tables' bodies are lost; `reference/pacing.json` has what the text still tells of them, and the means
-//! and deviations of a model that was written from the text alone, with the trigger states of
-//! [`WebServer`](softtimers::WebServer).
+//! The tables' bodies are lost; `reference/pacing.json` has the values that the text still gives, and the means and
+//! deviations of a model written from the text alone, with the trigger states of [`WebServer`](softtimers::WebServer).
 
 use serde::Deserialize;
 
-/// A row of the tables: what is known of it.
+/// A row of the tables, as far as it is known.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub struct Reference {
     /// `soft`, or `tick` for the hardware timer.
     pub method: String,
     /// The target interval in microseconds.
     pub target: u64,
-    /// In microseconds; none of a hardware timer.
+    /// The burst interval in microseconds; `None` for a hardware timer.
     pub burst: Option<u64>,
     /// The paper's mean gap, in microseconds.
     pub paper_mean: Option<f64>,
@@ -26,7 +25,7 @@ pub struct Reference {
 /// Reads all rows.
 ///
 /// # Errors
-/// None: a test reads the table that is built in.
+/// None: a test reads the built-in table.
 pub fn read() -> serde_json::Result<Vec<Reference>> {
     serde_json::from_str(include_str!("../../reference/pacing.json"))
 }

@@ -1,18 +1,18 @@
-//! Table V and figure 4: how many trigger states each source contributes, and how long the intervals between
-//! them would be without it.
+//! Table V and figure 4: how many trigger states each source contributes, and how long the intervals would be without
+//! it.
 //!
-//! The intervals that would be left without a source are known in two ways. By calculation: the same run, with the gaps
-//! around its trigger states merged. And live: in a loop that really does without them, whose packets then
-//! leave later. Both have to agree that the source with the largest share matters most.
+//! The intervals without a source are found in two ways. By calculation: the same run, with the gaps around its trigger
+//! states merged. And live: in a loop that disables them, whose packets then leave later. Both must agree that the
+//! source with the largest share matters most.
 //!
-//! Answering 12 requests at a time, the server has all the sources that the paper tells apart.
+//! Answering 12 requests at a time, the server has all the sources that the paper distinguishes.
 //!
 //! | here | in the paper |
 //! |---|---|
 //! | `syscall_exit`, after a group of requests | syscalls |
-//! | `send`, in the middle of sending the answers | ip-output |
+//! | `send`, during the sending of the answers | ip-output |
 //! | `readiness`, when the kernel has reported requests | ip-intr |
-//! | `idle`, before it is asked | the idle loop |
+//! | `idle`, before it polls | the idle loop |
 
 use std::time::Duration;
 
@@ -30,10 +30,10 @@ use crate::turns;
 
 const TURN: Duration = Duration::from_millis(100);
 const CONTENDERS: usize = 4;
-/// Those that a loop can do without; the idle ones end its sleeps.
+/// The sources that a loop can disable; the idle ones end its sleeps.
 const REMOVED: [TriggerState; CONTENDERS - 1] =
     [TriggerState::SyscallExit, TriggerState::Send, TriggerState::Readiness];
-/// A group of requests has all the sources that the paper tells apart.
+/// A group of requests has all the sources that the paper distinguishes.
 const WORK: Work = Work::Echo { batch: 12 };
 const COLUMNS: [(&str, usize); 9] = [
     ("without", 0),
@@ -66,7 +66,7 @@ pub(super) fn run(quick: &Quick) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// The trigger states of one contender's loops in all rounds.
+/// Returns the trigger states of one contender's loops in all rounds.
 fn together(rounds: &[[Share; CONTENDERS]], who: usize) -> Option<Triggers> {
     let mut seen = rounds.iter().filter_map(|round| round[who].triggers.as_deref());
     let mut all = seen.next()?.clone();
@@ -79,7 +79,7 @@ struct Removal {
     source: TriggerState,
     share: f64,
     calculated: Histogram,
-    /// `None` of a source that the loop cannot do without.
+    /// `None` for a source that the loop cannot disable.
     live: Option<Triggers>,
     /// The mean gap of the flow in that loop, in microseconds.
     gap: Option<Estimate>,
@@ -120,7 +120,7 @@ impl Removal {
     }
 }
 
-/// That both ways agree which source matters most.
+/// Requires that both ways agree on the most important source.
 fn bars(all: &Triggers, removals: &[Removal]) -> Vec<Bar> {
     let removable: Vec<&Removal> = removals.iter().filter(|removal| removal.live.is_some()).collect();
     let Some(largest) = removable.iter().max_by(|one, other| one.share.total_cmp(&other.share)) else {
@@ -159,7 +159,7 @@ mod tests {
     use softtimers::{Config, PerSource, SoftTimers, Timestamp};
     use softtimers_measure::bar::Verdict;
 
-    /// The trigger states of a loop that met these, a microsecond apart, ten times over.
+    /// Returns the trigger states of a loop that passed these, a microsecond apart, ten times over.
     fn met(visits: &[TriggerState], disabled: Option<TriggerState>) -> Triggers {
         let config = Config::default().intervals_without_each(true);
         let mut timers = SoftTimers::<()>::new(disabled.into_iter().fold(config, Config::disable_source));

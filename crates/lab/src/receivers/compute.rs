@@ -1,5 +1,5 @@
-//! `compute`: what a computation keeps of its rate beside packets that it looks for at its own trigger states, and
-//! beside packets that a thread is woken up for.
+//! `compute`: what a computation keeps of its rate next to packets that it polls for at its own trigger states, and
+//! next to packets for which a thread is woken.
 //!
 //! ```text
 //!   alone    compute ▸ clock ▸ compute ▸ clock …
@@ -7,11 +7,12 @@
 //!   woken    compute ▸ clock ▸ comp│ switch ▸ receive ▸ switch │ute ▸ clock …
 //! ```
 //!
-//! Its rate is that by the CPU time of the process, so that what other programs take does not count; the woken
-//! thread's time and its switches do.
+//! Its rate is by the CPU time of the process, so that other programs' time does not count; the woken thread's time and
+//! its switches do.
 //!
-//! The ways take turns on the same device, another one first each round, for a virtual machine's speed drifts. Turns are
-//! short, and a ring full is a fifth of the packets of one: what came while nobody looked is thrown away, and no part of a turn.
+//! The ways take turns on the same device, in rotating order, since a virtual machine's speed drifts. Turns are short,
+//! and a full ring is a fifth of the packets of one: packets that came between turns are discarded, and not part of a
+//! turn.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -48,10 +49,10 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Value> {
     open(&arguments.how, &[&arguments.interface], Turns(arguments.rounds))
 }
 
-/// By itself, polling at its trigger states by two policies, and beside a thread that is woken up.
+/// Alone, polling at its trigger states by two policies, and next to a thread that is woken.
 const WAYS: [&str; 4] = ["alone", "poll", "hybrid", "wake-up"];
 
-/// The number of rounds of them.
+/// The number of rounds.
 struct Turns(usize);
 
 impl With for Turns {
@@ -72,7 +73,7 @@ impl With for Turns {
     }
 }
 
-/// A turn of this way; the device is for the next one.
+/// Runs a turn of this way; the device is returned for the next one.
 fn turn<D: Device<Address = FrameInfo> + AsFd>(way: usize, device: D, heard: &mut Heard) -> io::Result<D> {
     match way {
         0 => {
@@ -85,21 +86,21 @@ fn turn<D: Device<Address = FrameInfo> + AsFd>(way: usize, device: D, heard: &mu
     }
 }
 
-/// The frames that a way has heard, and the work in its turns.
+/// A way's received frames, and the work in its turns.
 #[derive(Default)]
 struct Heard {
     /// When this turn began.
     begun: Timestamp,
-    /// The time that all took.
+    /// The time of all turns.
     time: Duration,
     received: u64,
     latency: Recorder,
-    /// Pieces of work a second, a number a turn.
+    /// Pieces of work a second in each turn.
     rates: Vec<f64>,
 }
 
 impl Heard {
-    /// Counts a packet, and notes how long it waited, if it came in this turn.
+    /// Counts a packet, and records how long it waited, if it came in this turn.
     fn note(&mut self, packet: &Packet<'_, FrameInfo>) {
         if let Some(came) = came(packet).filter(|&came| came > self.begun) {
             self.received += 1;
@@ -107,7 +108,7 @@ impl Heard {
         }
     }
 
-    /// `alone` is what the first way did in the same rounds.
+    /// Returns the findings; `alone` has the first way's rates in the same rounds.
     fn found(&self, alone: &[f64]) -> Value {
         json!({
             "kept": median(self.rates.iter().zip(alone).map(|(rate, alone)| rate / alone)),
@@ -117,8 +118,8 @@ impl Heard {
     }
 }
 
-/// Computes for so long; after each piece of work it passes a trigger state, and `look` is called when it is due. Pieces
-/// of work a second of the process.
+/// Computes for this time; after each piece of work it passes a trigger state, at which `look` is called when it is
+/// due. Returns the process's pieces of work a second.
 fn work(time: Duration, mut look: impl FnMut() -> io::Result<Option<Timestamp>>) -> io::Result<f64> {
     let filter = Filter::new(PIECE);
     let (until, before) = (Monotonic.now() + time, cpu::of_process());
@@ -141,7 +142,7 @@ fn polled<D: Device<Address = FrameInfo> + AsFd>(device: D, mode: Mode, heard: &
     with_poller(device, mode, |poller, source| {
         let rate = work(TURN, || {
             let next = poller.poll(|packet, _| heard.note(&packet))?;
-            // Whose wake-ups are enabled is asked a little later all the same: this loop never sleeps.
+            // A source with enabled wake-ups is polled a little later all the same: this loop never sleeps.
             Ok(next.filter(|_| !poller.is_armed(source)).or_else(|| Some(Monotonic.now() + LOOK)))
         })?;
         heard.rates.push(rate);
@@ -153,8 +154,8 @@ fn woken<D: Device<Address = FrameInfo> + AsFd>(device: D, heard: &mut Heard) ->
     let over = AtomicBool::new(false);
     with_poller(device, Mode::INTERRUPT, |poller, _| {
         thread::scope(|scope| {
-            // The computation gives way, as a program does to an interrupt; a thread of its own, since nice values of
-            // unprivileged threads only grow.
+            // The computation gives way, as a program does to an interrupt; in a thread of its own, since unprivileged
+            // threads can only raise their nice value.
             let computation = scope.spawn(|| {
                 let niced = setpriority_process(None, 19);
                 let rate = work(TURN, || Ok(None));
@@ -172,7 +173,7 @@ fn woken<D: Device<Address = FrameInfo> + AsFd>(device: D, heard: &mut Heard) ->
     })
 }
 
-/// Has a poller drive the device meanwhile.
+/// Drives the device by a poller.
 fn with_poller<D: Device<Address = FrameInfo> + AsFd>(
     device: D,
     mode: Mode,
@@ -185,7 +186,7 @@ fn with_poller<D: Device<Address = FrameInfo> + AsFd>(
     poller.remove(source).ok_or_else(gone)
 }
 
-/// Takes what waits in the ring, as many turns' worth as it has room for.
+/// Discards the frames waiting in the ring, as many turns' worth as it has room for.
 fn discard<D: Device<Address = FrameInfo>>(device: &mut D) -> io::Result<()> {
     for _ in 0..MOST_TURNS {
         if !device.poll_rx(QUOTA as usize, |_, _| {})?.more {
@@ -201,10 +202,10 @@ fn gone() -> io::Error {
 
 /// Packets of a turn of the device.
 const QUOTA: u32 = 64;
-/// The most turns for frames that wait: more than rings have room for.
+/// The most turns for waiting frames: more than rings have room for.
 const MOST_TURNS: usize = 256;
 const TURN: Duration = Duration::from_millis(50);
-/// Rules: about a microsecond's worth.
+/// The number of rules: about a microsecond's work.
 const PIECE: usize = 1_000;
 const LOOK: Duration = Duration::from_micros(50);
 const WAIT: Duration = Duration::from_millis(20);

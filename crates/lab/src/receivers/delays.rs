@@ -1,4 +1,4 @@
-//! `delays`: how long the generator's packets were under way, from when each was due to when the kernel received it.
+//! `delays`: how long the generator's packets were under way, from the due time to the kernel's receive time.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,7 +18,7 @@ pub struct Arguments {
     interface: String,
     #[command(flatten)]
     how: How,
-    /// Packets that come back to back: the first of each are told apart
+    /// Packets per burst: the first ones are reported separately
     #[arg(long, default_value_t = 1)]
     burst: u64,
 }
@@ -51,7 +51,7 @@ impl With for Delays<'_> {
                 };
                 last = Some(now);
                 let delay = arrived.saturating_duration_since(due);
-                // The sender's last words are no datagram of its flow.
+                // The sender's goodbyes are not datagrams of its flow.
                 if delay > PATIENCE {
                     return;
                 }
@@ -65,5 +65,5 @@ impl With for Delays<'_> {
     }
 }
 
-/// The generator is silent for so long only when it has ended.
+/// The generator is silent this long only when it has ended.
 const QUIET: Duration = Duration::from_millis(300);

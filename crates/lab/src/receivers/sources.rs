@@ -1,4 +1,4 @@
-//! `sources`: four interfaces, served in turn. What each has received and dropped, and what each packet costs is a walk
+//! `sources`: serves four interfaces in turn, and reports what each has received and dropped. Each packet costs a walk
 //! through the rules.
 
 use std::io;
@@ -25,7 +25,7 @@ pub struct Arguments {
     mode: Mode,
     #[arg(long, default_value_t = 64)]
     quota: u32,
-    /// How long it runs; longer while something comes
+    /// How long it runs; longer while packets come
     #[arg(long, value_parser = units::positive_duration)]
     duration: Duration,
 }
@@ -48,7 +48,7 @@ impl With for Sources<'_> {
         let sources = sources.collect::<io::Result<Vec<_>>>()?;
         let mut received = vec![0u64; sources.len()];
         let until = Monotonic.now() + self.0.duration;
-        // What a sender that is late sends when nobody receives any more would be lost.
+        // The datagrams of a late sender would be lost once the receiver has ended.
         let mut last = Monotonic.now();
         loop {
             let now = Monotonic.now();

@@ -1,13 +1,13 @@
-//! `stages`: a forwarder whose packets cost something, in one stage or in two on the same CPU.
+//! `stages`: a forwarder with a cost per packet, in one stage or in two on the same CPU.
 //!
 //! ```text
 //!   completion   A ─▶ ring ─▶ rules ─▶ B
 //!   feedback     A ─▶ ring ─▶ queue ─▶ rules ─▶ B         input stops while the queue is full
-//!   naive        A ─▶ ring ─▶ queue ─▶ rules ─▶ B         all that is at hand is received first
+//!   naive        A ─▶ ring ─▶ queue ─▶ rules ─▶ B         everything available is received first
 //! ```
 //!
-//! The second stage is a thread, and its nice value is 19: the first one goes first whenever it wants to, as interrupts
-//! do. It sends one packet a system call, by a packet socket, as the second stage of the livelock paper did (§6.2).
+//! The second stage is a thread with a nice value of 19: the first one goes first whenever it wants to, as interrupts
+//! do. It sends one packet per system call, by a packet socket, like the second stage of the livelock paper (§6.2).
 
 use std::io;
 use std::net::SocketAddr;
@@ -42,15 +42,15 @@ pub struct Arguments {
     mode: Mode,
     #[arg(long, default_value_t = 64)]
     quota: u32,
-    /// The time from the first packet on that counts
+    /// The measured time, from the first packet on
     #[arg(long, value_parser = units::positive_duration)]
     window: Duration,
-    /// Packets that come back to back: of each, the first is looked at
+    /// Packets per burst: the first of each is measured
     #[arg(long, default_value_t = 1)]
     burst: u64,
     #[arg(long, value_parser = units::percent)]
     cpu_limit: Option<Percent>,
-    /// A computation wants the same CPU
+    /// Whether a computation competes for the same CPU
     #[arg(long)]
     beside: bool,
 }
@@ -108,14 +108,14 @@ impl With for Stages<'_> {
     }
 }
 
-/// A packet between the stages, as far as the generator's are long.
+/// A packet between the stages, up to the length of the generator's.
 struct Item {
     bytes: [u8; LONGEST],
     length: usize,
     arrived: Option<Timestamp>,
 }
 
-/// The work of a last stage.
+/// The results of a last stage.
 #[derive(Default)]
 struct Done {
     latency: Recorder,
@@ -128,7 +128,7 @@ struct Done {
 }
 
 impl Done {
-    /// Since it arrived, or if that is not known since it was due.
+    /// Records the time since it arrived, or if that is not known, since it was due.
     fn record(&mut self, now: Timestamp, frame: &[u8], arrived: Option<Timestamp>, burst: u64) {
         let Some((sequence, due)) = datagram(frame) else { return };
         let latency = now.saturating_duration_since(arrived.unwrap_or(due));
@@ -139,7 +139,7 @@ impl Done {
     }
 }
 
-/// The second stage, as a thread.
+/// Runs the second stage, as a thread.
 fn second(
     queue: &Queue<Item>,
     filter: &Filter,
@@ -163,12 +163,12 @@ fn second(
         busy.look(window, now);
     }
     niced?;
-    // By this thread: the time that is read is the caller's.
+    // The CPU time is the calling thread's.
     done.used = busy.used();
     Ok(done)
 }
 
-/// The first stage, and with no second one all of it.
+/// The first stage, and without a second one all of it.
 struct First<'a> {
     arguments: &'a Arguments,
     window: &'a Window,
@@ -193,7 +193,7 @@ impl First<'_> {
         }
         let (mut done, mut busy, mut waiting) = (Done::default(), Busy::default(), Vec::<Item>::new());
         let (mut received, mut refused, mut seen) = (0u64, 0u64, 0);
-        // A wait returns when the burst is through: when each packet left is what its turn of transmitting says.
+        // A wait returns when the burst is through: the log of turns says when each packet left.
         poller.log_stages(TURNS);
         let began = Monotonic.now();
         let mut last = (began, 0);
@@ -237,8 +237,8 @@ impl First<'_> {
         self.found(&mut poller, [from, to], received, refused).map(|found| (found, done))
     }
 
-    /// Accounts for what has left since the log had `seen` events, each packet when its turn ended; returns how many it
-    /// has now.
+    /// Counts the packets that have left since the log had `seen` events, each as of the end of its turn; returns the
+    /// log's current length.
     fn account(
         &self,
         seen: u64,
@@ -262,7 +262,7 @@ impl First<'_> {
         Ok(log.forgotten() + log.iter().len() as u64)
     }
 
-    /// Nothing comes any more, or nothing has come at all.
+    /// Says whether no more packets come, or none have come at all.
     fn is_over(&self, began: Timestamp, last: (Timestamp, u64), now: Timestamp) -> bool {
         let quiet = now.saturating_duration_since(last.0);
         let waits = self.queue.is_some_and(|queue| queue.gauge.depth() > 0);
@@ -303,15 +303,15 @@ impl Item {
     }
 }
 
-/// By where it comes from and what it carries.
+/// Applies the rules to the packet's source and content.
 pub(crate) fn accepts(filter: &Filter, frame: &[u8]) -> bool {
     let from: [u8; 4] = frame[26..30].try_into().unwrap_or_default();
     filter.accepts(SocketAddr::from((from, 9)), &frame[super::HEADERS..])
 }
 
-/// Headers, and the least payload of the generator's, with some room.
+/// Headers, and the generator's minimum payload, with some room.
 const LONGEST: usize = 128;
-/// Turns of one wait that are remembered.
+/// The number of turns of one wait that are logged.
 const TURNS: usize = 1 << 14;
-/// So that the end is noticed.
+/// Short enough to notice the end.
 const LOOK: Duration = Duration::from_millis(10);

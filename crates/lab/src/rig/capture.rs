@@ -1,5 +1,5 @@
-//! `capture`: what a monitor loses beside a computation on its CPU, tcpdump beside it, and what a packet costs by its
-//! length (livelock §9: headers of 68 bytes, a filter on a UDP port).
+//! `capture`: the loss of a monitor next to a computation on its CPU, compared with tcpdump, and the cost of a packet
+//! by its length (livelock §9: headers of 68 bytes, a filter on a UDP port).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -34,7 +34,7 @@ const MONITORS: [Monitor; 4] = [
     Monitor::Tcpdump("--immediate-mode"),
 ];
 
-/// Beside a computation on the same CPU, at 400,000 packets/s.
+/// Measures loss next to a computation on the same CPU, at 400,000 packets/s.
 fn beside(rig: &Rig, trace: &Trace) -> Result<Table> {
     let (rounds, millis) = (rig.rounds(5), rig.of(2_000, 500));
     let monitors = MONITORS.into_iter().filter(|monitor| monitor.ours() || rig.has("tcpdump"));
@@ -49,7 +49,7 @@ fn beside(rig: &Rig, trace: &Trace) -> Result<Table> {
     let rows = monitors.iter().map(|monitor| monitor.name());
     let mut table = figures::table("capture", &measured, rows, &FIGURES);
     let ours = Monitor::Ours("1ms").name();
-    // A generator that was much too slow has shown nothing.
+    // A generator that was much too slow shows nothing.
     let was_offered = measured.median(&ours, OFFERED).is_some_and(|offered| offered >= 0.9 * RATE / 1e3);
     let lost = measured.estimate(&ours, LOST).filter(|_| was_offered);
     table.bar(Bar::at_most("capture beside a computation, 400,000/s: lost, %", 1.0, lost));
@@ -63,7 +63,7 @@ fn sizes(rig: &Rig, trace: &Trace) -> Result<Table> {
     let measured = Paired::new(rounds).contest(&[()], &mut FRAMES.clone(), |(), bytes, round| {
         let offer = Offer { payload: *bytes - HEADERS, ..Offer::steady(100_000.0, millis) };
         let one = Monitor::Ours("1ms").trial(rig, &offer, false, trace)?;
-        // By the program's own account, which is of all its time, and finer than the kernel's ticks.
+        // By the program's own figures, which cover all of its time, and are finer than the kernel's ticks.
         let figure = |key| figures::at(&one, key).filter(|&figure| figure > 0.0);
         if let (Some(captured), Some(span), Some(cpu)) =
             (figure("captured"), figure("span_s"), figure("cpu_share"))
@@ -112,13 +112,13 @@ impl Monitor {
         }
     }
 
-    /// The longest that the last packets may wait for being handed over: ours for its bound, tcpdump's in the kernel
-    /// for a second.
+    /// The longest wait of the last packets: ours by its bound, tcpdump's in the kernel for a second.
     fn last(self) -> Duration {
         Duration::from_millis(if self.ours() { 100 } else { 1_200 })
     }
 
-    /// Captures on the loaded interface until the load has gone: the monitor's report, and what both ends say.
+    /// Captures on the loaded interface until the load has ended; returns the monitor's report, and both ends'
+    /// findings.
     fn trial(self, rig: &Rig, offer: &Offer, beside: bool, trace: &Trace) -> Result<Value> {
         let computation = beside.then(|| rig.computation()).transpose()?;
         let file = trace.file.display();
@@ -136,7 +136,7 @@ impl Monitor {
                 "listening on",
             )?,
         };
-        // All accounts are taken at the same two moments, whoever captures.
+        // All counters are read at the same two moments, for any monitor.
         let accounts = || -> Result<[f64; 3]> {
             Ok([now(), used(&monitor)?, computation.as_ref().map_or(Ok(0.0), used)?])
         };
@@ -147,7 +147,7 @@ impl Monitor {
         pause(self.last());
         let mut report = match self {
             Monitor::Ours(_) => monitor.ended()?,
-            // It tells in words.
+            // It reports in words.
             Monitor::Tcpdump(_) => {
                 signal(monitor.id(), "TERM")?;
                 let (_, talk) = monitor.output()?;
@@ -165,7 +165,7 @@ impl Monitor {
     }
 }
 
-/// The file that is captured to, and the filter, in a directory that goes with this.
+/// The capture file and the filter, in a directory that is removed when this is dropped.
 #[derive(Debug)]
 struct Trace {
     directory: PathBuf,
@@ -192,7 +192,7 @@ impl Drop for Trace {
 }
 
 const RATE: f64 = 400_000.0;
-/// The lengths of frames, from Ethernet's smallest (with the sequence number and time that ours carry) to its longest.
+/// The lengths of frames, from Ethernet's shortest (with our sequence number and time) to its longest.
 const FRAMES: [u32; 4] = [74, 256, 1_024, 1_514];
 /// The headers of Ethernet, IPv4 and UDP, in bytes.
 const HEADERS: u32 = 42;

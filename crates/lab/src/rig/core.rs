@@ -1,17 +1,17 @@
-//! The one-core layout: [`OneCore`]. Whatever the router does, the kernel's part and a program's, is done on CPU 1; the
-//! hosts have CPU 0.
+//! The one-core layout: [`OneCore`]. All of the router's work, by the kernel or a program, is done on CPU 1; the hosts
+//! have CPU 0.
 //!
 //! ```text
 //!   near: g0 ═══ r0 :middle: out ═══ s0 :far          frames wait at r0 for a thread of the kernel on CPU 1,
 //!   CPU 0           CPU 1            CPU 0            and at s0 for one on CPU 0
 //! ```
 //!
-//! A forwarder on the second CPU that leaves what the kernel does for a frame to the first one has had two. A frame that
-//! a host would send in one piece with others goes past those threads (veth), so packets are sent by interfaces that
-//! join nothing; streams with all that interfaces do by default, and `rps_cpus` keeps the same CPUs apart.
+//! A forwarder on the second CPU that leaves the kernel's work per frame to the first one has used two. A frame that a
+//! host could merge with others bypasses those threads (veth), so packets are sent by interfaces that merge nothing;
+//! streams with the interfaces' defaults, and `rps_cpus` separates the same CPUs.
 //!
-//! A router is charged what a computation of idle priority on its CPU loses: interrupts and softirqs are in it, which no
-//! account of the kernel has to the microsecond.
+//! A router is charged with what a computation of idle priority on its CPU loses: this includes interrupts and
+//! softirqs, which no counter of the kernel has to the microsecond.
 
 use std::fs;
 use std::sync::Arc;
@@ -34,19 +34,19 @@ pub(super) struct OneCore<'a> {
     far: Killed,
 }
 
-/// The traffic that the interfaces are to be ready for.
+/// The traffic for which the interfaces are set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Traffic {
-    /// Frames that no interface joins.
+    /// Frames that no interface merges.
     Packets,
-    /// Frames that no interface joins, one after the other; the kernel receives them for the far host where the
-    /// router has sent them, so that nothing that CPU 0 does meanwhile delays their time of arrival.
+    /// Frames that no interface merges, one after the other; the kernel receives them for the far host on the router's
+    /// CPU, so that CPU 0's other work does not delay their time of arrival.
     Sparse,
-    /// With what interfaces do by default.
+    /// Streams, with the interfaces' defaults.
     Streams,
 }
 
-/// Each end of a cable, its host, and the CPU of what comes in there.
+/// Each end of a cable, its host, and the CPU that handles frames received there.
 const ENDS: [(&str, &str, usize); 4] =
     [("near", "g0", 0), ("middle", "r0", 1), ("middle", "out", 1), ("far", "s0", 0)];
 
@@ -84,7 +84,7 @@ impl<'a> OneCore<'a> {
         self.hosts.at(host, &["sh", "-c", script])
     }
 
-    /// Has the interfaces ready for such traffic. A program that was attached to one has changed how they are.
+    /// Sets the interfaces up for this traffic, since a program attached to one has changed its settings.
     pub(super) fn take(&self, traffic: Traffic) -> Result<()> {
         let streams = traffic == Traffic::Streams;
         for (host, end, cpu) in ENDS {
@@ -103,7 +103,7 @@ impl<'a> OneCore<'a> {
         self.pin()
     }
 
-    /// Keeps the threads that receive for the ends on their CPUs.
+    /// Pins the threads that receive for the ends to their CPUs.
     pub(super) fn pin(&self) -> Result<()> {
         for (name, thread) in threads()? {
             let Some(rest) = name.strip_prefix("napi/") else { continue };
@@ -112,14 +112,14 @@ impl<'a> OneCore<'a> {
                 output(std::process::Command::new("taskset").args(["-pc", &cpu.to_string(), &thread]))?;
             }
             if rest.starts_with("s0-") {
-                // The hosts' part must not be what bounds the rate.
+                // The hosts' work must not limit the rate.
                 output(std::process::Command::new("renice").args(["-n", "-10", "-p", &thread]))?;
             }
         }
         Ok(())
     }
 
-    /// The kernel of the router has addresses and a table meanwhile, and routes if it `forwards`.
+    /// Runs `body` while the router's kernel has addresses and a table, and routes if it `forwards`.
     pub(super) fn with_table<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
         for (end, router) in [("r0", NEAR_ROUTER), ("out", FAR_ROUTER)] {
             self.on("middle", &format!("address add {router}/24 dev {end}"))?;
@@ -139,7 +139,7 @@ impl<'a> OneCore<'a> {
         done
     }
 
-    /// Attaches a program of an object file to both interfaces of the router meanwhile.
+    /// Runs `body` while a program of an object file is attached to both interfaces of the router.
     pub(super) fn with_program<T>(
         &self,
         hook: Hook,
@@ -162,7 +162,7 @@ impl<'a> OneCore<'a> {
         done
     }
 
-    /// The packets that the far host has received, and when that was.
+    /// Returns the packets that the far host has received, and the time.
     pub(super) fn arrived(&self) -> Result<(f64, u64)> {
         let text = fs::read_to_string(format!("/proc/{}/net/dev", self.far.id()))?;
         let line = text.lines().find_map(|line| line.trim().strip_prefix("s0:"));
@@ -173,7 +173,7 @@ impl<'a> OneCore<'a> {
 
 impl Drop for OneCore<'_> {
     fn drop(&mut self) {
-        // The next section begins with interfaces as they were laid.
+        // The next section begins with fresh interfaces.
         for (host, end, _) in ENDS {
             let gro = if host == "middle" { "on" } else { "off" };
             let script = format!(
@@ -188,7 +188,7 @@ impl Drop for OneCore<'_> {
     }
 }
 
-/// Where a program is attached.
+/// The hook to which a program is attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Hook {
     Xdp,
@@ -216,12 +216,12 @@ impl Computation {
         Ok(computation)
     }
 
-    /// The work done until when.
+    /// Returns the work done so far, and the time.
     pub(super) fn so_far(&self) -> (f64, u64) {
         (now(), self.pieces.load(Ordering::Relaxed))
     }
 
-    /// Pieces a second, over a while.
+    /// Measures pieces a second over this time.
     pub(super) fn rate(&self, while_: Duration) -> f64 {
         let before = self.so_far();
         pause(while_);
@@ -236,7 +236,7 @@ impl Drop for Computation {
     }
 }
 
-/// The growth a second.
+/// Returns the growth per second.
 pub(super) fn rate(before: (f64, u64), after: (f64, u64)) -> f64 {
     (after.1 - before.1) as f64 / (after.0 - before.0).max(1e-9)
 }
@@ -255,13 +255,13 @@ fn compute(pieces: &AtomicU64, over: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// The near host, and its side of the router.
+/// The near host's address, and its side of the router.
 pub(super) const NEAR: &str = "198.18.1.9";
 const NEAR_ROUTER: &str = "198.18.1.1";
 pub(super) const NEAR_STATION: &str = "02:00:00:00:01:09";
-/// The far host, and its side of the router.
+/// The far host's address, and its side of the router.
 pub(super) const FAR: &str = "198.18.2.9";
 const FAR_ROUTER: &str = "198.18.2.1";
 pub(super) const FAR_STATION: &str = "02:00:00:00:02:09";
-/// A station that is not there: what is for it costs the far host the least.
+/// A station that is not there: frames for it cost the far host the least.
 pub(super) const NOBODY: &str = "02:00:00:00:02:77";

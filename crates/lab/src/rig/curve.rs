@@ -10,7 +10,7 @@ use super::trial::{Amount, Offer, Rig};
 use crate::bench::Done;
 use crate::figures::{self, Figure};
 
-/// Names and flags; those with a bar first.
+/// Names and flags; contenders with a bar first.
 const CONTENDERS: [(&str, &str); 6] = [
     ("completion, hybrid", "--kind completion --mode hybrid"),
     ("feedback", "--kind feedback --mode hybrid"),
@@ -53,7 +53,7 @@ impl Setting<'_> {
         self.rig.of(&[0.2, 0.5, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0], &[0.5, 1.0, 2.0, 5.0])
     }
 
-    /// The first of the contenders at all multiples of the capacity, in turns.
+    /// Measures the first contenders at all multiples of the capacity, in turn.
     fn sweep(
         &self,
         what: &str,
@@ -78,7 +78,7 @@ impl Setting<'_> {
         Ok((table, measured))
     }
 
-    /// Trials of some time: the sweeps, and of those with a bar the rate of the peak and the highest in pairs.
+    /// Trials of some length: the sweeps, and for those with a bar, the rate of the peak and the highest one in pairs.
     fn steady(&self) -> Result<[Table; 2]> {
         let Setting { rig, driver, burst, .. } = *self;
         let (table, sweep) = self.sweep("", rig.of(6, 3), rig.rounds(2), |multiple| self.offer(multiple))?;
@@ -86,7 +86,7 @@ impl Setting<'_> {
         let mut kept = Table::new(&format!("{driver}, bursts of {burst}, of the peak"), &columns);
         for (name, flags) in &CONTENDERS[..BARRED] {
             let [best, last, reached] = ends(&sweep, name, self.multiples());
-            // Nothing is known where the generator was much too slow.
+            // If the generator was much too slow, the result is unknown.
             let pairs = (reached >= 0.5 * last).then(|| self.pairs(flags, best, last)).transpose()?;
             let of_peak = pairs.as_ref().and_then(|pairs| pairs.estimate("", KEPT));
             kept.row([(*name).into(), reached.into(), of_peak.into()]);
@@ -103,10 +103,9 @@ impl Setting<'_> {
         Offer { burst: self.burst, ..Offer::steady(multiple * self.capacity, self.rig.of(500, 300)) }
     }
 
-    /// Measures the share that the highest rate delivers of what the best lower one does. The largest of several
-    /// figures that scatter is too large by itself; so the sweep says only which rate that was, and here both are
-    /// measured anew, one right after the other, which a machine whose speed drifts does not tell apart. Pairs beside
-    /// which others ran do not count.
+    /// Measures the throughput at the highest rate relative to the best lower one. The maximum of several scattered
+    /// figures is biased upwards; so the sweep only selects the rate, and here both are measured again, one right after
+    /// the other, which a drifting machine treats alike. Pairs disturbed by other programs do not count.
     fn pairs(&self, flags: &str, best: f64, last: f64) -> Result<Measured> {
         let paired = Paired::new(self.rig.rounds(7)).repeating(3).beside_others();
         paired.rounds(|_, round| {
@@ -131,19 +130,19 @@ fn delivered(found: &Value) -> f64 {
     found["delivered_pps"].as_f64().unwrap_or(0.0)
 }
 
-/// Says whether others had too much of the receiver's CPU meanwhile. Ticks are coarse.
+/// Says whether others used too much of the receiver's CPU meanwhile. Ticks are coarse.
 fn is_disturbed(found: &Value) -> bool {
     let above = |key: &str, most: f64| found[key].as_f64().is_some_and(|share| share > most);
     above("others_share", 0.08) || above("steal_share", 0.05)
 }
 
-/// Measures the rate that leaves while twice as much comes as ever will: the reference of the multiples.
+/// Measures the rate that leaves under twice the load that will ever be offered: the unit of the multiples.
 pub(super) fn capacity(rig: &Rig, driver: &str) -> Result<f64> {
     let of = |rate| {
         Ok::<_, anyhow::Error>(delivered(&trial(rig, driver, CONTENDERS[0].1, Offer::steady(rate, 400))?))
     };
     let first = of(400_000.0)?;
-    // Of a slower machine that was more than enough; of a faster one it was not.
+    // For a slower machine that was more than enough, for a faster one not.
     Ok(of((2.0 * first).max(1_000.0))?.max(first).max(1_000.0))
 }
 
@@ -156,7 +155,7 @@ pub(super) fn trial(rig: &Rig, driver: &str, flags: &str, offer: Offer) -> Resul
     Ok(found)
 }
 
-/// The multiple below the highest that delivered the most, the highest, and how many times the capacity came at that.
+/// Returns the multiple below the highest that delivered the most, the highest, and the load reached at it.
 fn ends(sweep: &Measured, name: &str, multiples: &[f64]) -> [f64; 3] {
     let figure = |figure, multiple| sweep.median(&row(name, multiple), figure).unwrap_or(0.0);
     let (&last, lower) = multiples.split_last().expect("there are some");
@@ -193,12 +192,13 @@ fn put(round: &mut Round, row: &str, found: &Value) {
     round.put(row, "others there, at most %", 100.0 * (of("others_share") + of("steal_share")));
 }
 
-/// Some ten microseconds' worth, so that the generator reaches five times the capacity beside the kernel's own work.
+/// Some ten microseconds' work, so that the generator reaches five times the capacity in addition to the kernel's own
+/// work.
 pub(super) const RULES: usize = 12_000;
 
 /// The note about the column of others.
-const OTHERS: &str = "Others there: the host, and what ran on that processor and was neither the receiver nor the kernel's thread \
-     for packets. An interrupt that finds the processor idle is nobody's, and is among them; so it is the most that they had.";
+const OTHERS: &str = "Others there: the host, and what ran on that CPU and was neither the receiver nor the kernel's thread \
+     for packets. Interrupts that find the CPU idle are charged to no thread, and are included; so it is an upper bound.";
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,8 @@
-//! The namespaces and their cables: [`Hosts`]. Nothing of them outlives this process, however it ends.
+//! The namespaces and their cables: [`Hosts`]. None of them outlives this process, however it ends.
 //!
-//! A shell holds the other end of a pipe. When this process is gone (done, Ctrl-C, `kill -9`), the pipe ends, and the shell
-//! deletes the namespaces; signals that are meant for us do not reach it. Should it be killed as well, the next run
-//! finds what is left by its name, which has the number of a process that is no more.
+//! A shell holds the other end of a pipe. When this process has ended (normally, by Ctrl-C, or `kill -9`), the pipe
+//! ends, and the shell deletes the namespaces; signals for us do not reach it. If it is killed as well, the next run
+//! finds the leftovers by their names, which contain the number of a process that has ended.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -22,14 +22,14 @@ pub struct Hosts {
     sweeper: Child,
 }
 
-/// Why there can be no rig here.
+/// Returns why there can be no rig here, if so.
 pub fn missing() -> Option<String> {
     let id = Command::new("id").arg("-u").output();
     if !id.is_ok_and(|id| id.stdout.trim_ascii() == b"0") {
         return Some("the rig needs root: namespaces, packet sockets, programs in the kernel".to_owned());
     }
     if std::thread::available_parallelism().is_ok_and(|number| number.get() < 2) {
-        return Some("the rig needs two processors: one sends, one forwards".to_owned());
+        return Some("the rig needs two CPUs: one sends, one forwards".to_owned());
     }
     let tools = [("ip", "-V"), ("ethtool", "--version"), ("taskset", "--version")];
     let (tool, _) = tools.into_iter().find(|(tool, flag)| !works(Command::new(tool).arg(flag)))?;
@@ -37,14 +37,14 @@ pub fn missing() -> Option<String> {
 }
 
 impl Hosts {
-    /// Lays the cables between the hosts.
+    /// Creates the hosts and their cables.
     ///
     /// # Errors
-    /// If that is not possible here; if what watches over them cannot be started.
+    /// If that is not possible here, or the watcher cannot be started.
     pub fn lay() -> Done<Self> {
         sweep()?;
         let name = format!("{PREFIX}{}", std::process::id());
-        // Processes first: what they have attached keeps a namespace alive.
+        // Processes first: their attachments keep a namespace alive.
         let script = "trap '' INT TERM HUP; cat > /dev/null; \
              for host in near middle far; do \
                for process in $(ip netns pids $0-$host 2> /dev/null); do kill -9 $process; done; \
@@ -70,28 +70,28 @@ impl Hosts {
                 &station, "netns", &middle,
             ])?;
             for (host, end) in [(&host, &end), (&middle, &other)] {
-                // Without addresses of IPv6 nothing is sent that is not measured.
+                // Without IPv6 addresses the kernel sends nothing unmeasured.
                 ip(&["-n", host, "link", "set", end, "addrgenmode", "none", "up"])?;
             }
-            // Else it takes no frames of programs.
+            // Otherwise it accepts no frames from programs.
             self.at("middle", &["ethtool", "-K", &other, "gro", "on"])?;
         }
         Ok(())
     }
 
-    /// The name of a host's namespace.
+    /// Returns the name of a host's namespace.
     pub fn host(&self, host: &str) -> String {
         format!("{}-{host}", self.name)
     }
 
-    /// A program on a host.
+    /// Returns a program to run on a host.
     pub fn command(&self, host: &str, words: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.host(host)]).args(words).stdin(Stdio::null());
         command
     }
 
-    /// Runs it to its end.
+    /// Runs a program on a host to its end.
     ///
     /// # Errors
     /// If it fails.
@@ -107,13 +107,13 @@ impl Drop for Hosts {
     }
 }
 
-/// The station of an interface of the router.
+/// Returns the station of an interface of the router.
 pub fn station(interface: &str) -> String {
     let number = interface.strip_prefix('r').and_then(|number| number.parse().ok()).unwrap_or(99u8);
     format!("02:00:00:00:01:{number:02x}")
 }
 
-/// Deletes what other runs have left whose process is no more.
+/// Deletes the leftovers of other runs whose process has ended.
 fn sweep() -> Result<()> {
     let list = output(Command::new("ip").args(["netns", "list"]))?;
     for name in list.lines().filter_map(|line| line.split(' ').next()) {
@@ -125,12 +125,12 @@ fn sweep() -> Result<()> {
     Ok(())
 }
 
-/// `ip` with these words.
+/// Runs `ip` with these words.
 pub fn ip(words: &[&str]) -> Result<()> {
     output(Command::new("ip").args(words)).map(drop)
 }
 
-/// The threads of the kernel and of programs: name and number.
+/// Returns the threads of the kernel and of programs: name and number.
 ///
 /// # Errors
 /// If the system does not list them.
@@ -147,6 +147,6 @@ pub fn threads() -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Cables between the near host and the router.
+/// The number of cables between the near host and the router.
 pub const SOURCES: usize = 4;
 const PREFIX: &str = "softtimers-rig-";

@@ -1,11 +1,12 @@
-//! `kept`: what a computation keeps of its rate beside a limited relay on the same CPU, at a tenth of its capacity, at all of it
-//! and at five times that. The bar is what the limit leaves, to within three points where the relay has use for all of its share.
+//! `kept`: what a computation keeps of its rate next to a limited relay on the same CPU, at a tenth of its capacity, at
+//! all of it and at five times that. The bar is the remainder of the limit, within three points where the relay uses
+//! all of its share.
 //!
-//! Each datagram costs the relay a walk through rules, as one does that has work to do for each. So the other CPU can send five
-//! times as many as it has room for; how many times it was in fact is a column.
+//! Each datagram costs the relay a walk through rules, as in a relay with work per datagram. So the other CPU can send
+//! five times its capacity; the multiple that was reached is a column.
 //!
-//! The computation has the priority of the relay, as programs do that one leaves a share to. Its rate is by the clock: what
-//! interrupts and wake-ups take is missing from it, whoever is charged with them.
+//! The computation has the relay's priority, like the programs to which the limit leaves a share. Its rate is by the
+//! clock, so it is reduced by interrupts and wake-ups, whoever is charged with them.
 
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -54,7 +55,7 @@ impl Relay<'_> {
                 let row = row(limit, load);
                 let least = f64::from(100 - limit - 3);
                 table.bar(Bar::at_least(format!("{row}: kept, %"), least, measured.estimate(&row, KEPT)));
-                // A relay with less to do leaves more, and beyond a half the scheduler shares alike.
+                // A relay with less to do leaves more, and beyond a half the scheduler shares equally.
                 if limit <= 50 && load >= 1.0 {
                     let most = f64::from(100 - limit + 3);
                     table.bar(Bar::at_most(format!("{row}: kept, %"), most, measured.estimate(&row, KEPT)));
@@ -67,14 +68,14 @@ impl Relay<'_> {
 
 struct Relay<'a> {
     rig: &'a Rig,
-    /// The socket that datagrams go to and that nobody reads: what it has no room for costs the kernel little. `None`
-    /// for frames, which go between interfaces.
+    /// The unread socket that datagrams go to: those without room cost the kernel little. `None` for frames, which go
+    /// between interfaces.
     to: Option<String>,
     rules: String,
 }
 
 impl Relay<'_> {
-    /// It, and its address.
+    /// Starts the relay, and returns it with its address.
     fn started(&self, flags: &str) -> Result<(Killed, String)> {
         let Some(to) = &self.to else {
             let words = format!("forward r0 out --rules {} --json --duration 20s {flags}", self.rules);
@@ -108,7 +109,7 @@ impl Relay<'_> {
         start(command.args(words).stdin(std::process::Stdio::null()))
     }
 
-    /// Datagrams a second that it relays in a flood.
+    /// Measures the datagrams a second that it relays in a flood.
     fn capacity(&self) -> Result<f64> {
         let (relay, address) = self.started("")?;
         let sender = self.sender(address.split(',').next().unwrap_or(&address), 2e6, WINDOW)?;
@@ -145,7 +146,7 @@ impl Relay<'_> {
     }
 }
 
-/// Rules of which none but the last holds, until it is dropped.
+/// A file of rules of which only the last matches, until it is dropped.
 struct Walk(PathBuf);
 
 impl Walk {
@@ -164,7 +165,7 @@ impl Drop for Walk {
     }
 }
 
-/// Pieces a second of a computation on the relay's CPU, by the clock.
+/// Measures the pieces a second of a computation on the relay's CPU, by the clock.
 fn computed(time: Duration) -> Result<f64> {
     std::thread::scope(|scope| {
         let work = scope.spawn(|| -> Result<f64> {

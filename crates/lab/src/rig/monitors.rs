@@ -1,5 +1,5 @@
-//! `monitors`: capture and tcpdump at the same delay and with the same memory, whole frames, no filter: what a packet costs, and
-//! what is lost when nobody looks for 0.3 s. How late frames come into the file only ours says.
+//! `monitors`: capture and tcpdump at the same delay and with the same memory, whole frames, no filter: the cost of a
+//! packet, and the loss when the monitor stands still for 0.3 s. Only ours reports how late frames reach the file.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::bench::Done;
 use crate::command::{pause, signal};
 use crate::figures::{self, Figure};
 
-/// A program that captures: its name, the delay that it may take, and its flags.
+/// A capturing program: its name, its allowed delay, and its flags.
 #[derive(Clone, Copy, Debug)]
 struct Monitor {
     name: &'static str,
@@ -36,7 +36,7 @@ pub(super) fn monitors(rig: &Rig) -> Done<Vec<Table>> {
     Ok(vec![cost(rig, &file, all.clone())?, stall(rig, &file, all)?])
 }
 
-/// A steady stream.
+/// Measures a steady stream.
 fn cost(rig: &Rig, file: &File, mut all: Vec<Monitor>) -> Result<Table> {
     let millis = rig.of(4_000, 500);
     let measured =
@@ -110,7 +110,7 @@ impl Monitor {
     }
 }
 
-/// The file that is captured to; it goes with this.
+/// The capture file; removed when this is dropped.
 #[derive(Debug)]
 struct File(PathBuf);
 

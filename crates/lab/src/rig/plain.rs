@@ -1,9 +1,8 @@
 //! `forward`: plain forwarding, by `softtimers forward` in each mode, the library's example `bridge`, the kernel's own
 //! `ip_forward` on the same CPU, and with `--peer DRIVER=COMMAND` a forwarder of the reader's.
-//!
-//! A peak says little without that of another program on the same driver, and from another half minute it says nothing on a
-//! machine whose speed drifts: the highest of seven figures, each measured once, was 1.11 of the bridge's in one run and 0.90 in the
-//! next. So all take the same loads in turns; and whoever has a forwarder (a sketch in C, the one in use today) names it. The
+//! A peak says little without that of another program on the same driver, and one from another half minute is useless
+//! on a machine whose speed drifts: the highest of seven figures, each measured once, was 1.11 of the bridge's in one
+//! run and 0.90 in the next. So all take the same loads in turn; and anyone with another forwarder can name it. The
 //! command forwards from `r0` to `out` in the router, on CPU 1, until SIGTERM.
 
 use anyhow::{Result, ensure};
@@ -17,7 +16,7 @@ use super::trial::{DESTINATION, Offer, Rig};
 use crate::bench::Done;
 use crate::figures::{self, Figure};
 
-/// A program of the reader's, and the driver that it takes frames by.
+/// A program of the reader's, and its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Peer {
     driver: &'static str,
@@ -42,13 +41,13 @@ impl Peer {
     }
 }
 
-/// The forwarder that is measured.
+/// The measured forwarder.
 enum By {
     /// The command with these flags.
     Softtimers(String),
     /// Another program than ours.
     Program(String),
-    /// Nobody but the kernel.
+    /// Only the kernel.
     Kernel,
 }
 
@@ -107,7 +106,7 @@ pub(super) fn forward(rig: &Rig) -> Done<Vec<Table>> {
 }
 
 impl By {
-    /// Measures the offered and delivered rate at each load, and returns the forwarder's report; only ours has one.
+    /// Measures the offered and delivered rate at each load; also returns the forwarder's report, which only ours has.
     fn loaded(&self, rig: &Rig) -> Result<(Vec<(f64, f64)>, Value)> {
         let rates: &[f64] = rig.of(&[300e3, 600e3, 1e6, 2.5e6, 4e6], &[300e3, 3e6]);
         let loads = || -> Result<Vec<(f64, f64)>> {
@@ -133,7 +132,8 @@ impl By {
     }
 }
 
-/// The kernel routes meanwhile, on the forwarder's CPU, to a station that it believes to be there (livelock §6.1).
+/// Runs `body` while the kernel routes, on the forwarder's CPU, to a station that it believes to be there (livelock
+/// §6.1).
 fn with_ip_forward<T>(rig: &Rig, body: impl FnOnce() -> Result<T>) -> Result<T> {
     let middle = rig.hosts.host("middle");
     let on = |words: &str| {
@@ -150,7 +150,7 @@ fn with_ip_forward<T>(rig: &Rig, body: impl FnOnce() -> Result<T>) -> Result<T> 
         );
         rig.hosts.at("middle", &["sh", "-c", &script])
     };
-    // What is left of a packet's way when it has been received is done by CPU 1.
+    // CPU 1 does the work on a packet after it has been received.
     set(["1", "2"])?;
     let done = body();
     set(["0", "0"])?;

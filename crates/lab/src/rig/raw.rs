@@ -1,12 +1,13 @@
-//! `raw`: what a datagram of 200 bytes costs the CPU on its way into a virtual cable, by the UDP socket and as a frame. First
-//! `send --driver packet` beside `send`, both as fast as they can; then the calls alone, also those of AF_XDP.
+//! `raw`: the CPU cost of sending a datagram of 200 bytes into a virtual cable, by the UDP socket and as a frame. First
+//! `send
+//! --driver packet` next to `send`, both as fast as they can; then the calls alone, including AF_XDP's.
 //!
 //! ```text
-//!   middle: out ═══ s0 :far     a socket there takes what came each 2 ms, on CPU 1: no datagram has to wake it
+//!   middle: out ═══ s0 :far     a socket there is read every 2 ms, on CPU 1: no datagram has to wake it
 //!   CPU 0
 //! ```
 //!
-//! A virtual cable has the far kernel receive the packet within the sender's call. That part is alike in all.
+//! With a virtual cable, the far kernel receives the packet within the sender's call. That part is the same for all.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -64,7 +65,7 @@ pub(super) fn raw(rig: &Rig) -> Done<Vec<Table>> {
     Ok(tables?)
 }
 
-/// Addresses at both ends of the cable, and neighbours that need not be asked for.
+/// Sets up addresses at both ends of the cable, and static neighbours.
 fn address(hosts: &Hosts) -> Result<()> {
     let on = |host: &str, words: &str| {
         let host = hosts.host(host);
@@ -77,7 +78,7 @@ fn address(hosts: &Hosts) -> Result<()> {
     on("far", &format!("neighbour replace {NEAR} lladdr {} dev s0 nud permanent", station("out")))
 }
 
-/// Takes what comes to the far host.
+/// Receives at the far host.
 fn receive(hosts: &Hosts, over: &AtomicBool, ready: mpsc::Sender<()>) -> Result<()> {
     enter(hosts, "far")?;
     let sink = UdpSocket::bind((FAR, PORT))?;
@@ -95,7 +96,7 @@ fn enter(hosts: &Hosts, host: &str) -> Result<()> {
     Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
-/// `send` by both drivers, at a rate that neither reaches: it sends one datagram after the other, by a call each.
+/// Measures `send` by both drivers, at a rate that neither reaches, with one call per datagram.
 fn drivers(rig: &Rig) -> Result<Table> {
     let count = rig.of(200_000, 20_000);
     let measured = Paired::new(rig.rounds(25)).beside_others().contest(
@@ -130,7 +131,7 @@ fn drivers(rig: &Rig) -> Result<Table> {
 /// Hands over N datagrams at once.
 type Way = Box<dyn FnMut(usize) -> io::Result<()>>;
 
-/// The calls alone, in turns of some milliseconds.
+/// Measures the calls alone, in turns of some milliseconds.
 fn calls(rig: &Rig) -> Result<Table> {
     enter(&rig.hosts, "middle")?;
     let _kept = Processor::new(0)?.keep()?;
@@ -163,10 +164,10 @@ fn calls(rig: &Rig) -> Result<Table> {
     Ok(table)
 }
 
-/// A name, the number of datagrams at a time, and how they are handed over.
+/// A name, the number of datagrams at a time, and the way to hand them over.
 type Named = (&'static str, usize, Way);
 
-/// All ways that there are, and why there is no AF_XDP, if so.
+/// Returns all ways, and why there is no AF_XDP, if so.
 fn ways() -> Result<(Vec<Named>, Option<String>)> {
     let (out, frame) = (Interface::named("out")?, frame()?);
     let connected = || -> io::Result<softtimers_net::UdpSocket> {
@@ -216,7 +217,7 @@ fn kicked(device: &mut XdpDevice, frame: &[u8], count: usize) -> io::Result<()> 
     if done == count { Ok(()) } else { Err(io::Error::other(format!("{done} of {count} frames left"))) }
 }
 
-/// A datagram to the far socket as a frame; over IPv4 its checksum may be left out.
+/// Returns a datagram to the far socket as a frame; over IPv4 its checksum may be left out.
 fn frame() -> Result<Vec<u8>> {
     let mac = |text: &str| -> Result<Vec<u8>> {
         text.split(':').map(|byte| Ok(u8::from_str_radix(byte, 16)?)).collect()
@@ -244,5 +245,5 @@ const PORT: u16 = 9_000;
 const SIZE: usize = 200;
 /// Datagrams of a turn: some 4 ms.
 const TURN: usize = 1_024;
-/// Room for many times the datagrams of 2 ms.
+/// Many times the datagrams of 2 ms.
 const ROOM: usize = 8 << 20;

@@ -1,9 +1,9 @@
-//! `relay`: `forward --udp` on one CPU under a flood of one client and of several in turns, beside ten lines of C and socat; and
-//! what a packet costs with one poller and with two. How much more two deliver on CPUs of their own is not measured: this machine
-//! has two, and the flood needs one. `softtimers sim relay` is a model of it.
+//! `relay`: `forward --udp` on one CPU under a flood from one client and from several in turn, compared with ten lines
+//! of C and socat; and the cost of a packet with one poller and with two. The throughput of two pollers on separate
+//! CPUs is not measured: this machine has two CPUs, and the flood needs one. `softtimers sim relay` models it.
 //!
 //! ```text
-//!   CPU 0: clients, four datagrams each in turn ──▶ CPU 1: the relay, and the kernel's way to ──▶ a socket that nobody reads
+//!   CPU 0: clients, four datagrams each in turn ──▶ CPU 1: the relay, and the kernel's way to ──▶ an unread socket
 //! ```
 
 use std::net::UdpSocket;
@@ -29,7 +29,7 @@ use crate::command::{Killed, announced, output, pause, start, works};
 enum By {
     /// The command, with N pollers.
     Softtimers(u32),
-    /// The ten lines, compiled.
+    /// The ten lines of C, compiled.
     Loop(PathBuf),
     Socat,
 }
@@ -56,7 +56,7 @@ fn flood_and_cost(rig: &Rig, directory: PathBuf) -> Result<Vec<Table>> {
     Ok(vec![flood(rig, all.clone())?, cost(rig)?])
 }
 
-/// As much as a CPU sends, by one client and by several in turns.
+/// As much as a CPU sends, from one client and from several in turn.
 fn flood(rig: &Rig, mut all: Vec<By>) -> Result<Table> {
     let flood = Paired::new(rig.rounds(5)).repeating(3).beside_others();
     let flood = flood.contest(&[1, CLIENTS], &mut all, |&clients, by, round: &mut Round| {
@@ -83,7 +83,7 @@ fn flood(rig: &Rig, mut all: Vec<By>) -> Result<Table> {
     Ok(table)
 }
 
-/// The cost of a packet where there is room for all of them.
+/// Measures the cost of a packet below saturation.
 fn cost(rig: &Rig) -> Result<Table> {
     let mut all = [1, 2].map(By::Softtimers);
     let steady = Paired::new(rig.rounds(5)).repeating(3);
@@ -106,23 +106,23 @@ fn cost(rig: &Rig) -> Result<Table> {
 /// Packets that passed within the window.
 #[derive(Clone, Copy, Debug)]
 struct Found {
-    /// Packets that were sent to the relay.
+    /// Packets sent to the relay.
     offered: f64,
-    /// Packets that came out of it.
+    /// Packets that it relayed.
     passed: f64,
-    /// Seconds of CPU that it took.
+    /// Seconds of CPU time that it used.
     used: f64,
 }
 
-/// The counts of a relay that runs.
+/// The counters of a running relay.
 struct Counted<'a> {
-    /// Nobody reads it: what has no room is dropped there, and counted.
+    /// An unread socket: packets without room are dropped there, and counted.
     sink: &'a softtimers_net::UdpSocket,
     relay: &'a Killed,
 }
 
 impl Counted<'_> {
-    /// Lets a window pass, when it has settled.
+    /// Measures a window, after settling.
     fn window(&self, offered: &AtomicU64) -> Result<Found> {
         let now =
             || anyhow::Ok((self.sink.drops()?, busy(self.relay.id())?, offered.load(Ordering::Relaxed)));
@@ -138,7 +138,7 @@ impl Counted<'_> {
     }
 }
 
-/// Sends to this port from CPU 0 until it is over, by `clients` clients, a few datagrams each in turn.
+/// Sends to this port from CPU 0 until it is over, from `clients` clients, a few datagrams each in turn.
 fn send(port: u16, clients: usize, over: &AtomicBool, sent: &AtomicU64) -> Result<()> {
     let _kept = Processor::new(0)?.keep()?;
     let client = |_| {
@@ -177,7 +177,7 @@ impl By {
         under(&self.name(), clients)
     }
 
-    /// One client comes to one poller, whatever their number.
+    /// Says whether the clients suit it: one client uses only one poller.
     fn fits(&self, clients: usize) -> bool {
         clients > 1 || !matches!(self, By::Softtimers(2..))
     }
@@ -223,7 +223,7 @@ impl By {
         Ok(*found)
     }
 
-    /// Relays to this port on the second CPU; from which one.
+    /// Starts a relay to this port on the second CPU, and returns it with its own port.
     fn started(&self, rig: &Rig, to: u16) -> Result<(Killed, u16)> {
         if let By::Softtimers(pollers) = self {
             let words = format!(
@@ -274,9 +274,9 @@ int main(int count, char **port) {
 const LOOP_NAME: &str = "recv and send in C";
 /// Packets a second, fewer than one poller can relay.
 const STEADY: f64 = 80e3;
-/// With two pollers all of them come to one, once in eight times.
+/// With two pollers all of these reach the same one in one of eight cases.
 const CLIENTS: usize = 4;
-/// Datagrams of a client before it is the next one's turn: so few that batches of the relay have all clients.
+/// Datagrams of a client before the next one's turn: few enough that batches of the relay include all clients.
 const RUN: usize = 4;
 /// Bytes of a datagram.
 const SIZE: usize = 64;

@@ -1,9 +1,9 @@
-//! `routed`: a router on one core, ours by each driver beside the kernel's `ip_forward` and programs of twelve lines: what
-//! arrives of what is offered, and what a packet costs the CPU. `routed-streams`: TCP, with what interfaces do by default.
-//! `routed-delays`: how long packets are under way, and the first ones of bursts.
+//! `routed`: a router on one core, ours by each driver compared with the kernel's `ip_forward` and programs of twelve
+//! lines: packets delivered of those offered, and the CPU cost of a packet. `routed-streams`: TCP, with the interfaces'
+//! defaults. `routed-delays`: how long packets are under way, and the first ones of bursts.
 //!
-//! All of them route packets of IPv4 from `r0` to `out`; a contender begins when the one before is gone. What the
-//! kernel's table is for the others, `--next-hop-b` is for ours.
+//! All of them route IPv4 packets from `r0` to `out`; a contender begins when the one before has ended. `--next-hop-b`
+//! gives ours what the kernel's table gives the others.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -45,15 +45,15 @@ const ROUTERS: [(&str, Router); 7] = [
     ("forward, xdp", Router::Ours("xdp")),
 ];
 
-/// Those of ours that the bars are for.
+/// Our drivers with bars.
 const FAST: [(&str, &str); 2] = [("tc", TC), ("xdp-fast", XDP_FAST)];
 
-/// Offers in packets a second; of the last as many as the generator can.
+/// Offered packets a second; the last is more than the generator can send.
 const OFFERS: [f64; 5] = [100e3, 200e3, 400e3, 800e3, 4e6];
 const BELOW: usize = 1;
 const FLOOD: usize = OFFERS.len() - 1;
 
-/// Delivered rates and the CPU's cost of a packet, at each offered rate.
+/// Measures delivered rates and the CPU cost of a packet, at each offered rate.
 pub(super) fn routed(rig: &Rig) -> Done<Vec<Table>> {
     let stage = Stage::new(rig)?;
     let computation = Computation::start()?;
@@ -90,7 +90,7 @@ fn bars(measured: &Measured, rates: &mut Table, peaks: &mut Table) {
         rates.bar(Bar::at_least(format!("{driver}, flooded: delivered, of ip_forward's"), 1.5, flood));
         let what = format!("{driver}, {:.0} kpps: CPU a packet, of ip_forward's", OFFERS[BELOW] / 1e3);
         rates.bar(Bar::at_most(what, 0.67, ratio(COST, BELOW)));
-        // Less than a flood of about five times the peak shows nothing.
+        // A flood of less than about five times the peak shows nothing.
         let reached = measured.median(name, MULTIPLE).is_some_and(|multiple| multiple >= 4.5);
         let kept = measured.estimate(name, KEPT).filter(|_| reached);
         let what = format!("{driver}, at five times its peak: delivered, of the peak");
@@ -98,7 +98,7 @@ fn bars(measured: &Measured, rates: &mut Table, peaks: &mut Table) {
     }
 }
 
-/// Bulk TCP over IPv4 with what interfaces do by default.
+/// Measures bulk TCP over IPv4 with the interfaces' defaults.
 pub(super) fn streams(rig: &Rig) -> Done<Vec<Table>> {
     if !works(Command::new("iperf3").arg("--version")) {
         return Err(Failure::not_possible("streams need `iperf3`").into());
@@ -189,7 +189,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Has the router route meanwhile.
+    /// Runs `body` while the router routes.
     fn with<T>(&self, router: Router, next_hop: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
         match router {
             Router::Kernel => self.layout.with_table(body),
@@ -211,7 +211,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Offers packets, and notes what arrives and what that costs.
+    /// Offers packets, and records what arrives and its cost.
     fn load(&self, computation: &Computation, offered: f64, row: &str, round: &mut Round) -> Result<()> {
         let before = computation.rate(ALONE);
         let mut generator =
@@ -220,13 +220,13 @@ impl<'a> Stage<'a> {
         while generator.runs()? && self.layout.arrived()?.1 < first + 1_000 {
             pause(Duration::from_millis(2));
         }
-        // Until the queues are as full as they will be.
+        // Until the queues have filled.
         pause(Duration::from_millis(50));
         let (came, done) = (self.layout.arrived()?, computation.so_far());
         pause(WINDOW);
         let (arrived, used) = (rate(came, self.layout.arrived()?), rate(done, computation.so_far()));
         if !generator.runs()? {
-            // On a machine that is too busy it is over before the window is.
+            // On a machine that is too busy it ends before the window does.
             round.set_aside(format!("{row}: the generator ended early"));
             return Ok(());
         }
@@ -241,7 +241,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Gbit/s of a stream; nothing, if none arrived.
+    /// Returns the Gbit/s of a stream; `None` if no data arrived.
     fn stream(&self, seconds: u32) -> Result<Option<f64>> {
         let words = ["taskset", "-c", "0", "iperf3", "--server", "--one-off"];
         let server = start(&mut self.rig.hosts.command("far", &words))?;
@@ -250,7 +250,7 @@ impl<'a> Stage<'a> {
         let words =
             ["taskset", "-c", "0", "timeout", "8", "iperf3", "--client", FAR, "--time", &time, "--json"];
         let report = output(&mut self.rig.hosts.command("near", &words));
-        // One that no client has come to waits still.
+        // A server without a client still waits.
         let _ = signal(server.id(), "TERM");
         let report: Value = report.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         Ok(figures::at(&report, "end.sum_received.bits_per_second")
@@ -258,13 +258,13 @@ impl<'a> Stage<'a> {
             .filter(|&rate| rate > 0.0))
     }
 
-    /// Delays that the far host finds in bursts, 2,000 packets a second.
+    /// Returns the far host's delays of bursts, 2,000 packets a second.
     fn delay(&self, burst: u32) -> Result<Value> {
         let program = std::env::current_exe()?.to_string_lossy().into_owned();
         let burst_text = burst.to_string();
         let words = [&*program, "receive", "delays", "s0", "--cpu", "0", "--burst", &burst_text];
         let (receiver, _) = announced(&mut self.rig.hosts.command("far", &words), "ready")?;
-        // The generator in the kernel is late by more than what is asked for here.
+        // The generator in the kernel is later than the differences to measure here.
         let bursts =
             if burst > 1 { format!("--quantum {burst} --send-via sendmmsg ") } else { String::new() };
         let words = self.rig.softtimers(&format!(
@@ -287,7 +287,7 @@ impl Object {
         std::fs::write(&source, PROGRAMS)?;
         let mut clang = Command::new("clang");
         clang.args(["-O2", "-g", "-target", "bpf"]);
-        // Where Debian has the headers of an architecture.
+        // Debian's directory for an architecture's headers.
         clang.arg(format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH));
         let done = output(clang.arg("-c").arg(&source).arg("-o").arg(&object));
         let _ = std::fs::remove_file(&source);
@@ -323,10 +323,10 @@ const DELAYS: [Figure; 4] = [
     ("first of a burst, p50 µs", 1, "first_ns.p50", 1e-3),
     ("p99 µs of those", 1, "first_ns.p99", 1e-3),
 ];
-/// Packets a second where their delays are measured.
+/// Packets a second when delays are measured.
 const RATE: f64 = 2_000.0;
 const DELAYED_FOR: u64 = 600;
 const ALONE: Duration = Duration::from_millis(80);
 const WINDOW: Duration = Duration::from_millis(250);
-/// Longer than that, in milliseconds, with the begin.
+/// Longer than the window, in milliseconds, including the start.
 const OFFERED_FOR: u64 = 500;

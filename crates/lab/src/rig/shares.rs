@@ -1,5 +1,5 @@
-//! The shares of others: a computation beside packets, sources beside a flooded one, programs beside a limited forwarder, the
-//! first packet of a burst.
+//! The shares of others: a computation next to packets, sources next to a flooded one, programs next to a limited
+//! forwarder, the first packet of a burst.
 
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Paired;
@@ -10,7 +10,7 @@ use super::trial::{Amount, Offer, Rig};
 use crate::bench::Done;
 use crate::figures;
 
-/// Polling beside a computation, up to 100,000 packets a second, five wanted in a poll; and being woken up.
+/// Polling next to a computation, up to 100,000 packets a second, with five wanted per poll; and wake-ups.
 pub(super) fn compute(rig: &Rig) -> Done<Vec<Table>> {
     let figures = [
         (KEPT, 1, "kept", 100.0),
@@ -21,7 +21,7 @@ pub(super) fn compute(rig: &Rig) -> Done<Vec<Table>> {
     ];
     let (rates, ways) = ([1_000.0, 20_000.0, 100_000.0], ["poll", "hybrid", "wake-up"]);
     let row = |driver: &str, rate: f64, way: &str| format!("{driver}, {rate}/s, {way}");
-    // The rounds are of the receiver's turns.
+    // The rounds are the receiver's turns.
     let turns = rig.of(rig.rounds(60), 20);
     let measured =
         Paired::new(1).beside_others().contest(&rates, &mut DRIVERS.clone(), |&rate, driver, round| {
@@ -44,7 +44,7 @@ pub(super) fn compute(rig: &Rig) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// One of four is flooded with twice what all could do; the others have little, and lose none of it.
+/// One of four is flooded with twice the total capacity; the others have a low load, and lose none of it.
 pub(super) fn sources(rig: &Rig) -> Done<Vec<Table>> {
     let figures = [
         ("sent", 0, "sent", 1.0),
@@ -89,7 +89,7 @@ pub(super) fn sources(rig: &Rig) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// The CPU limit: what a computation beside gets, against what is offered (livelock, figure 7-1).
+/// The CPU limit: what a computation next to it gets, against the offered load (livelock, figure 7-1).
 pub(super) fn limit(rig: &Rig) -> Done<Vec<Table>> {
     let figures = [
         ("offered kpps", 1, "offered_pps", 1e-3),
@@ -119,7 +119,7 @@ pub(super) fn limit(rig: &Rig) -> Done<Vec<Table>> {
     Ok(vec![table])
 }
 
-/// Measures how long the first packet of a burst takes: receiving the others first makes it wait for all of them
+/// Measures how long the first packet of a burst takes: if the others are received first, it waits for all of them
 /// (livelock §4.3).
 pub(super) fn bursts(rig: &Rig) -> Done<Vec<Table>> {
     let figures = [(P50, 1, "first_ns.p50", 1e-3), (P99, 1, "first_ns.p99", 1e-3)];
@@ -158,7 +158,8 @@ const KEPT: &str = "work kept %";
 const LOST: &str = "lost";
 const P50: &str = "p50 µs";
 const P99: &str = "p99 µs";
-/// For all sizes of bursts, and far below the capacity: at a rate of bursts the long ones would wait for each other.
+/// For all sizes of bursts, and far below the capacity: with a constant rate of bursts the long ones would wait for
+/// each other.
 const RATE: f64 = 4_000.0;
-/// The poller as it comes: a quota of 64, of which the first turn of a burst has a few.
+/// The poller with its defaults: a quota of 64, of which the first turn of a burst has a few.
 const POLLED: &str = "completion --mode interrupt";

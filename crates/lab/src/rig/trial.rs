@@ -1,4 +1,4 @@
-//! One trial: something that forwards, and the generator that loads it. [`Rig`].
+//! One trial: a forwarder, and the generator that loads it. [`Rig`].
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,11 +12,11 @@ use super::Arguments;
 use super::hosts::{Hosts, station};
 use crate::command::{self, Killed, Program, announced, pause, start};
 
-/// The programs that are measured, as they were built.
+/// The measured programs, as built.
 #[derive(Debug)]
 pub(super) struct Programs {
     command: Program,
-    /// This program, which receives between interfaces as well.
+    /// This program, which also receives between interfaces.
     receivers: PathBuf,
     bridge: PathBuf,
 }
@@ -30,24 +30,24 @@ pub(super) fn build() -> Result<Programs> {
     Ok(Programs { command: Program::build()?, receivers: std::env::current_exe()?, bridge })
 }
 
-/// The hosts, and what runs on them.
+/// The hosts, and the programs that run on them.
 #[derive(Debug)]
 pub struct Rig {
     programs: Programs,
     pub(super) hosts: Hosts,
     pub(super) arguments: Arguments,
-    /// A process of the router's, whose `/proc` has the router's counters.
+    /// A process on the router, whose `/proc` has the router's counters.
     holder: Killed,
 }
 
-/// The amount that is sent.
+/// The amount to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Amount {
     Packets(u64),
     Time(Duration),
 }
 
-/// The traffic that the generator is asked for.
+/// The generator's requested traffic.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     /// The rate in packets a second.
@@ -76,12 +76,12 @@ pub(super) struct Counters {
 }
 
 impl Offer {
-    /// Offers `rate` packets a second for `millis` milliseconds.
+    /// Returns an offer of `rate` packets a second for `millis` milliseconds.
     pub(super) fn steady(rate: f64, millis: u64) -> Self {
         Offer { rate, burst: 1, payload: LEAST_PAYLOAD, amount: Amount::Time(Duration::from_millis(millis)) }
     }
 
-    /// The time that it takes at this rate.
+    /// Returns its duration at this rate.
     pub(super) fn length(&self) -> Duration {
         match self.amount {
             Amount::Packets(number) => Duration::from_secs_f64(number as f64 / self.rate),
@@ -98,7 +98,7 @@ impl Rig {
         Ok(Rig { programs, hosts, arguments, holder })
     }
 
-    /// One of two, by the thoroughness.
+    /// Returns one of two values, by the effort.
     pub(super) fn of<T>(&self, usual: T, quick: T) -> T {
         if self.arguments.asked.quick { quick } else { usual }
     }
@@ -108,10 +108,10 @@ impl Rig {
         self.of(self.arguments.rounds.unwrap_or(usual), 1) as usize
     }
 
-    /// A receiver of [`receivers`](crate::receivers) under `offers` (by interface), and what it found.
+    /// Runs a receiver of [`receivers`](crate::receivers) under `offers` (by interface), and returns its findings.
     ///
     /// # Errors
-    /// If either ends badly.
+    /// If either fails.
     pub(super) fn received(&self, words: &str, offers: &[(usize, Offer)]) -> Result<(Value, Vec<Offered>)> {
         let path = self.programs.receivers.to_string_lossy().into_owned();
         let words: Vec<&str> =
@@ -122,7 +122,7 @@ impl Rig {
         let generators = offers.iter().map(|(place, offer)| self.generator(*place, offer));
         let generators = generators.collect::<Result<Vec<_>>>()?;
         let offered = generators.into_iter().map(finish).collect::<Result<Vec<_>>>()?;
-        // Until it is waited for, a process that has ended is accounted for.
+        // A process that has ended keeps its counters until it is waited for.
         let meanwhile = Shares::read(receiver).zip(before).and_then(|(after, before)| after.since(&before));
         let mut found = child.object()?;
         if let (Some([others, interrupts, steal]), Some(found)) = (meanwhile, found.as_object_mut()) {
@@ -135,7 +135,7 @@ impl Rig {
         Ok((found, offered))
     }
 
-    /// The generator at a cable of the near host.
+    /// Returns the generator at a cable of the near host.
     pub(super) fn generator(&self, place: usize, offer: &Offer) -> Result<Killed> {
         let (rate, burst, payload) = (offer.rate.round().max(1.0), offer.burst, offer.payload);
         let amount = match offer.amount {
@@ -151,7 +151,8 @@ impl Rig {
         start(&mut self.hosts.command("near", &words))
     }
 
-    /// A program on the router's second CPU, once it has said these words on stderr; until [`Killed::ended`].
+    /// Starts a program on the router's second CPU, waits until it has printed these words on stderr; until
+    /// [`Killed::ended`].
     pub(super) fn started(&self, command: &str, ready: &str) -> Result<Killed> {
         let words: Vec<&str> = "taskset -c 1".split(' ').chain(command.split_whitespace()).collect();
         let (child, _) = announced(&mut self.hosts.command("middle", &words), ready)?;
@@ -161,41 +162,41 @@ impl Rig {
         Ok(child)
     }
 
-    /// The command `softtimers` with these words.
+    /// Returns the command `softtimers` with these words.
     pub(super) fn softtimers(&self, words: &str) -> String {
         let path = self.programs.command.path().display();
         format!("{path} --with-parent {} {words}", std::process::id())
     }
 
-    /// The command of the library's example of a bridge.
+    /// Returns the command of the library's example of a bridge.
     pub(super) fn bridge(&self) -> String {
         format!("{} r0 out", self.programs.bridge.display())
     }
 
-    /// Says whether there is such a program.
+    /// Says whether this program is installed.
     pub(super) fn has(&self, program: &str) -> bool {
         command::works(Command::new(program).arg("--version"))
     }
 
-    /// Something that wants the whole of the receiver's CPU.
+    /// Starts a program that uses all of the receiver's CPU.
     pub(super) fn computation(&self) -> Result<Killed> {
         let words = ["taskset", "-c", "1", "sh", "-c", "while :; do :; done"];
         start(&mut self.hosts.command("middle", &words))
     }
 
-    /// Makes this load, to its end.
+    /// Runs this load to its end.
     ///
     /// # Errors
-    /// If the generator ends badly.
+    /// If the generator fails.
     pub(super) fn offered(&self, offer: &Offer) -> Result<Offered> {
         finish(self.generator(0, offer)?)
     }
 
-    /// Loads what forwards now, and reads the router's counters meanwhile: what was offered, and the rate of what left in
-    /// the middle of that time.
+    /// Loads the current forwarder, and reads the router's counters meanwhile; returns what was offered, and the rate
+    /// that left in the middle of that time.
     ///
     /// # Errors
-    /// If the generator ends badly.
+    /// If the generator fails.
     pub(super) fn load(&self, offer: &Offer) -> Result<(Offered, f64)> {
         let mut samples = vec![self.counters()?];
         let mut generator = self.generator(0, offer)?;
@@ -219,8 +220,8 @@ impl Rig {
     }
 }
 
-/// The ticks of the receiver's CPU so far, and the parts of them that the receiver had and the kernel's thread for
-/// packets that are too many for an interrupt.
+/// The ticks of the receiver's CPU so far, with those of the receiver, and of the kernel's thread for packets in excess
+/// of an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Shares {
     all: Ticks,
@@ -240,12 +241,12 @@ impl Shares {
         Some(Shares { all: Ticks::now(Some(1))?, own: ticks(&stat(&process.to_string())?)? + kernel })
     }
 
-    /// The shares of the CPU since: of others, at most; of interrupts, whomever they found; of the host.
+    /// Returns the shares of the CPU since then: an upper bound for others; interrupts, in whatever context; the host.
     fn since(&self, before: &Self) -> Option<[f64; 3]> {
         let passed = self.all.since(before.all);
-        // Whom an interrupt has found there is charged for it, too: to leave interrupts out would hide as much of others. One
-        // that has found the CPU idle is charged to nobody, and the kernel does not say how many there were: they are
-        // taken for others, so that a trial may be called disturbed that was not, and never the other way round.
+        // An interrupt is also charged to the thread that it interrupts, so leaving interrupts out would hide as much
+        // of others. One on an idle CPU is charged to no thread, and the kernel does not say how many there were: they
+        // count as others, so that a trial may be called disturbed wrongly, but never the other way round.
         let others = (passed.programs + passed.interrupts).saturating_sub(self.own - before.own);
         let [others, interrupts, steal] =
             [others, passed.interrupts, passed.steal].map(|ticks| passed.share(ticks));
@@ -253,7 +254,7 @@ impl Shares {
     }
 }
 
-/// The rate of what left, from the second sample in which something came to the last one.
+/// Returns the rate of packets that left, from the second sample with packets to the last one.
 fn rate(samples: &[Counters]) -> Option<f64> {
     let grows: Vec<usize> =
         (1..samples.len()).filter(|&number| samples[number].came > samples[number - 1].came).collect();
@@ -261,7 +262,7 @@ fn rate(samples: &[Counters]) -> Option<f64> {
     (last.at > first.at).then(|| (last.left - first.left) as f64 / (last.at - first.at))
 }
 
-/// Seconds of a clock that never goes back.
+/// Returns the seconds of a clock that never goes back.
 #[expect(clippy::disallowed_methods, reason = "rates of the kernel's counters")]
 pub(super) fn now() -> f64 {
     use std::sync::OnceLock;
@@ -270,18 +271,18 @@ pub(super) fn now() -> f64 {
     BEGAN.get_or_init(Instant::now).elapsed().as_secs_f64()
 }
 
-/// Seconds of the CPU that a process has had.
+/// Returns a process's CPU time in seconds.
 pub(super) fn used(process: &Killed) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{}/stat", process.id()))?;
     ticks(&text).map(|ticks| ticks as f64 / TICKS).context("/proc/PID/stat")
 }
 
-/// Seconds of the CPU that all threads of a process have had, to the nanosecond; in ticks where the kernel does not
-/// keep that account.
+/// Returns the CPU time of all threads of a process in seconds, to the nanosecond; in ticks where the kernel does not
+/// keep that counter.
 pub(super) fn busy(process: u32) -> Result<f64> {
     let (mut nanos, mut exact) = (0u64, false);
     for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
-        // One may have ended meanwhile.
+        // A thread may have ended meanwhile.
         let text = std::fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
         if let Some(ran) = text.split_whitespace().next().and_then(|ran| ran.parse::<u64>().ok()) {
             (nanos, exact) = (nanos + ran, true);
@@ -294,9 +295,9 @@ pub(super) fn busy(process: u32) -> Result<f64> {
     ticks(&text).map(|ticks| ticks as f64 / TICKS).context("/proc/PID/stat")
 }
 
-/// In programs and in the kernel, of a line of `/proc/PID/stat`.
+/// Returns the ticks in user and kernel mode, from a line of `/proc/PID/stat`.
 fn ticks(stat: &str) -> Option<u64> {
-    // The name stands in parentheses and may contain anything, parentheses too.
+    // The name is in parentheses and may contain anything, including parentheses.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
@@ -307,14 +308,14 @@ pub(super) fn finish(generator: Killed) -> Result<Offered> {
     Ok(Offered { sent, pps: report["achieved_pps"].as_f64().unwrap_or(0.0) })
 }
 
-/// The router's way for packets that are nobody's.
+/// The destination of the load, which no host has.
 pub(super) const DESTINATION: &str = "198.18.2.2";
 /// The discard port.
 pub(super) const DESTINATION_PORT: u16 = 9;
 const SENDER: &str = "198.18.1.2";
-/// Room for what the command's datagrams carry.
+/// Room for the content of the command's datagrams.
 const LEAST_PAYLOAD: u32 = 32;
-/// The ticks of the kernel's account in a second: the same on all machines that Linux runs on today.
+/// The kernel's ticks per second: the same on all machines that Linux runs on today.
 const TICKS: f64 = 100.0;
 
 #[cfg(test)]
@@ -351,7 +352,7 @@ mod tests {
         let before = at("100 0 100 50 0 0 0 0", 170);
         let after = at("120 10 120 90 0 0 5 5", 200);
         assert_eq!(after.since(&before), Some([0.25, 0.05, 0.05]));
-        // One that finds it idle: of nobody, so perhaps of others.
+        // An interrupt on an idle CPU: charged to no thread, so perhaps to others.
         let idle = at("100 0 100 140 0 4 6 0", 170);
         assert_eq!(idle.since(&before), Some([0.1, 0.1, 0.0]));
         assert_eq!(before.since(&before), None);

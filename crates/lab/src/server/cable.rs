@@ -1,16 +1,16 @@
 //! Two hosts and a cable whose receive queue can be polled: [`Cable`], the server on one end and its clients on the other.
 //!
-//! A pair of virtual interfaces has a receive queue (NAPI) where receive offload is on and the other end does not segment
-//! in hardware. It has no interrupt of its own: the sender's CPU receives for the other end. So RPS, the kernel's own
-//! way to move that work, hands each packet to the server's CPU by an interrupt from the other one:
+//! A pair of virtual interfaces has a receive queue (NAPI) if receive offload is on and the other end does not segment
+//! in hardware. It has no interrupt of its own: the sender's CPU receives for the other end. So RPS, the kernel's way
+//! to move that work, hands each packet to the server's CPU by an inter-processor interrupt:
 //!
 //! ```text
 //!   interrupts   clients' CPU ─ send ─ queue ─▶ interrupt ─▶ server's CPU: softirq: TCP ─▶ server
 //!   deferred     clients' CPU ─ send ─ queue                 server's CPU: wait: poll: TCP ─▶ server
-//!                                        └ later, if nobody polls ─▶ interrupt
+//!                                        └ later, if it is not polled ─▶ interrupt
 //! ```
 //!
-//! The clients poll their end as well, whatever the server does, so that no packet of theirs is handled on the server's CPU.
+//! The clients always poll their end as well, so that none of their packets is handled on the server's CPU.
 
 use std::fs::File;
 use std::io;
@@ -32,7 +32,7 @@ use crate::rig::hosts::{Hosts, ip, missing, threads};
 #[derive(Debug)]
 pub struct Cable(Hosts);
 
-/// Where the packets for the server are received.
+/// How the server's packets are received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Receiving {
     /// By interrupts on the server's CPU.
@@ -41,22 +41,22 @@ pub enum Receiving {
     Deferred(Duration),
     /// By a kernel thread on the server's CPU (threaded NAPI).
     Thread,
-    /// On the clients' CPU: the virtual interface as it is.
+    /// On the clients' CPU: the virtual interface's default.
     Elsewhere,
 }
 
 impl Cable {
-    /// Makes the hosts, with [`SERVER`] and [`CLIENTS`] as addresses.
+    /// Creates the hosts, with [`SERVER`] and [`CLIENTS`] as addresses.
     ///
     /// # Errors
-    /// A failure of the kind "not possible" where a machine lacks what that needs.
+    /// A failure of the kind "not possible" where a machine lacks a requirement.
     pub fn lay() -> Done<Self> {
         missing().map_or(Ok(()), |reason| Err(Failure::not_possible(reason)))?;
         let hosts = Hosts::lay()?;
         for (host, end, address) in [("near", NEAR, CLIENTS), ("middle", MIDDLE, SERVER)] {
             let name = hosts.host(host);
             ip(&["-n", &name, "addr", "add", &format!("{address}/24"), "dev", end])?;
-            // An answer is one packet, as with a card that segments.
+            // An answer is one packet, as with a segmenting network card.
             ip(&["-n", &name, "link", "set", end, "mtu", "9000"])?;
             hosts.at(host, &["ethtool", "-K", end, "tso", "off", "gro", "on"])?;
         }
@@ -65,7 +65,7 @@ impl Cable {
         Ok(Cable(hosts))
     }
 
-    /// Receives the server's packets in this way from now on; it has the CPU `server`.
+    /// Receives the server's packets in this way from now on; the server runs on the CPU `server`.
     ///
     /// # Errors
     /// If the system refuses.
@@ -96,13 +96,13 @@ impl Cable {
         Ok(())
     }
 
-    /// A program with its words on the server's host.
+    /// Returns a program with its words on the server's host.
     pub fn command(&self, program: &Path, words: &[&str]) -> Command {
         let program = program.to_string_lossy();
         self.0.command("middle", &[&[&*program], words].concat())
     }
 
-    /// The calling thread is on the clients' host from now on.
+    /// Moves the calling thread to the clients' host.
     ///
     /// # Errors
     /// If the system refuses.
@@ -110,7 +110,7 @@ impl Cable {
         self.move_to("near")
     }
 
-    /// The calling thread is on the server's host from now on.
+    /// Moves the calling thread to the server's host.
     ///
     /// # Errors
     /// If the system refuses.
@@ -124,10 +124,10 @@ impl Cable {
     }
 }
 
-/// A connection to `server` that is never used: a receive from it polls the clients' end of the cable.
+/// Opens a connection to `server` that is never used: a receive from it polls the clients' end of the cable.
 ///
 /// # Errors
-/// If nobody listens there.
+/// If no server listens there.
 pub fn polled(server: SocketAddr) -> io::Result<TcpStream> {
     use softtimers_linux::sockopt;
 
@@ -139,7 +139,7 @@ pub fn polled(server: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The commands that write an interface's settings.
+/// Returns the commands that write an interface's settings.
 fn settings(end: &str, settings: &[(&str, &str)]) -> String {
     let writes = settings.iter().map(|(name, value)| format!("echo {value} > /sys/class/net/{end}/{name}"));
     writes.collect::<Vec<_>>().join(" && ")
@@ -170,7 +170,7 @@ mod tests {
     use crate::server::engine::{Engine, Looking, ServerStats};
     use crate::server::request::Site;
 
-    /// A cable, if this machine can have one and its kernel polls it. A process has one at a time.
+    /// Returns a cable, if this machine can have one and its kernel polls it. A process has one at a time.
     fn cable() -> Option<(Cable, MutexGuard<'static, ()>)> {
         static ONE: Mutex<()> = Mutex::new(());
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -186,7 +186,7 @@ mod tests {
         Some((laid.map_err(skipped).ok()?, one))
     }
 
-    /// Counts of a load's clients and of the server.
+    /// Returns the counts of a load's clients and of the server.
     fn served(cable: &Cable, looking: Looking, keep_alive: bool) -> (Answered, ServerStats) {
         let site = Site::of(&FILE);
         let (end, ends) = UnixStream::pair().unwrap();
@@ -263,7 +263,7 @@ mod tests {
                 let case = format!("{receiving:?} {looking:?} {keep_alive} {stats:?}");
                 assert_eq!(answered.errors, 0, "{case}");
                 assert_eq!(answered.latency.count(), answered.answers[0], "{case}");
-                // Those that were under way when the clients left.
+                // Requests under way when the clients left.
                 let under_way = stats.answered[0].checked_sub(answered.answers[0]);
                 assert!(under_way.is_some_and(|number| number <= CONNECTIONS as u64), "{case}");
                 if keep_alive {
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// The time of some exchanges of a byte, by a server whose waits poll or do not.
+    /// Measures some exchanges of a byte, with a server whose waits poll or do not.
     fn exchanges(cable: &Cable, busy_poll: BusyPoll) -> Duration {
         let (say, hear) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
@@ -307,13 +307,13 @@ mod tests {
         })
     }
 
-    /// Where interrupts are deferred, a server that does not poll gets its packets when they come at last.
+    /// Where interrupts are deferred, a server that does not poll gets its packets when an interrupt comes at last.
     #[test]
     fn the_server_gets_its_packets_by_its_own_polls() {
         let Some((cable, _one)) = &cable() else { return };
         cable.receive(Receiving::Deferred(Duration::from_millis(300)), processor()).unwrap();
         let polls = BusyPoll { time: Duration::from_secs(10), budget: 5, prefer: true };
-        // Either may be held up, by a machine that stands still.
+        // Either may be delayed by a machine that stands still.
         let enough = (0..10).any(|_| exchanges(cable, polls) * 2 < exchanges(cable, BusyPoll::default()));
         assert!(enough, "polls bring no packets");
     }

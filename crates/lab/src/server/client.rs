@@ -1,9 +1,9 @@
-//! Clients on one thread, as many as asked for, each with one request under way: [`Load`].
+//! Clients on one thread, each with one request under way: [`Load`].
 //!
-//! A client that is answered asks again at once, so the load rises with the number of clients until the server has no time
-//! left. But such clients slow down with the server, and hide what it keeps waiting; so below that, requests have times, one
-//! after the other at equal distances, and latency counts from there. The thread never sleeps then: it has a CPU to itself, and
-//! its own wake-ups would be part of what is measured.
+//! A client that is answered asks again at once, so the load rises with the number of clients until the server is
+//! saturated. But such clients slow down with the server, which hides its delays; so below saturation, requests are
+//! scheduled at equal distances, and latency counts from their scheduled time. The thread never sleeps then: it has a
+//! CPU to itself, and its own wake-ups would be part of the measurement.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -16,29 +16,29 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
 use softtimers::{Clock, Histogram, Monotonic, Timestamp};
 
-/// The load that clients put on servers.
+/// The load of clients on servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Load {
     /// The servers, and the number of clients of each.
     pub clients: Vec<(SocketAddr, usize)>,
-    /// All requests of a client over one connection, or a connection for each.
+    /// Whether a client keeps one connection, or makes one for each request.
     pub keep_alive: bool,
-    /// From one request to the next, over connections that are kept; else a client asks when it is answered.
+    /// The time between requests, over persistent connections; `None` for clients that ask when they are answered.
     pub interval: Option<Duration>,
-    /// The time that it lasts.
+    /// The duration.
     pub time: Duration,
 }
 
 /// The answers that clients got.
 #[derive(Clone, Debug, Default)]
 pub struct Answered {
-    /// Whole answers of status 200, by the addresses of [`Load::clients`].
+    /// Complete answers of status 200, by the addresses of [`Load::clients`].
     pub answers: Vec<u64>,
     /// Answers of other kinds, and connections that broke.
     pub errors: u64,
     /// From the time of a request, or the beginning of its connection, to the end of its answer; nanoseconds.
     pub latency: Histogram,
-    /// The time that it really lasted.
+    /// The actual duration.
     pub time: Duration,
 }
 
@@ -50,7 +50,7 @@ impl Answered {
 }
 
 impl Load {
-    /// Makes it, and waits for its end; not for answers that are still to come.
+    /// Runs it to its end, without waiting for answers that are still to come.
     ///
     /// # Errors
     /// If no connection can be made.
@@ -58,7 +58,8 @@ impl Load {
         self.run_polling(None)
     }
 
-    /// Makes it without ever sleeping: each turn receives from a connection that polls the interface, such as
+    /// Runs it without ever sleeping: each turn receives from a connection that polls the interface, such as
+    /// [`polled`](super::cable::polled).
     /// [`polled`](super::cable::polled).
     ///
     /// # Errors
@@ -74,7 +75,7 @@ impl Load {
                 clients.push(Client::connect(&epoll, clients.len(), place, address)?);
             }
         }
-        // Times of requests, and who has none under way.
+        // Scheduled requests, and the clients without one.
         let (mut next, mut due, mut free) = (begin, VecDeque::new(), Vec::new());
         let (mut events, mut room) = (Events::with_capacity(256), vec![0; 16 << 10]);
         loop {
@@ -95,7 +96,7 @@ impl Load {
                 }
             }
             if let Some(mut polled) = polled {
-                // Nothing is ever there: what the poll brings is for the others.
+                // It never has data: the poll brings packets for the others.
                 let _ = polled.read(&mut [0]);
             }
             let never_sleeps = self.interval.is_some() || polled.is_some();
@@ -129,16 +130,16 @@ enum Outcome {
     Broke,
 }
 
-/// One with a connection.
+/// A client with a connection.
 #[derive(Debug)]
 struct Client {
     stream: TcpStream,
     place: usize,
     address: SocketAddr,
     connected: bool,
-    /// When its request was due.
+    /// The time at which its request was due.
     began: Timestamp,
-    /// Bytes of the answer that are still to come, once its head has been read.
+    /// Bytes of the answer still to come, once its head has been read.
     left: Option<usize>,
 }
 
@@ -156,7 +157,7 @@ impl Client {
         Ok(Client { stream, place, address, connected: false, began, left: None })
     }
 
-    /// Sends a request that was due at `time`; what becomes of it, the answer tells.
+    /// Sends a request that was due at `time`; a failure shows when the answer is read.
     fn ask(&mut self, time: Timestamp, keep_alive: bool) {
         (self.began, self.left) = (time, None);
         let _ = self.stream.write_all(if keep_alive { KEPT } else { CLOSED });
@@ -188,7 +189,7 @@ impl Client {
         }
     }
 
-    /// Reads until the answer is whole, or there is no more of it yet.
+    /// Reads until the answer is complete, or no more of it is there yet.
     fn receive(&mut self, room: &mut [u8]) -> Outcome {
         loop {
             match self.stream.read(room) {
@@ -203,14 +204,14 @@ impl Client {
         }
     }
 
-    /// Says whether the answer is whole with these bytes; `None` if it is none, or not the one that was asked for.
+    /// Says whether the answer is complete with these bytes; `None` if it is invalid or not the expected one.
     fn took(&mut self, bytes: &[u8]) -> Option<bool> {
         let left = match self.left {
             Some(left) => left.checked_sub(bytes.len())?,
             None => {
                 let mut headers = [httparse::EMPTY_HEADER; 16];
                 let mut response = httparse::Response::new(&mut headers);
-                // The head comes in one piece, for it is written as one.
+                // The head comes in one piece, since it is written as one.
                 let httparse::Status::Complete(head) = response.parse(bytes).ok()? else { return None };
                 let length =
                     response.headers.iter().find(|of| of.name.eq_ignore_ascii_case("content-length"))?;

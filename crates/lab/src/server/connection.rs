@@ -1,7 +1,7 @@
 //! One client's connection: [`Connection`], one request a step.
 //!
-//! A step answers at most one request, so that a client who sends many at once has his turn as others have, and it
-//! reads nothing while an answer waits to leave: a client who does not take his answers is not asked what else he wants.
+//! A step answers at most one request, so that a client that sends many at once takes turns with others, and it reads
+//! nothing while an answer waits to leave: a client that does not read its answers is not served further.
 //!
 //! ```text
 //!   step: answer left over? ─▶ request left over? ─▶ read ─▶ whole? ─▶ write ─▶ Answered
@@ -15,33 +15,33 @@ use super::request::{Answer, LONGEST_HEAD, Request, Site};
 /// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// A request was answered. If `more`, the next one may be there already: no readiness will tell.
+    /// A request was answered. If `more`, the next one may be there already: no readiness event will follow.
     Answered {
         /// There may be another.
         more: bool,
     },
-    /// Nothing can be done until the stream is ready.
+    /// The stream is not ready.
     Waits,
-    /// It is to be closed; `answered`: with an answer, else by the client or an error.
+    /// The connection is to be closed; `answered`: after an answer, otherwise by the client or an error.
     Over {
         /// This step sent the end of an answer.
         answered: bool,
     },
 }
 
-/// A connection, and what is left of its bytes.
+/// A connection, and its buffered bytes.
 #[derive(Debug)]
 pub struct Connection<S> {
     stream: S,
-    /// The bytes read beyond the last request; never longer than a head may be.
+    /// The bytes read after the last request; never longer than a head may be.
     rest: Vec<u8>,
-    /// An answer, and how many of its bytes are sent.
+    /// An answer, and how many of its bytes have been sent.
     unsent: Option<(Answer, usize)>,
-    /// The last read filled the room: what it left behind no edge will tell.
+    /// Whether the last read filled the buffer, so that no edge reports the remaining bytes.
     unread: bool,
 }
 
-/// The buffer that requests are read to, by all connections of a thread in turn.
+/// The buffer for requests, shared by all connections of a thread.
 pub type Scratch = Box<[u8; LONGEST_HEAD]>;
 
 /// Returns an empty buffer.
@@ -50,16 +50,15 @@ pub fn scratch() -> Scratch {
 }
 
 impl<S: Read + Write> Connection<S> {
-    /// Serves a stream that is non-blocking, or whose reader has nothing else to do.
+    /// Serves a non-blocking stream, or one whose reader has nothing else to do.
     pub fn new(stream: S) -> Self {
         Connection { stream, rest: Vec::new(), unsent: None, unread: false }
     }
 
-    /// Goes on with it, up to the end of one answer.
+    /// Continues, up to the end of one answer.
     ///
     /// # Cost
-    /// A read and a write where the request is there in one piece, and nothing is allocated; else a read for each
-    /// piece.
+    /// A read and a write if the request is there in one piece, without allocation; otherwise a read for each piece.
     pub fn step(&mut self, site: &Site, scratch: &mut Scratch) -> Step {
         if let Some((answer, sent)) = self.unsent.take() {
             return self.send(site, answer, sent);
@@ -75,7 +74,7 @@ impl<S: Read + Write> Connection<S> {
                 site.work();
                 return self.send(site, answer, 0);
             }
-            // A head that fills the room is never partial: there is room.
+            // A head that fills the buffer is never partial: there is room.
             match self.stream.read(&mut scratch[filled..]) {
                 Ok(0) => return Step::Over { answered: false },
                 Ok(read) => {
@@ -127,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream that gives these pieces, and takes a given number of bytes at a time; then both would block.
+    /// A stream with these pieces, which accepts a given number of bytes at a time; then both would block.
     struct Pieces {
         pieces: VecDeque<Vec<u8>>,
         ended: bool,
@@ -239,7 +238,7 @@ mod tests {
         assert!(connection.rest.len() < LONGEST_HEAD, "there is room to read");
     }
 
-    /// 256 of these fill the room to its last byte.
+    /// 256 of these fill the buffer exactly.
     const EVEN: &str = "GET /file HTTP/1.1\r\nHost: hh\r\n\r\n";
 
     #[test]
@@ -250,7 +249,7 @@ mod tests {
         let mut connection = connection(&[&EVEN.repeat(number)], &[]);
         let mut scratch = scratch();
         let mut answered = 0;
-        // As edges tell: it is gone on with for as long as it says so, and when an answer can leave again.
+        // With edges: it is continued as long as it says so, and when an answer can leave again.
         for turn in 0.. {
             connection.stream.takes.extend((turn % 3 > 0).then_some(ALL));
             match connection.step(&site, &mut scratch) {

@@ -1,25 +1,25 @@
 //! The event-driven server: [`Engine`], the paper's Flash on softtimers.
 //!
-//! Both ways to look for requests have everything else in common. The plain one is what event loops do, at their best:
-//! edge-triggered, up to 256 sources a system call, and no clock.
+//! Both ways to find requests share everything else. The plain one is a good event loop: edge-triggered, up to 256
+//! sources per system call, and no clock.
 //!
 //! ```text
 //!   epoll    ─▶ epoll_wait, asleep if nothing is ready ─▶ a request of each of them ┐
 //!     ▲─────────────────────────────────────────────────────────────────────────────┘
 //!
-//!   polled   ─▶ trigger state: look due? ─▶ epoll_wait that does not sleep; the next look by the quota
-//!     ▲              └─▶ answer one request ─┐      nothing to do: it looks at once, and sleeps when that has found
+//!   polled   ─▶ trigger state: poll due? ─▶ epoll_wait without sleeping; the next poll by the quota
+//!     ▲              └─▶ answer one request ─┐      nothing to do: it polls at once, and sleeps when that has found
 //!     └──────────────────────────────────────┘      nothing for a millisecond
 //!
 //!   napi     ─▶ as epoll, but the wait itself polls the interface for up to `quota` packets, and sleeps when it has found
 //!                nothing for a millisecond
 //! ```
 //!
-//! The look is a soft timer's event, and its interval is steered by [`Aggregation`] so that a look finds `quota`
-//! connections on average while others wait to be answered. Where none do, polling by the interval is turned off, as in
-//! the paper when the CPU goes idle: a request is never delayed for nothing. It is only that the paper's
-//! CPU then takes interrupts, and this one goes on looking: while there is load nobody sleeps, so no wake-up is paid
-//! for, neither here nor by the client's kernel.
+//! The poll is a soft timer's event, and [`Aggregation`] controls its interval so that a poll finds `quota` connections
+//! on average while others wait to be answered. When none wait, polling by the interval is turned off, as in the paper
+//! when the CPU goes idle: a request is never delayed for nothing. But while the paper's CPU then takes interrupts,
+//! this one goes on polling: under load it never sleeps, so no wake-up is paid for, neither here nor by the client's
+//! kernel.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -37,17 +37,17 @@ use super::connection::{Connection, Scratch, Step, scratch};
 use super::ports::Turns;
 use super::request::Site;
 
-/// The way in which requests are looked for.
+/// How requests are found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Looking {
     /// Waits for them by `epoll`.
     Epoll,
-    /// By asking again and again, without ever sleeping.
+    /// By polling all the time, without ever sleeping.
     Spin,
-    /// From trigger states, so that a poll finds N connections on average.
+    /// By polls at trigger states that find N connections on average.
     Polled(u32),
-    /// As [`Epoll`](Self::Epoll), but each wait polls the interface itself for up to N packets: the packets come to the
-    /// server when it has answered those before, and interrupt nothing.
+    /// As [`Epoll`](Self::Epoll), but each wait polls the interface itself for up to N packets: they are received when
+    /// the server has answered those before, and interrupt nothing.
     Napi(u16),
 }
 
@@ -58,7 +58,7 @@ pub struct ServerStats {
     pub answered: Vec<u64>,
     /// Connections that were accepted.
     pub accepted: u64,
-    /// Looks at the network that found something.
+    /// Polls of the network that found something.
     pub looks: u64,
     /// Connections that these found ready or new.
     pub found: u64,
@@ -83,20 +83,20 @@ pub struct Engine<'a> {
     stats: ServerStats,
 }
 
-/// A connection, and what the engine knows of it.
+/// A connection, and the engine's state for it.
 #[derive(Debug)]
 struct Place {
     connection: Connection<TcpStream>,
     port: usize,
     queued: bool,
-    /// Watched by epoll. One that is answered and closed at its first step never is.
+    /// Whether epoll watches it. One that is answered and closed at its first step never is watched.
     watched: bool,
-    /// The client will send no more: no edge will say so again.
+    /// Whether the client has finished sending: no edge will report it again.
     hung_up: bool,
 }
 
 impl<'a> Engine<'a> {
-    /// Serves these listeners, each a port, until `end` can be read or has ended; for good if it is no stream.
+    /// Serves these listeners, each a port, until `end` is readable or closed; for ever if it is not a stream.
     ///
     /// # Errors
     /// If the system refuses.
@@ -104,7 +104,7 @@ impl<'a> Engine<'a> {
         let epoll = Epoll::new(Waiting::Pwait2)?;
         for (port, listener) in listeners.iter().enumerate() {
             listener.set_nonblocking(true)?;
-            // The standard library asks for 128, which a crowd that connects anew for each request overflows.
+            // The standard library requests 128, which a crowd with a connection for each request overflows.
             rustix::net::listen(listener, BACKLOG)?;
             epoll.add(listener.as_fd(), LISTENERS + port as u64, EventFlags::IN)?;
         }
@@ -132,7 +132,7 @@ impl<'a> Engine<'a> {
     /// Serves until its end.
     ///
     /// # Errors
-    /// None that a working kernel gives, and none that a client causes.
+    /// None on a working kernel, and none caused by a client.
     pub fn run(mut self, looking: Looking) -> io::Result<ServerStats> {
         let before = Usage::now();
         match looking {
@@ -156,8 +156,8 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// A look, and a step of each who waits; who then still does had more than one request, and the next look is for those
-    /// who have come meanwhile.
+    /// Polls once, and runs a step for each ready connection; those still ready have more than one request, and the
+    /// next poll is for those that came meanwhile.
     fn by_epoll_once(&mut self, when_idle: Option<Duration>) -> io::Result<()> {
         self.look(if self.turns.waiting() > 0 { Some(Duration::ZERO) } else { when_idle })?;
         for _ in 0..self.turns.waiting() {
@@ -197,7 +197,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Asks the kernel what is ready, and queues it; asleep until something is, if `timeout` says so.
+    /// Queues the connections that the kernel reports ready; sleeps until there is one, if `timeout` says so.
     fn look(&mut self, timeout: Option<Duration>) -> io::Result<u32> {
         let Engine { epoll, events, places, turns, .. } = self;
         epoll.wait(events, timeout)?;
@@ -229,7 +229,7 @@ impl<'a> Engine<'a> {
         Ok(found)
     }
 
-    /// Takes on who calls at this port, of whom the first request is most often there, too.
+    /// Accepts connections at this port, whose first request is usually there, too.
     fn accept(&mut self, port: usize) -> u32 {
         let mut found = 0;
         for _ in 0..MOST_ACCEPTED {
@@ -237,7 +237,7 @@ impl<'a> Engine<'a> {
                 match accept_with(&self.listeners[port], SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                     Ok(stream) => TcpStream::from(stream),
                     Err(rustix::io::Errno::WOULDBLOCK) => break,
-                    // Of a client that has given up meanwhile.
+                    // The client has given up meanwhile.
                     Err(_) => continue,
                 };
             self.stats.accepted += 1;
@@ -259,7 +259,7 @@ impl<'a> Engine<'a> {
         found
     }
 
-    /// One step of whose turn it is; `false` if nobody waits.
+    /// Runs one step of the next connection; `false` if none waits.
     fn answer_one(&mut self) -> bool {
         let Some(number) = self.turns.pop() else { return false };
         let Some(Some(place)) = self.places.get_mut(number) else {
@@ -301,17 +301,17 @@ impl<'a> Engine<'a> {
 
 /// Connections that may wait to be accepted, if the system allows as many (`net.core.somaxconn`).
 const BACKLOG: i32 = 4_096;
-/// Sources a system call: more than are ready at once, as a rule.
+/// Sources per system call: usually more than are ready at once.
 const EVENTS: usize = 256;
 /// Tokens below are connections.
 const LISTENERS: u64 = 1 << 32;
 const END: u64 = u64::MAX;
-/// Ports that a look hears of.
+/// Ports reported by one poll.
 const MOST_PORTS: usize = 64;
-/// The most connections that are accepted of one port at a time; the others are there at the next.
+/// The most connections accepted at a port at a time; the others are there at the next.
 const MOST_ACCEPTED: usize = 64;
-/// Without a find for the longest interval between two looks, nobody asks any more. It is what being woken up costs, many
-/// times over, and nothing beside a pause of people.
+/// Stops polling after this time without finding anything, which is also the longest interval between two polls. It is
+/// many times the cost of a wake-up, and short compared with people's pauses.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! Whose turn it is: [`Turns`], the queues of connections that may have a request, one for each port.
+//! The order of service: [`Turns`], the queues of connections that may have a request, one for each port.
 //!
-//! A port stands for the paper's interface (soft timers §5.8: four of them, a client on each). Connections of a port are
-//! served in the order in which they were found, and the ports in turn, so that none has to wait for another's crowd.
+//! A port stands for the paper's interface (soft timers §5.8: four of them, a client on each). Connections of a port
+//! are served in the order in which they were found, and the ports in turn, so that none has to wait for another's
+//! crowd.
 
 use std::collections::VecDeque;
 
@@ -19,7 +20,7 @@ impl Turns {
         Turns { queues: vec![VecDeque::new(); ports.max(1)], next: 0, waiting: 0 }
     }
 
-    /// A connection of this port may have something. Each is to be queued at most once at a time.
+    /// Queues a connection of this port that may have a request. Each is queued at most once at a time.
     ///
     /// # Panics
     /// If there is no such port.
@@ -28,10 +29,10 @@ impl Turns {
         self.waiting += 1;
     }
 
-    /// The one whose turn it is.
+    /// Returns the next connection.
     ///
     /// # Cost
-    /// At most a look at each port.
+    /// At most a check of each port.
     pub fn pop(&mut self) -> Option<usize> {
         if self.waiting == 0 {
             return None;
@@ -46,7 +47,7 @@ impl Turns {
         }
     }
 
-    /// Connections in the queues.
+    /// Returns the number of queued connections.
     pub fn waiting(&self) -> usize {
         self.waiting
     }

@@ -1,10 +1,10 @@
 //! Requests and their answers: [`Request::of`] reads a request's head, [`Site`] has the answers.
 //!
-//! The site is one file in memory. A name is compared with its name and with nothing else, so there is no path that
-//! could lead anywhere; what is no request for that file is refused, and its connection closed.
+//! The site is one file in memory. A name is only compared with its name, so no path can lead elsewhere; any other
+//! request is refused, and its connection closed.
 //!
 //! ```text
-//!   bytes of a client ─▶ not whole yet │ so long, and this answer ─▶ prepared bytes
+//!   bytes of a client ─▶ incomplete │ length, and this answer ─▶ prepared bytes
 //! ```
 
 use std::time::Duration;
@@ -15,13 +15,13 @@ use softtimers::{Clock, Monotonic};
 /// The bytes so far, as a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// The beginning of one.
+    /// An incomplete request.
     Partial,
-    /// One, whose head is so long; or no request at all, after which the connection is of no use.
+    /// A complete request, with the length of its head; or an invalid one, after which the connection is of no use.
     Whole {
         /// The bytes of its head.
         length: usize,
-        /// The answer that it gets.
+        /// The answer to it.
         answer: Answer,
     },
 }
@@ -29,16 +29,16 @@ pub enum Request {
 /// The answer to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// The file, which is kept in memory.
+    /// The file, and the connection stays open.
     Kept,
-    /// The file, and the connection ends with it.
+    /// The file, and the connection is closed.
     Closed,
-    /// 400, and the connection ends with it.
+    /// 400, and the connection is closed.
     Refused,
 }
 
 impl Request {
-    /// Reads the head that `bytes` begin with.
+    /// Parses the head at the beginning of `bytes`.
     pub fn of(bytes: &[u8]) -> Request {
         let mut headers = [EMPTY_HEADER; 16];
         let mut request = httparse::Request::new(&mut headers);
@@ -60,7 +60,7 @@ impl Request {
     }
 }
 
-/// All answers of a server, as they are sent.
+/// All answers of a server, ready to send.
 #[derive(Clone, Debug)]
 pub struct Site {
     answers: [Vec<u8>; 3],
@@ -68,7 +68,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site whose only file has this content; its name is [`NAME`].
+    /// Creates a site whose only file has this content; its name is [`NAME`].
     pub fn of(file: &[u8]) -> Self {
         let answer = |status: &str, connection: &str, body: &[u8]| {
             let length = body.len();
@@ -84,7 +84,7 @@ impl Site {
         Site { answers, work: Duration::ZERO }
     }
 
-    /// Each answer costs so much more than sending it: servers look files up, write logs, ask others.
+    /// Sets the additional work of each answer: servers look files up, write logs, ask others.
     #[must_use]
     pub fn with_work(self, work: Duration) -> Self {
         Site { work, ..self }
@@ -104,7 +104,7 @@ impl Site {
 
 /// The name of the only file.
 pub const NAME: &str = "/file";
-/// The longest head that is taken, as servers commonly have it.
+/// The longest head accepted, a common limit of servers.
 pub const LONGEST_HEAD: usize = 8 << 10;
 
 #[cfg(test)]

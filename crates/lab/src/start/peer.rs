@@ -15,7 +15,7 @@ use softtimers_wan::{Wan, Way};
 
 use crate::bench::Done;
 
-/// A datagram as it crosses the path.
+/// A datagram on the path.
 pub(super) type Packet = (Vec<u8>, Option<EcnCodepoint>);
 
 /// One end of the connection.
@@ -24,10 +24,10 @@ pub(super) struct Peer {
     pub(super) connections: HashMap<ConnectionHandle, Connection>,
     way: Way,
     far: SocketAddr,
-    /// `None` for quinn as it is.
+    /// `None` for quinn unchanged.
     gate: Option<Gate>,
     buffer: Vec<u8>,
-    /// Built, and waits at the gate; its bytes are in the buffer.
+    /// A packet that was built and waits at the gate; its bytes are in the buffer.
     waits: Option<(Transmit, Timestamp)>,
 }
 
@@ -50,7 +50,7 @@ impl Peer {
         self.connections.values_mut().next()
     }
 
-    /// A datagram has arrived.
+    /// Receives a datagram.
     pub(super) fn take(&mut self, now: Instant, (bytes, ecn): Packet) -> Done {
         let mut answer = vec![];
         match self.endpoint.handle(now, self.far, None, ecn, bytes.as_slice().into(), &mut answer) {
@@ -69,7 +69,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Lets the connection work; what it sends, and may send, goes on the path.
+    /// Lets the connection work, and puts the datagrams that it may send on the path.
     pub(super) fn drive(&mut self, now: Timestamp, instant: Instant, wan: &mut Wan<Packet>) {
         let Peer { endpoint, connections, way, gate, buffer, waits, .. } = self;
         let Some((handle, connection)) = connections.iter_mut().next() else { return };
@@ -111,7 +111,7 @@ impl Peer {
         }
     }
 
-    /// Returns when something is to be done next, without a packet.
+    /// Returns when the next action is due, without a packet.
     pub(super) fn poll_timeout(&mut self, epoch: Instant) -> Option<Timestamp> {
         let timeout = self.connection().and_then(Connection::poll_timeout);
         let timeout = timeout.map(|at| Timestamp::ZERO + at.saturating_duration_since(epoch));
@@ -120,5 +120,5 @@ impl Peer {
     }
 }
 
-/// Packets in one transmit, as quinn has it.
+/// Packets in one transmit, as in quinn.
 const MOST: usize = 10;

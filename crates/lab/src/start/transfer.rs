@@ -22,11 +22,11 @@ use crate::bench::Done;
 /// 50 ms each way, and a slow link for the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Path {
-    /// Its rate, in millions of bits a second.
+    /// Its rate, in Mbit/s.
     pub mbit: u64,
 }
 
-/// The way in which the server sends.
+/// How the server sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// Slow start from two packets.
@@ -35,16 +35,16 @@ pub enum Way {
     Default,
     /// At the known capacity, through the gate.
     Known {
-        /// The share of it that the first train begins with.
+        /// The share of it with which the first train begins.
         percent: u32,
     },
 }
 
-/// Bytes of an answer that a packet carries: the paper's 141 KB for a hundred packets.
+/// Bytes of an answer per packet: the paper's 141 KB for a hundred packets.
 pub const PACKET: u64 = 1_410;
 
-/// Measures how long a client waits for an answer of `packets` packets: from its request on a connection that has been
-/// there for a while; or, with `set_up`, from its decision to connect.
+/// Measures how long a client waits for an answer of `packets` packets: from its request on an established connection;
+/// or, with `set_up`, from its decision to connect.
 ///
 /// # Errors
 /// None, unless something is broken.
@@ -70,7 +70,7 @@ pub fn restart(path: Path, way: Way, packets: u64) -> Done<Duration> {
     Ok(network.ask(packets * PACKET)?.saturating_duration_since(asked))
 }
 
-/// Both ends and the path between.
+/// Both ends and the path between them.
 struct Network {
     wan: Wan<Packet>,
     client: Peer,
@@ -98,7 +98,7 @@ impl Network {
         Ok(Network { wan, client, server, epoch, now: Timestamp::ZERO, connected: false })
     }
 
-    /// Goes on until `done` says so of what has come by then, at `end` at the latest.
+    /// Runs until `done` is satisfied by what has arrived, or until `end`.
     fn until(&mut self, end: Option<Timestamp>, mut done: impl FnMut(&mut Self) -> Done<bool>) -> Done {
         loop {
             self.arrive()?;
@@ -108,10 +108,10 @@ impl Network {
             let (now, instant) = (self.now, self.instant());
             self.client.drive(now, instant, &mut self.wan);
             self.server.drive(now, instant, &mut self.wan);
-            // On to the next time at which something happens.
+            // Advance to the next event.
             let timeouts = [self.client.poll_timeout(self.epoch), self.server.poll_timeout(self.epoch)];
             let next = timeouts.into_iter().flatten().chain(self.wan.poll_at()).chain(end).min();
-            self.now = next.ok_or("everybody waits for somebody")?.max(self.now);
+            self.now = next.ok_or("both ends wait for each other")?.max(self.now);
         }
     }
 
@@ -119,12 +119,12 @@ impl Network {
         self.until(None, |network| Ok(network.connected))
     }
 
-    /// Nothing is asked for so long.
+    /// Lets this time pass without requests.
     fn rest(&mut self, pause: Duration) -> Done {
         self.until(Some(self.now + pause), |_| Ok(false))
     }
 
-    /// Asks for `bytes`; returns when the last of them has come.
+    /// Requests `bytes`; returns when the last of them has arrived.
     fn ask(&mut self, bytes: u64) -> Done<Timestamp> {
         self.connect()?;
         let client = self.client.connection().ok_or("no connection")?;
@@ -149,7 +149,7 @@ impl Network {
         self.epoch + self.now.saturating_duration_since(Timestamp::ZERO)
     }
 
-    /// Takes in what has come by now.
+    /// Delivers the datagrams that have arrived by now.
     fn arrive(&mut self) -> Done {
         let instant = self.instant();
         let Network { wan, client, server, now, connected, .. } = self;
@@ -170,7 +170,7 @@ impl Network {
     }
 }
 
-/// Hands over as much of the answer as fits.
+/// Writes as much of the answer as fits.
 fn write(server: &mut Connection, stream: StreamId, left: &mut u64) -> Done {
     let chunk = [0x55; 16_384];
     while *left > 0 {
@@ -184,7 +184,7 @@ fn write(server: &mut Connection, stream: StreamId, left: &mut u64) -> Done {
     Ok(())
 }
 
-/// Takes what has come; how many bytes.
+/// Reads what has arrived, and returns the number of bytes.
 fn read(client: &mut Connection, stream: StreamId) -> Done<u64> {
     let mut stream = client.recv_stream(stream);
     let mut chunks = stream.read(true)?;
@@ -200,7 +200,7 @@ fn read(client: &mut Connection, stream: StreamId) -> Done<u64> {
     Ok(bytes)
 }
 
-/// A certificate for one run. Ed25519, whose signatures are all of one length.
+/// Creates a certificate for one run. Ed25519 signatures all have the same length.
 fn configs(path: Path, way: Way) -> Done<(ClientConfig, ServerConfig)> {
     let key = KeyPair::generate_for(&PKCS_ED25519)?;
     let certificate = CertificateParams::new(vec!["server".into()])?.self_signed(&key)?;
@@ -234,8 +234,8 @@ fn configs(path: Path, way: Way) -> Done<(ClientConfig, ServerConfig)> {
     Ok((client, server))
 }
 
-/// Full packets from the first on, and twice what the path holds in flight, so that flow control and the
-/// discovery of what fits have no part in it.
+/// Full packets from the first on, and twice the path's capacity in flight, so that flow control and path MTU discovery
+/// do not matter.
 fn transport(path: Path) -> TransportConfig {
     let held = u32::try_from(path.mbit * 1_000_000 / 8 / 10).map_or(u32::MAX, |bytes| bytes * 2);
     let mut transport = TransportConfig::default();
@@ -248,5 +248,5 @@ fn transport(path: Path) -> TransportConfig {
 /// Bytes of a full datagram: 1,500 with its headers.
 const DATAGRAM: u16 = 1_452;
 const HEADERS: u32 = 48;
-/// Between connecting and asking, and between two answers.
+/// The time between connecting and asking, and between two answers.
 const PAUSE: Duration = Duration::from_secs(5);

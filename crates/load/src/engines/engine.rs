@@ -9,34 +9,34 @@ use softtimers_measure::failure::Failure;
 
 use crate::session::{Handling, Session};
 
-/// An engine: it notices what is due, and has it sent.
+/// Notices due datagrams and has them sent.
 pub(crate) trait Engine: Sync {
-    /// As it is typed.
+    /// Returns the name as typed.
     fn name(&self) -> &'static str;
 
-    /// A line about the engine.
+    /// Returns a line about the engine.
     fn about(&self) -> &'static str;
 
-    /// Goes on until the session is over.
+    /// Runs until the session is over.
     ///
     /// # Errors
     /// The failure that ended the run.
     fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()>;
 
-    /// Sees whether this thread, and the way there, are such that it can work.
+    /// Checks that it can work on this thread and on the route to the destination.
     ///
     /// # Errors
-    /// That they are not, and why.
+    /// The reason why it cannot.
     fn check(&self, _destination: SocketAddr) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// The pace that it keeps when it is given this one.
+    /// Returns the pace that it keeps for this one.
     fn pace(&self, pace: PaceConfig) -> PaceConfig {
         pace
     }
 
-    /// The handling that it wants of the flow.
+    /// Returns how it wants the flow to be handled.
     fn handling(&self) -> Handling {
         Handling::default()
     }
@@ -61,7 +61,7 @@ pub(crate) trait Engine: Sync {
         true
     }
 
-    /// Says whether it has trigger states, and with them slack, an idle policy, and sources to do without.
+    /// Says whether it has trigger states, and so a slack, an idle policy, and sources that can be disabled.
     fn has_trigger_states(&self) -> bool {
         false
     }

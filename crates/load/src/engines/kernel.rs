@@ -1,8 +1,8 @@
-//! Datagrams are handed over ahead of their release times, and a queue of the kernel keeps those.
+//! Hands datagrams over ahead of their release times, which a queue of the kernel keeps.
 //!
-//! The loop is that of `loop` with another due time: that at which more is to be handed over. Without such a queue on the way
-//! all of them would leave at once, and no call would say so. Therefore the way is tried first, and the run refused where
-//! release times are not seen to be kept.
+//! This is the loop of `loop` with another due time: that of the next hand-over. Without such a queue on the route, all
+//! datagrams would leave at once, and no call would report it. So the route is tried first, and the run is refused
+//! unless release times are seen to be kept.
 
 use std::io;
 use std::net::SocketAddr;
@@ -33,9 +33,9 @@ impl Engine for Kernel {
         Handling { ahead: true, ..Handling::default() }
     }
 
-    /// Sees whether release times are kept on the way.
+    /// Checks that release times are kept on the route.
     fn check(&self, destination: SocketAddr) -> Result<(), Failure> {
-        // What a receiver bears from anybody, and answers without remembering it.
+        // A message that receivers accept from any sender, and answer without remembering it.
         let hello = Hello { nonce: 0, flow: 0, flows: 0, interval_ns: 0, token: None };
         let finding = release_times(destination, &Datagram::Hello(hello).encode());
         if finding.works {

@@ -9,7 +9,7 @@ use super::engine::{Engine, ReadBy};
 use super::plain_loop::{self, Wait};
 use crate::session::Session;
 
-/// The loop of five lines that programs have without a timer library.
+/// The five-line loop of programs without a timer library.
 pub(super) struct Loop;
 
 impl Engine for Loop {
@@ -34,7 +34,7 @@ impl Wait for Loop {
     }
 }
 
-/// The same loop, with a clock check in the middle of answering more than 8 requests, as softtimers' loop has it.
+/// The same loop, with a clock check in the middle of answering more than 8 requests, as in softtimers' loop.
 pub(super) struct LoopInside;
 
 impl Engine for LoopInside {

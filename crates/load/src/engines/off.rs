@@ -1,4 +1,4 @@
-//! Nothing is sent: a plain loop that only works, the baseline for the work that the others keep.
+//! Sends nothing: a plain loop that only works, the baseline for the throughput that the others retain.
 
 use std::io;
 
@@ -15,7 +15,7 @@ impl Engine for Off {
     }
 
     fn about(&self) -> &'static str {
-        "Nobody: a plain epoll loop does only the work, as a baseline for the other timers"
+        "No timer: a plain epoll loop does only the work, as a baseline for the other timers"
     }
 
     fn sends(&self) -> bool {

@@ -1,7 +1,7 @@
 //! A plain `epoll` loop as people write it, without softtimers, for engines that differ in how they [wait](Wait).
 //!
-//! A peer that is made slow proves nothing, so the clock is read no more often than the method
-//! needs: one reading after a handler serves the check, the end of the run and the next time-out.
+//! A competitor made slow on purpose proves nothing, so the clock is read no more often than the method needs: one
+//! reading after a handler serves the check, the end of the run and the next time-out.
 //!
 //! ```text
 //!   loop      wait ─▶ read, check ─▶ group ─▶ read, check ─▶ group ─▶ read, check ─┐
@@ -31,21 +31,21 @@ pub(super) const TIMER: u64 = 2;
 
 /// An engine's way to wait for the next due time.
 pub(super) trait Wait {
-    /// It reads the clock after each handler, and not only when a wait returns.
+    /// Whether it reads the clock after each handler, and not only when a wait returns.
     const CHECKS_AFTER_HANDLERS: bool = false;
-    /// It reads the clock also in the middle of answering many requests.
+    /// Whether it reads the clock also in the middle of answering many requests.
     const CHECKS_INSIDE: bool = false;
-    /// A descriptor tells of the due time, and nothing else does.
+    /// Whether a descriptor signals the due time, and nothing else does.
     const HAS_DESCRIPTOR: bool = false;
 
-    /// The longest that the wait may last that begins now, `left` before `wake`; `None` where a descriptor ends it.
+    /// Returns the time-out of a wait that begins now, `left` before `wake`; `None` where a descriptor ends it.
     ///
     /// # Errors
     /// The error of arming that descriptor.
     fn timeout(&mut self, left: Duration, wake: Timestamp) -> io::Result<Option<Duration>>;
 }
 
-/// Sends until the session is over; `wait` is made for the loop's descriptors.
+/// Sends until the session is over; `wait` is created for the loop's descriptors.
 pub(super) fn run<W: Wait>(
     session: &mut Session,
     clock: ReadBy<'_>,
@@ -71,19 +71,19 @@ struct PlainLoop<'a, W> {
     now: Timestamp,
     epoll: Epoll,
     events: Events,
-    /// When the flow is due, or the earliest of several: the heap of those is theirs.
+    /// The due time of the flow, or the earliest one of several flows, which have a heap of their own.
     due: BinaryHeap<Reverse<(Timestamp, u32)>>,
     checks: ClockChecks,
 }
 
-/// The finds of a wait.
+/// The result of a wait.
 #[derive(Clone, Copy)]
 struct Found {
-    /// The time has come, as far as the wait can tell; `None` if it was ended by something else and
-    /// the descriptor says that it has not.
+    /// The source that noticed the due time, as far as the wait can tell; `None` if another event ended it and the
+    /// descriptor says that the time has not come.
     time: Option<TriggerState>,
     echo: bool,
-    /// The wait could sleep: a clock that is not the kernel's is to see whether it is still right.
+    /// Whether the wait could sleep: a clock other than the kernel's is then checked.
     slept: bool,
 }
 
@@ -111,14 +111,14 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
         })
     }
 
-    /// The loop is made, and begins.
+    /// Begins once the loop has been created.
     fn begin(&mut self) {
         self.session.loop_begins();
         self.due.push(Reverse((self.session.flow.due(), 0)));
         self.now = self.clock.now();
     }
 
-    /// A program that only computes needs no wait, and checks the clock between two pieces.
+    /// Computes without waiting, with a clock check between two pieces.
     fn compute(&mut self) -> io::Result<()> {
         while !self.session.over(self.now) {
             self.session.work.compute_piece();
@@ -137,7 +137,7 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
             if found.echo {
                 self.visit()?;
             }
-            // The wait that follows does not sleep, so it needs no new reading.
+            // The following wait does not sleep, so it needs no new reading.
             self.session.work.compute_piece();
         }
         Ok(())
@@ -186,7 +186,7 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
         Ok(())
     }
 
-    /// Serves one group with a clock check after each send of answers; whether to go on with the visit.
+    /// Serves one group with a clock check after each send of answers; returns whether to go on with the visit.
     fn serve_in_parts(&mut self, left: &mut usize) -> io::Result<bool> {
         let taken = self.session.work.take_group()?;
         for answered in (0..taken).step_by(MOST_PER_SEND) {
@@ -198,7 +198,7 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
         Ok(self.session.work.more(taken, left))
     }
 
-    /// Sends what is due at `now`, just read, if anything is still to be sent.
+    /// Sends the datagrams due at `now`, just read, if any are left to send.
     #[inline]
     fn check(&mut self, now: Timestamp, source: TriggerState) -> io::Result<()> {
         self.now = now;
@@ -209,9 +209,9 @@ impl<'a, W: Wait> PlainLoop<'a, W> {
                 break;
             }
             first.0.0 = self.session.flow.depart(self.now, source)?;
-            // Sending took its time, and the next time-out is counted from here.
+            // Sending took time, and the next time-out counts from here.
             self.now = self.clock.now();
-            // What is due again at once must not outlast the run.
+            // A flow that is due again at once must not outlast the run.
             if self.session.over(self.now) {
                 break;
             }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   work ──▶ work ─┐   ┌─▶ work …      handler: send, arm for the next
-//!                  └─▲─┘               the loop takes the account when it comes by
+//!                  └─▲─┘               the loop counts its departures later
 //! ```
 
 use std::io;
@@ -60,12 +60,12 @@ pub(super) fn run(session: &mut Session, ticks: Ticks) -> io::Result<()> {
     session.loop_ends();
     session.waited(waiting);
     if unread > 0 {
-        session.fallbacks.push(format!(
-            "the loop did not come by for 4,096 departures; the signal's handler put off {unread}"
-        ));
+        session
+            .fallbacks
+            .push(format!("the loop fell 4,096 departures behind; the signal's handler postponed {unread}"));
     }
     pacer.error().map_or(Ok(()), Err)
 }
 
-/// Soon enough for whoever pressed Ctrl-C, seldom enough to cost nothing.
+/// Short enough for a user who presses Ctrl-C, and too long to cost anything.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);

@@ -45,8 +45,8 @@ enum Event {
     End,
 }
 
-/// Does only the work, in the same loop with nothing to send: what its trigger states cost by
-/// themselves. Not a baseline for work kept, for that loop is softtimers' own.
+/// Does only the work, in softtimers' loop with nothing to send, to measure the cost of its trigger states. Not a
+/// baseline for throughput retained, since that loop is softtimers' own.
 pub(crate) fn idle(session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
     SoftLoop::new(session, clock, None).drive(Idle::park())
 }
@@ -55,20 +55,20 @@ struct SoftLoop<'a> {
     session: &'a mut Session,
     clock: ReadBy<'a>,
     timers: SoftTimers<Event>,
-    /// That of a departure; `None` if nothing is sent.
+    /// The slack of a departure; `None` if nothing is sent.
     slack: Option<Duration>,
 }
 
 impl<'a> SoftLoop<'a> {
     fn new(session: &'a mut Session, clock: ReadBy<'a>, slack: Option<Duration>) -> Self {
-        // The intervals between trigger states cost 5 ns each, and say how late an event can be.
+        // Recording the intervals between trigger states costs 5 ns each; they bound how late an event can be.
         let config = Config::default().intervals(true).intervals_without_each(session.habits.without_each);
         let timers =
             SoftTimers::new(session.habits.disabled.into_iter().fold(config, Config::disable_source));
         SoftLoop { session, clock, timers, slack }
     }
 
-    /// The loop is made, and begins.
+    /// Begins once the loop has been created.
     fn begin(&mut self) {
         self.session.loop_begins();
         let now = self.clock.now();
@@ -113,9 +113,9 @@ impl<'a> SoftLoop<'a> {
         Ok(())
     }
 
-    /// Serves the echo server's clients, with a trigger state after each group of requests, and in the
-    /// middle of answering one that takes longer than a gap (soft timers §5.1 puts some into the send
-    /// loop). Whether the run is over.
+    /// Serves the echo server's clients, with a trigger state after each group of requests, and in the middle of
+    /// answering one that takes longer than a gap (soft timers §5.1 puts some into the send loop). Returns whether the
+    /// run is over.
     fn visit(&mut self) -> io::Result<bool> {
         let mut left = VISIT;
         loop {
@@ -135,7 +135,7 @@ impl<'a> SoftLoop<'a> {
         }
     }
 
-    /// A program that only computes, and checks the clock between two pieces.
+    /// Computes, and checks the clock between two pieces.
     fn compute(&mut self) -> io::Result<()> {
         self.begin();
         loop {
@@ -147,7 +147,7 @@ impl<'a> SoftLoop<'a> {
         }
     }
 
-    /// One trigger state inside a handler; whether the run is over.
+    /// Passes one trigger state inside a handler; returns whether the run is over.
     #[inline]
     fn trigger(&mut self, source: TriggerState) -> io::Result<bool> {
         let turn = self.timers.trigger(source, self.clock.now());

@@ -5,8 +5,8 @@
 //!   thread   sleep ─▶ send ─▶ sleep ─▶ send …   clock_nanosleep to an absolute time, 1 ns of slack
 //! ```
 //!
-//! The thread may run wherever this process may. `--cpu` keeps only the loop: a pacing thread that
-//! shares the loop's CPU waits for it, and what such a thread is good for is another CPU.
+//! The thread may run on any CPU of this process. `--cpu` pins only the loop: a pacing thread that shares the loop's
+//! CPU has to wait for it, and such threads are meant for another CPU.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -25,7 +25,7 @@ use super::engine::{Engine, ReadBy};
 use super::work_loop::WorkLoop;
 use crate::session::{Flow, Session};
 
-/// A thread beside the loop.
+/// A second thread that sends.
 pub(super) struct Thread;
 
 impl Engine for Thread {
@@ -74,7 +74,7 @@ fn run(session: &mut Session) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells the loop that the thread has ended, whatever ended it: by a flag, and by hanging up.
+/// Tells the loop that the thread has ended, for whatever reason: by a flag, and by hanging up.
 struct ThreadLives<'a> {
     ended: &'a AtomicBool,
     _held: UnixStream,
@@ -96,7 +96,7 @@ fn pace(flow: &mut Flow, end: Timestamp, stop: &AtomicBool) -> io::Result<Usage>
         if flow.due() <= now {
             flow.depart(now, TriggerState::Backup)?;
         }
-        // In steps, so that an end is noticed although the next datagram is due long after it.
+        // Sleep in steps, so that an end is noticed even if the next datagram is due long after it.
         let wake = flow.due().min(end).min(now + LONGEST_SLEEP);
         sleep_until(wake)?;
         now = Monotonic.now();
@@ -108,11 +108,11 @@ fn sleep_until(wake: Timestamp) -> io::Result<()> {
     let wake = Timespec::try_from(Duration::from_nanos(wake.as_nanos()))
         .unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
     match clock_nanosleep_absolute(ClockId::Monotonic, &wake) {
-        // The clock is looked at in any case.
+        // The clock is checked in either case.
         Ok(()) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Soon enough for whoever pressed Ctrl-C, seldom enough to cost nothing.
+/// Short enough for a user who presses Ctrl-C, and too long to cost anything.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);

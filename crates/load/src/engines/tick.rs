@@ -1,4 +1,4 @@
-//! A periodic POSIX timer: the paper's hardware timer. What a lost tick would have sent is not made up.
+//! A periodic POSIX timer, like the paper's hardware timer. Datagrams of lost ticks are not made up.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use super::engine::{Engine, ReadBy};
 use super::signal;
 use crate::session::Session;
 
-/// A timer that goes off at every interval.
+/// A timer that expires at every interval.
 pub(super) struct Tick;
 
 impl Engine for Tick {
@@ -18,10 +18,10 @@ impl Engine for Tick {
     }
 
     fn about(&self) -> &'static str {
-        "A POSIX timer that goes off at every interval: each signal sends one datagram, a lost tick none"
+        "A POSIX timer that expires at every interval: each signal sends one datagram, lost ticks send nothing"
     }
 
-    /// The ticks are its places, and what they lose is lost.
+    /// Its scheduled times are the ticks, and lost ticks are skipped.
     fn pace(&self, pace: PaceConfig) -> PaceConfig {
         PaceConfig {
             strategy: Strategy::FixedSeries,

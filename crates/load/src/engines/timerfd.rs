@@ -1,4 +1,4 @@
-//! A loop that notices a due time when a timer descriptor is reported ready, one that is armed for each.
+//! A loop that notices a due time when a timer descriptor, armed for each datagram, is reported ready.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -49,7 +49,7 @@ impl Alarm {
 impl Wait for Alarm {
     const HAS_DESCRIPTOR: bool = true;
 
-    /// Arming it anew also takes back an expiry, which therefore need not be read.
+    /// Arming it again also cancels an expiry, which therefore need not be read.
     fn timeout(&mut self, _: Duration, wake: Timestamp) -> io::Result<Option<Duration>> {
         if self.armed != Some(wake) {
             let nanos = wake.as_nanos().max(1);

@@ -1,6 +1,5 @@
-//! A plain loop that only works: the baseline `off`, and what a signal's handler or a second thread
-//! sends beside. There is nothing of timing in it, so that work is compared with that of a loop which
-//! has none.
+//! A plain loop that only works: the baseline `off`, also used next to a signal's handler or a second thread that
+//! sends. It does no timing, so that others are compared with a loop without any.
 //!
 //! ```text
 //!   serves     wait ─▶ group ─▶ group ─▶ … ─▶ wait      no clock: its end is a descriptor, too
@@ -24,12 +23,12 @@ use crate::work::{VISIT, Workload};
 const ECHO: u64 = 0;
 const OTHER: u64 = 1;
 
-/// A loop that computes may ask its descriptors after each piece, or not.
+/// Whether a computing loop polls its descriptors after each piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Descriptors {
     /// No: it makes no system call.
     Unseen,
-    /// Yes, as one must whose timer is a descriptor.
+    /// Yes, as a loop must whose timer is a descriptor.
     Asked,
 }
 
@@ -45,12 +44,12 @@ pub(crate) fn run(session: &mut Session, descriptors: Descriptors) -> io::Result
     Ok(())
 }
 
-/// A loop that does the work and keeps no time but its end.
+/// A loop that does the work, and keeps no time except its end.
 pub(crate) struct WorkLoop<'a> {
     work: &'a mut Workload,
     interrupt: &'a Interrupt,
     end: Timestamp,
-    /// Readable at the end.
+    /// Readable at the end of the run.
     _timer: Backup,
     stop: Option<&'a AtomicBool>,
     longest_wait: Option<Duration>,
@@ -84,7 +83,7 @@ impl<'a> WorkLoop<'a> {
         })
     }
 
-    /// Ends the loop when `source` is readable or hung up; `stop` says the same to one that does not wait.
+    /// Ends the loop when `source` is readable or hung up; `stop` tells a loop that does not wait.
     pub(crate) fn watch(&mut self, source: &impl AsFd, stop: &'a AtomicBool) -> io::Result<()> {
         self.stop = Some(stop);
         self.epoll.add(source.as_fd(), OTHER, EventFlags::IN)
@@ -100,8 +99,8 @@ impl<'a> WorkLoop<'a> {
         Ok(())
     }
 
-    /// One wait and what it found, or one piece; whether to go on. A signal ends the wait with nothing
-    /// found.
+    /// Does one wait and the work it found, or computes one piece; returns whether to go on. A signal ends the wait
+    /// with nothing found.
     pub(crate) fn turn(&mut self) -> io::Result<bool> {
         let computes = matches!(self.work, Workload::Compute(_));
         if computes && self.descriptors == Descriptors::Unseen {
@@ -130,5 +129,5 @@ impl<'a> WorkLoop<'a> {
     }
 }
 
-/// Some 50 µs, in which a reading of the clock is nothing.
+/// Some 50 µs, for which the cost of a clock reading is negligible.
 const PIECES_PER_READING: u32 = 16;

@@ -5,7 +5,7 @@
 //!   0.010445 2 1 2436 23 2                  lbl-tcp-3.tcp: the time, hosts, ports, and bytes of data
 //! ```
 //!
-//! Text between the two is ignored. Lengths are taken as they are.
+//! Text between the two is ignored. Lengths are used unchanged.
 
 use std::io::Read;
 
@@ -17,12 +17,12 @@ use super::collector::{Collector, Packet, RecordingError};
 use super::fit::Fit;
 use super::lines;
 
-/// Says whether this line is one of the archive's and none of a table with commas.
+/// Says whether this line is one of the archive's, and not one of a table with commas.
 pub(super) fn is_line(text: &str) -> bool {
     !text.contains(',') && text.split_whitespace().nth(1).is_some()
 }
 
-/// Reads to the end, and returns where that is.
+/// Reads to the end, and returns its offset.
 pub(super) fn read(input: impl Read, into: &mut Collector) -> Result<u64, RecordingError> {
     lines::each(input, EXPECTED, |text| packet(text, &into.fit).and_then(|packet| into.take(packet)))
 }

@@ -1,10 +1,10 @@
 //! Captures: pcap and pcapng, read by `pcap-parser`.
 //!
-//! The crate cuts the file into records and knows both byte orders. What it does not do stands here: say
-//! where and why a record is wrong, keep its buffer within bounds, and make times of numbers. The byte
-//! order of a time's offset, and resolutions that are powers of two, it gets wrong (0.17), so both are
-//! taken from the bytes of the options. And it subtracts a block's frame from the length that the block
-//! claims, without asking whether it is that long: so no block that claims less reaches it.
+//! The crate splits the file into records and knows both byte orders. This module adds what it lacks: it says where and
+//! why a record is wrong, limits the buffer, and computes times. The crate (0.17) gets the byte order of a time's
+//! offset wrong, and resolutions that are powers of two, so both are read from the bytes of the options. And it
+//! subtracts a block's frame from the length that the block claims, without checking that it is that long: so blocks
+//! that claim less are refused before it sees them.
 //!
 //! ```text
 //!   pcap      header │ record │ record │ …            one link type, micro- or nanoseconds
@@ -25,7 +25,7 @@ use softtimers_core::Timestamp;
 
 use super::collector::{Collector, HEAD, Packet, RecordingError, read_some};
 
-/// Reads to the end, and returns where that is.
+/// Reads to the end, and returns its offset.
 pub(super) fn pcap(input: impl Read, into: &mut Collector) -> Result<u64, RecordingError> {
     let (input, trouble) = Watched::new(input);
     let reader = LegacyPcapReader::new(HEAD, input).map_err(|_| {
@@ -34,7 +34,7 @@ pub(super) fn pcap(input: impl Read, into: &mut Collector) -> Result<u64, Record
     walk(reader, State::default(), &trouble, into)
 }
 
-/// Reads to the end, and returns where that is.
+/// Reads to the end, and returns its offset.
 pub(super) fn pcapng(input: impl Read, into: &mut Collector) -> Result<u64, RecordingError> {
     let (input, trouble) = Watched::new(input);
     let reader = PcapNGReader::new(HEAD, input).map_err(|error| {
@@ -85,14 +85,14 @@ fn walk(
                 reader.consume(length);
             }
             Step::End => return Ok(at),
-            // More bytes do not mend a record that is there as a whole.
+            // More bytes do not mend a record that is already complete.
             _ if record.is_within(reader.data()) => return Err(wrong(record.contradiction())),
             Step::Wrong if reader.data().is_empty() => return Ok(at),
             Step::Wrong if reader.reader_exhausted() => {
                 return Err(wrong(record.cut_off(reader.data().len())));
             }
             Step::Wrong => return Err(wrong(record.contradiction())),
-            // A record may claim any length: the buffer grows once it is full.
+            // A record may claim any length: the buffer grows only once it is full.
             Step::Grow if reader.data().len() == capacity => {
                 if capacity >= LARGEST {
                     return Err(wrong(record.too_large()));
@@ -114,14 +114,14 @@ fn refill(reader: &mut impl PcapReaderIterator, at: u64, trouble: &Trouble) -> R
 /// The parts of earlier records that later ones depend on.
 #[derive(Debug, Default)]
 struct State {
-    /// It is pcapng.
+    /// Whether it is pcapng.
     sections: bool,
     big_endian: bool,
-    /// Those of the section; of pcap the one there is.
+    /// The section's interfaces; a pcap file has one.
     interfaces: Vec<Interface>,
 }
 
-/// The properties of an interface that its packets are read by.
+/// The properties of an interface that are needed to read its packets.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: u16,
@@ -132,7 +132,7 @@ struct Interface {
 }
 
 impl State {
-    /// The packet in a record, if there is one in it.
+    /// Returns the packet in a record, if there is one.
     fn packet(&mut self, record: &PcapBlockOwned<'_>) -> Result<Option<Packet>, String> {
         match record {
             PcapBlockOwned::LegacyHeader(header) => self.begin(header).map(|()| None),
@@ -196,7 +196,7 @@ impl State {
         interface.packet(units, packet.caplen, packet.origlen)
     }
 
-    /// The record that begins with `data`, as far as its length can be told.
+    /// Describes the record that begins with `data`, with its length if that can be told.
     fn frame(&self, data: &[u8]) -> Record {
         if !self.sections {
             return Record { what: "packet", length: None, big_endian: self.big_endian };
@@ -262,7 +262,7 @@ struct Record {
 }
 
 impl Record {
-    /// A block ends with its length, so that files can be read backwards.
+    /// Checks that a block ends with its length, which allows reading files backwards.
     fn check(&self, bytes: &[u8]) -> Result<(), String> {
         let again = || number(bytes, bytes.len().checked_sub(4)?, self.big_endian);
         match self.length {
@@ -271,7 +271,7 @@ impl Record {
         }
     }
 
-    /// A type and twice the length: what every block has, and what the parser takes off its length.
+    /// Checks for room for a type and twice the length, which every block has and the parser subtracts.
     fn has_room_for_a_frame(&self) -> Result<(), String> {
         match self.length {
             Some(length @ ..FRAME) => Err(format!("a block of {length} bytes; the shortest has {FRAME}")),
@@ -307,7 +307,7 @@ fn number(data: &[u8], at: usize, big_endian: bool) -> Option<u32> {
     Some(if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
 }
 
-/// Keeps what the parser drops: why the file could not be read.
+/// Keeps the read error that the parser drops.
 struct Watched<R> {
     input: R,
     trouble: Trouble,

@@ -1,4 +1,4 @@
-//! Shared by the readers of all formats: packets as they stand in a file, and what is wrong with one.
+//! Shared by the readers of all formats: packets as in the file, and errors about one.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use softtimers_core::{Timestamp, TraceBuilder};
 
 use super::fit::{Changed, Fit};
 
-/// The readers of all formats hand their packets to this.
+/// Collects the packets that the readers pass to it.
 #[derive(Debug)]
 pub(super) struct Collector {
     pub(super) fit: Fit,
@@ -15,18 +15,18 @@ pub(super) struct Collector {
     pub(super) changed: Changed,
 }
 
-/// A packet as it stands in a file.
+/// A packet as in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Packet {
     pub(super) time: Timestamp,
-    /// As long as it was, not as much of it as was kept.
+    /// The original length, not the captured one.
     pub(super) length: u64,
     /// The headers that a length includes before the IP packet; `None` if it is a datagram's payload.
     pub(super) link: Option<u16>,
 }
 
 impl Collector {
-    /// Refuses what cannot be a datagram.
+    /// Adds a packet, or refuses one that cannot be a datagram.
     pub(super) fn take(&mut self, packet: Packet) -> Result<(), String> {
         let Packet { time, length, link } = packet;
         let length = self.fit.datagram(length, link, &mut self.changed)?;
@@ -35,7 +35,7 @@ impl Collector {
     }
 }
 
-/// A fault in a recording, and its place.
+/// An error in a recording, and its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordingError {
     byte: u64,
@@ -52,13 +52,13 @@ impl RecordingError {
         RecordingError { line: Some(line), ..RecordingError::at(byte, problem) }
     }
 
-    /// Leaves out the numbers of a capture's headers where nothing may be quoted.
+    /// Leaves out the numbers of a capture's headers where quoting is not allowed.
     pub(super) fn quoting(self, fit: &Fit) -> Self {
         let problem = "not as in a capture, or cut off, or not to be read";
         if fit.quotes { self } else { RecordingError { problem: problem.to_owned(), ..self } }
     }
 
-    /// Returns the offset of the record that is wrong, in bytes from the beginning of the file.
+    /// Returns the offset of the wrong record, in bytes from the beginning of the file.
     pub fn byte(&self) -> u64 {
         self.byte
     }
@@ -76,7 +76,7 @@ impl fmt::Display for RecordingError {
 
 impl std::error::Error for RecordingError {}
 
-/// Again when a signal came in between.
+/// Reads, and repeats the read after a signal.
 pub(super) fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match input.read(buffer) {
@@ -86,5 +86,5 @@ pub(super) fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<
     }
 }
 
-/// Bytes that are read before a reader is chosen; its first buffer has room for them.
+/// Bytes read before a format is chosen; the reader's first buffer has room for them.
 pub(super) const HEAD: usize = 64 << 10;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   # a comment              anywhere
-//!   t_us,len                 a head, in the first line that is none; may be missing
+//!   t_us,len                 a header, as the first line that is not a comment; optional
 //!   0,1200
 //!   40.125,1200              fractions of a microsecond; digits beyond the nanosecond are dropped
 //! ```
@@ -17,7 +17,7 @@ use super::collector::{Collector, Packet, RecordingError};
 use super::fit::Fit;
 use super::lines;
 
-/// Reads to the end, and returns where that is.
+/// Reads to the end, and returns its offset.
 pub(super) fn read(input: impl Read, into: &mut Collector) -> Result<u64, RecordingError> {
     let mut begun = false;
     lines::each(input, "t_us,len", |text| {
@@ -29,7 +29,7 @@ pub(super) fn read(input: impl Read, into: &mut Collector) -> Result<u64, Record
     })
 }
 
-/// Says whether this is the head of the table, whose names must agree with the columns that are read.
+/// Says whether this is the table's header, whose names must match the columns.
 fn is_head(text: &str, fit: &Fit) -> Result<bool, String> {
     if !text.starts_with(|first: char| first.is_alphabetic() || first == '"') {
         return Ok(false);

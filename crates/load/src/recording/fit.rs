@@ -1,8 +1,8 @@
-//! From the length of a recorded packet to that of a datagram.
+//! Converts a recorded packet's length to that of a datagram.
 //!
-//! A capture counts whole frames. A datagram of that many bytes of payload would be longer on the wire
-//! than the packet it stands for, and a full-sized one would be cut in two. So the headers are taken off
-//! that the datagram gets back on its way:
+//! A capture counts whole frames. A datagram with that many bytes of payload would be longer on the wire than the
+//! packet it stands for, and a full-sized one would be fragmented. So the headers are subtracted that the datagram gets
+//! on its way:
 //!
 //! ```text
 //!   recorded   │ Ethernet 14 │ IP, TCP, … payload           │   1514 bytes
@@ -19,45 +19,45 @@ use crate::wire::{MAX_SIZE, MIN_SIZE};
 /// Packets that cannot be replayed as they were recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Changed {
-    /// Too short to carry a header of ours: made longer.
+    /// Too short for our header: lengthened.
     pub lengthened: u64,
     /// Too long for a datagram: cut.
     pub cut: u64,
-    /// Earlier than a packet before them: they leave at once after it.
+    /// Earlier than a packet before them: sent right after it.
     pub out_of_order: u64,
 }
 
-/// The rules by which recorded lengths become those of datagrams.
+/// The rules for converting recorded lengths to those of datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fit {
-    /// Bytes of each recorded length that are headers; `None` for those of the capture's link, of IP and
-    /// of UDP, and none in lines of text.
+    /// Header bytes in each recorded length; with `None`, those of the capture's link, of IP and of UDP, and none in
+    /// lines of text.
     pub headers: Option<u32>,
-    /// Bytes of the IP and UDP headers that a datagram gets.
+    /// Bytes of the IP and UDP headers added to a datagram.
     pub added: u32,
     /// Cuts packets that are too long for a datagram, instead of refusing them.
     pub clamp: bool,
-    /// Shorter ones are made as long.
+    /// The minimum length; shorter packets are lengthened to it.
     pub least: u16,
-    /// Lets messages quote from the file. Not in a process that may read more than the readers of its messages.
+    /// Lets messages quote from the file. Not for a process that may read more than the readers of its messages.
     pub quotes: bool,
 }
 
 impl Fit {
-    /// For datagrams to `destination`.
+    /// Creates the rules for datagrams to `destination`.
     pub fn to(destination: IpAddr) -> Self {
         Fit { added: if destination.to_canonical().is_ipv4() { 28 } else { 48 }, ..Fit::default() }
     }
 
-    /// For nobody: lengths as they were recorded, up to the longest that there is room for.
+    /// Keeps lengths as recorded, up to the maximum, for a recording that is not sent.
     pub const AS_RECORDED: Fit = Fit { headers: Some(0), added: 0, clamp: true, least: 0, quotes: false };
 
-    /// Part of the file's content, for a message; `…` where none is to be quoted.
+    /// Part of the file's content, for a message; `…` where quoting is not allowed.
     pub(super) fn quoted(&self, content: impl fmt::Display) -> String {
         if self.quotes { content.to_string() } else { "…".to_owned() }
     }
 
-    /// The payload that stands for a packet of `length` bytes on a link of this type.
+    /// Returns the payload length that stands for a packet of `length` bytes on a link of this type.
     pub(super) fn datagram(
         &self,
         length: u64,
@@ -93,14 +93,14 @@ impl Fit {
     }
 }
 
-/// To an IPv4 address; what is too long is refused.
+/// The rules for an IPv4 destination, which refuse packets that are too long.
 impl Default for Fit {
     fn default() -> Self {
         Fit { headers: None, added: 28, clamp: false, least: MIN_SIZE as u16, quotes: true }
     }
 }
 
-/// Bytes before the IP packet, by the registered link types of captures.
+/// Returns the bytes before the IP packet, by the registered link types of captures.
 fn link_header(link: u16) -> Option<u32> {
     match link {
         // IP without anything before it.

@@ -1,4 +1,4 @@
-//! Recordings that are text: what their readers share.
+//! Shared by the readers of text recordings.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -6,8 +6,8 @@ use softtimers_measure::units;
 
 use super::collector::RecordingError;
 
-/// Hands every line to `take` that is neither empty nor a comment, and returns where the file ends. `expected` is said
-/// of what is no line at all.
+/// Passes every line to `take` that is neither empty nor a comment, and returns the file's length. `expected` completes
+/// the error about a line that is too long or not text.
 pub(super) fn each(
     input: impl Read,
     expected: &str,
@@ -32,7 +32,7 @@ pub(super) fn each(
         }
         let text =
             std::str::from_utf8(&line).map_err(|_| wrong(format!("not text; {expected} is expected")))?;
-        // Some programs begin a file with the mark of its encoding.
+        // Some programs begin a file with a byte order mark.
         let text = text.strip_prefix('\u{feff}').filter(|_| at == 0).unwrap_or(text).trim();
         if !text.is_empty() && !text.starts_with('#') {
             take(text).map_err(wrong)?;
@@ -41,7 +41,7 @@ pub(super) fn each(
     }
 }
 
-/// Returns the whole nanoseconds in a decimal number of units of `unit` nanoseconds, a power of ten; what is finer is
+/// Returns the whole nanoseconds in a decimal number of units of `unit` nanoseconds, a power of ten; finer digits are
 /// dropped.
 pub(super) fn nanos(time: &str, unit: u64) -> Option<u64> {
     let digits = unit.ilog10() as usize;

@@ -1,7 +1,7 @@
-//! Whom a receiver believes: the senders that it has agreed with.
+//! The senders that a receiver counts: those that it has agreed with.
 //!
-//! Anybody may ask, from any address that can be written on a datagram. So the first answer costs nothing to remember: the
-//! token in it is a keyed hash of the address and the question. Who comes back with the token hears what is sent to that
+//! Any host may ask, from any address that it can write on a datagram. So the first answer takes no memory: its token
+//! is a keyed hash of the address and the question. A sender that comes back with the token can receive at that
 //! address, and the run is bound to it:
 //!
 //! ```text
@@ -11,8 +11,8 @@
 //!     └──────────────── the next one that comes back with its token takes its place ◀───────────────────┘
 //! ```
 //!
-//! Once traffic has come, the next one must have the same IP address: what is counted in a run is of one host. A sender that
-//! nobody replaces stays bound, however long it is silent. `--any` has room for many, from anywhere.
+//! Once traffic has come, the next sender must have the same IP address: a run counts one host's datagrams. A sender
+//! that no other replaces stays bound, however long it is silent. `--any` has room for many, from any address.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
@@ -24,15 +24,15 @@ use crate::wire::{Datagram, Hello, Token};
 
 use super::silence::silence;
 
-/// The senders that are believed, and what each may do.
+/// The senders with an agreement, and the limits of each.
 #[derive(Debug)]
 pub(super) struct Agreements {
     consent: Consent,
     bound: Vec<Bound>,
     most: usize,
-    /// The host whose traffic the run counts, if it is to count one host's.
+    /// The host whose traffic the run counts, if it is limited to one.
     host: Option<IpAddr>,
-    /// The sender of the last datagram: mostly that of the next one, too.
+    /// The sender of the last datagram, likely that of the next one too.
     latest: usize,
 }
 
@@ -42,19 +42,19 @@ struct Bound {
     peer: SocketAddr,
     hello: Hello,
     begun: Timestamp,
-    /// When anything of it came last.
+    /// When anything last came from it.
     heard: Timestamp,
-    /// When traffic of it came last.
+    /// When traffic last came from it.
     traffic: Timestamp,
     renewed: Timestamp,
     /// The number of its flows that have ended.
     ended: u32,
 }
 
-/// A sender that is believed.
+/// A datagram's sender that is counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Believed {
-    /// The flow's place among those of its sender.
+    /// The flow's index among those of its sender.
     pub(super) place: u32,
     /// The interval that it stated.
     pub(super) interval: Duration,
@@ -65,12 +65,13 @@ pub(super) struct Believed {
 }
 
 impl Agreements {
-    /// Creates it with nobody yet, for at most `most` at a time; if that is one, those that follow it are of its host.
+    /// Creates it without senders, with room for `most` at a time; if that is one, later ones must be from the same
+    /// host.
     pub(super) fn new(most: usize) -> Self {
         Agreements { consent: Consent::new(), bound: Vec::new(), most, host: None, latest: 0 }
     }
 
-    /// Answers a sender that asks; [`Datagram::Busy`] if it is not believed and cannot be now.
+    /// Answers a sender that asks: [`Datagram::Busy`] if it has no agreement and cannot get one now.
     pub(super) fn hear(&mut self, peer: SocketAddr, hello: &Hello, now: Timestamp) -> Datagram {
         let welcome = self.consent.welcome(peer, hello);
         let known = self.bound.iter().position(|bound| bound.peer == peer && bound.hello == *hello);
@@ -78,7 +79,7 @@ impl Agreements {
             (self.bound[at].heard, self.bound[at].renewed) = (now, now);
             return welcome;
         }
-        // Who had this address and port before has gone.
+        // The previous program at this address and port has gone.
         let same = |bound: &Bound| bound.peer == peer;
         let place = self.bound.iter().position(|bound| same(bound) || bound.is_free(now));
         let elsewhere = self.host.is_some_and(|host| host != peer.ip().to_canonical());
@@ -96,7 +97,7 @@ impl Agreements {
         welcome
     }
 
-    /// A datagram of traffic with this token came; `None` if it is not of a sender that is believed.
+    /// Looks up the sender of a datagram of traffic with this token; `None` if it has no agreement.
     #[inline]
     pub(super) fn believe(
         &mut self,
@@ -132,7 +133,7 @@ impl Agreements {
         !self.bound.is_empty()
     }
 
-    /// One more flow of the sender that was [believed](Self::believe) last has ended.
+    /// Records that another flow of the sender [found](Self::believe) last has ended.
     pub(super) fn one_ended(&mut self) {
         if let Some(bound) = self.bound.get_mut(self.latest) {
             bound.ended += 1;
@@ -141,7 +142,7 @@ impl Agreements {
 }
 
 impl Bound {
-    /// Says whether somebody else may take its place.
+    /// Says whether another sender may take its place.
     fn is_free(&self, now: Timestamp) -> bool {
         let interval = Duration::from_nanos(self.hello.interval_ns.into());
         self.ended >= self.hello.flows
@@ -150,20 +151,20 @@ impl Bound {
     }
 }
 
-/// Makes tokens without remembering whom it gave one.
+/// Makes tokens, without remembering their recipients.
 #[derive(Debug, Default)]
 pub(crate) struct Consent {
-    /// Its key is the operating system's randomness.
+    /// A random key from the operating system.
     secret: RandomState,
 }
 
 impl Consent {
-    /// A receiver with a secret of its own.
+    /// Creates a receiver with a secret of its own.
     pub(crate) fn new() -> Self {
         Consent::default()
     }
 
-    /// The answer to a [`Datagram::Hello`] from `peer`.
+    /// Returns the answer to a [`Datagram::Hello`] from `peer`.
     pub(crate) fn welcome(&self, peer: SocketAddr, hello: &Hello) -> Datagram {
         Datagram::Welcome { nonce: hello.nonce, token: self.token(peer, hello) }
     }
@@ -180,13 +181,14 @@ impl Consent {
     }
 }
 
-/// A sender hears so often that its receiver is still there: of eight such answers in a row it has to miss all to stop.
+/// How often a sender is told that its receiver is still there: it stops only after missing eight such answers in a
+/// row.
 const RENEWED_EVERY: Duration = Duration::from_millis(200);
 
-/// A sender with nothing to send asks four times a second.
+/// A sender without data to send asks four times a second.
 const GONE_AFTER: Duration = Duration::from_secs(2);
 
-/// For the one question in 2⁴⁸ whose hash is the zero that means "none".
+/// Replaces the one hash in 2⁴⁸ that is zero, which means "none".
 const ANY_TOKEN: Token = match Token::new(1) {
     Some(token) => token,
     None => unreachable!(),
@@ -220,7 +222,7 @@ mod tests {
         Timestamp::from_micros(millis * 1_000)
     }
 
-    /// Asks, and comes back with the token; the token if the run is bound to it then.
+    /// Asks, and comes back with the token; returns the token if the run is then bound to it.
     fn agree(agreements: &mut Agreements, port: u16, now: Timestamp) -> Option<Token> {
         agree_from(agreements, peer(port), now)
     }
@@ -242,7 +244,7 @@ mod tests {
                 panic!()
             };
             assert!(agreements.believe(peer(port), token, u32::MAX, at(0)).is_none());
-            // Nor with a token that was made up.
+            // A made-up token does not help either.
             let forged = Hello { token: Token::new(u64::from(port)), ..HELLO };
             agreements.hear(peer(port), &forged, at(0));
             assert!(agreements.believe(peer(port), Token::new(port.into()).unwrap(), 0, at(0)).is_none());
@@ -263,7 +265,7 @@ mod tests {
         assert_eq!((places(2, token, 0), places(1, Token::new(5).unwrap(), 0)), (None, None));
     }
 
-    /// While something comes, an answer a few times a second; never more bytes than came.
+    /// While datagrams come, an answer a few times a second; never more bytes than came.
     #[test]
     fn consent_is_renewed_a_few_times_a_second() {
         let mut agreements = Agreements::new(1);
@@ -278,7 +280,7 @@ mod tests {
     #[test]
     fn a_second_sender_waits_until_the_first_has_ended_or_is_gone() {
         let busy = |agreements: &mut Agreements, now| agree(agreements, 2, now).is_none();
-        // It says goodbye, flow by flow.
+        // It sends its goodbyes, flow by flow.
         let mut agreements = Agreements::new(1);
         let token = agree(&mut agreements, 1, at(0)).unwrap();
         for flow in [u32::MAX, 0] {
@@ -299,11 +301,11 @@ mod tests {
             agree(&mut agreements, 1, at(second * 1_000)).unwrap();
         }
         assert!(!busy(&mut agreements, at(10_001)));
-        // Nobody comes meanwhile: it goes on where it was.
+        // No other sender comes meanwhile: it continues.
         let mut agreements = Agreements::new(1);
         let token = agree(&mut agreements, 1, at(0)).unwrap();
         assert!(agreements.believe(peer(1), token, 0, at(60_000)).is_some());
-        // The same address and port with another question: its program was started anew.
+        // The same address and port with another question: its program was restarted.
         let mut agreements = Agreements::new(1);
         let before = agree(&mut agreements, 1, at(0)).unwrap();
         let hello = Hello { nonce: 8, ..HELLO };
@@ -314,7 +316,7 @@ mod tests {
         assert!(agreements.believe(peer(1), token, 0, at(1)).is_some());
     }
 
-    /// However it ends: by goodbyes, by silence, or while its program only asks.
+    /// Whether it ends by goodbyes, by silence, or its program only asks.
     #[test]
     fn once_traffic_has_come_its_host_alone_may_follow() {
         let run = |most: usize, traffic: bool| {
@@ -335,7 +337,7 @@ mod tests {
         assert_eq!(run(1, true), (vec![false; 4], true));
         assert_eq!(run(1, false), (vec![false, true, true, true], true), "before that, whoever comes next");
         assert_eq!(run(2, true), (vec![true; 4], true), "with --any");
-        // One address in both ways to write it.
+        // One address in both notations.
         let mut agreements = Agreements::new(1);
         let token = agree(&mut agreements, 1, at(0)).unwrap();
         agreements.believe(peer(1), token, 0, at(0)).unwrap();

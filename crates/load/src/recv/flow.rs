@@ -11,15 +11,15 @@ use super::variation::Variation;
 use crate::gaps::Train;
 use softtimers_measure::distribution::Moments;
 
-/// Datagrams of one sender with one flow's number, or without any.
+/// Datagrams of one sender with the same flow number, or without numbers.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) peer: SocketAddr,
-    /// The flow's number in its datagrams; `None` of another program's, which have no numbers at all.
+    /// The flow's number in its datagrams; `None` for another program's, which have no numbers.
     pub(super) number: Option<u32>,
-    /// The number that its sender knows it by.
+    /// The flow's number at its sender.
     shown: Option<u32>,
-    /// Its datagrams carry the token of an agreement.
+    /// Whether its datagrams carry the token of an agreement.
     pub(super) agreed: bool,
     sequence: Sequence,
     pub(super) train: Train,
@@ -34,7 +34,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// The flow `number` of `peer`; `place` is the one among its sender's, if those have agreed.
+    /// Creates the flow `number` of `peer`; `place` is its index among its sender's flows, if there is an agreement.
     pub(super) fn new(
         peer: SocketAddr,
         number: Option<u32>,
@@ -59,8 +59,8 @@ impl Flow {
         }
     }
 
-    /// A datagram with this number came: how it stands to those before it, and how many more are lost now. Of an unlikely
-    /// one that is all; any other [follows](Self::follows).
+    /// Records a datagram with this number: returns its position relative to those before it, and the change in lost
+    /// ones. An unlikely one has no other effect; any other [follows](Self::follows).
     pub(super) fn arrive(&mut self, sequence: u64) -> (Arrival, i64) {
         let lost = self.sequence.lost();
         let arrival = self.sequence.arrive(sequence);
@@ -69,7 +69,7 @@ impl Flow {
         (arrival, more(lost, self.sequence.lost()))
     }
 
-    /// One of its datagrams came then, so long after the one before it, if there was one.
+    /// Records the time of one of its datagrams, and its gap to the one before, if there was one.
     pub(super) fn follows(&mut self, gap: Option<Duration>, time: Timestamp) {
         self.received += 1;
         match gap {
@@ -79,8 +79,8 @@ impl Flow {
         self.last = self.last.max(time);
     }
 
-    /// Its sender says how many it has sent, and that they are all: how many more are lost now. `None`, and nothing is
-    /// counted, if it says more than `most` beyond what is known; then only who agreed is believed that it has ended.
+    /// Ends the flow with its sender's count of datagrams; returns the change in lost ones. `None`, and no change, if
+    /// the count is more than `most` beyond the known ones; then only an agreed sender's end is accepted.
     pub(super) fn end(&mut self, sent: u64, most: u64) -> Option<i64> {
         let lost = self.sequence.lost();
         let plausible = sent <= self.sequence.next().saturating_add(most);
@@ -91,17 +91,17 @@ impl Flow {
         })
     }
 
-    /// Datagrams that are missing so far; `None` if they have no numbers.
+    /// Returns the number of missing datagrams so far; `None` if they have no numbers.
     pub(super) fn lost(&self) -> Option<u64> {
         self.told(self.sequence.lost())
     }
 
-    /// A figure that only the numbers of its datagrams can tell.
+    /// Returns a figure that requires numbered datagrams, or `None`.
     fn told(&self, figure: u64) -> Option<u64> {
         self.number.map(|_| figure)
     }
 
-    /// Datagrams a second from its first to its last; `None` for fewer than two.
+    /// Returns datagrams a second from its first to its last; `None` for fewer than two.
     pub(super) fn rate(&self) -> Option<f64> {
         let span = self.last.saturating_duration_since(self.first);
         // n datagrams span the time of n - 1 intervals.
@@ -123,14 +123,14 @@ impl Flow {
         }
     }
 
-    /// Flows are worse the more they lost, then the more their delay varied, and then the more their gaps did.
+    /// Orders flows from good to bad: by loss, then by the variation of the delay, then by that of the gaps.
     pub(super) fn badness(&self) -> (u64, u64, u64) {
         let rounded = |value: Option<f64>| value.map_or(0, |value| value as u64);
         (self.lost().unwrap_or(0), rounded(self.variation.mean()), rounded(self.gaps.stddev()))
     }
 }
 
-/// The change in the number lost; negative if a datagram came after all.
+/// Returns the change in the number lost; negative if a datagram came after all.
 fn more(before: u64, now: u64) -> i64 {
     let more = i128::from(now) - i128::from(before);
     more.clamp(i64::MIN.into(), i64::MAX.into()) as i64

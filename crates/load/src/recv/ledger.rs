@@ -1,14 +1,14 @@
-//! The account of everything a receiver was sent: no sockets, no clock, bounded memory.
+//! The counts of everything that a receiver was sent: no sockets, no clock, bounded memory.
 //!
-//! A receiver's word decides whether a sender is believed, and anybody may send it anything. So the account is a state
-//! machine, which tests and a fuzzer feed with every order, loss and forgery they can think of; times come with the datagrams.
+//! These counts are evidence about the sender, and any host may send the receiver anything. So they are a state
+//! machine, which tests and a fuzzer feed with every order, loss and forgery; times come with the datagrams.
 //!
 //! ```text
 //!   datagram, its peer and time ─▶ agreed? ─▶ which flow? ─▶ Flow: sequence, gaps, delays ─▶ RecvStats
-//!                                     └▶ a stranger's, no room, or no datagram of ours: counted as that, and nothing else
+//!                                     └▶ a stranger's, no room, or not ours: counted as such, and nothing else
 //! ```
 //!
-//! With `any` a datagram of another program is traffic, too: it has gaps, and no sequence or delay.
+//! With `any`, datagrams of other programs are traffic too: they have gaps, but no sequence or delay.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -30,30 +30,30 @@ use super::strip::Strip;
 use super::together::Together;
 use super::variation::{self, Variation, delay};
 
-/// Takes datagrams, counts them, and says what to answer.
+/// Receives datagrams, counts them, and returns the answers.
 ///
 /// # Cost
-/// Some 1,000 bytes for each flow, so 17 MB for the 16,384 that are told apart, 1 MB for the percentiles of
-/// the first 64, and any number of datagrams; some 60 ns for each.
+/// Some 1,000 bytes for each flow, so 17 MB for the limit of 16,384 flows, and 1 MB for the percentiles of the first
+/// 64, whatever the number of datagrams; some 60 ns for each datagram.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     flows: Vec<Flow>,
     places: HashMap<(SocketAddr, Option<u32>), usize>,
-    /// The flow of the last datagram: mostly that of the next one too.
+    /// The flow of the last datagram, likely that of the next one too.
     latest: usize,
     counter: Counter<RecvStats>,
     /// The interval that gaps are judged by.
     target: Option<Duration>,
-    /// Datagrams of traffic so far: a run may end by their number.
+    /// Traffic datagrams so far: a run may end by their number.
     received: u64,
     variation: Histogram,
     together: Together,
     agreements: Agreements,
-    /// Traffic without an agreement is believed.
+    /// Whether traffic without an agreement is counted.
     any: bool,
-    /// When anything came first.
+    /// When the first datagram of any kind came.
     begun: Option<Timestamp>,
-    /// Another version of the format that somebody spoke.
+    /// Another version of the format that some sender used.
     other_version: Option<u8>,
     strip: Option<Strip>,
     /// The number of flows that have ended.
@@ -61,9 +61,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// An empty account. Gaps are judged by `expect_interval`, or else by the interval that the
-    /// first sender states. With `any`, senders are believed without an agreement, and several at a time; so are programs
-    /// that know nothing of softtimers.
+    /// Creates empty counts. Gaps are judged by `expect_interval`, or else by the interval that the first sender
+    /// states. With `any`, senders need no agreement, and there may be several at a time, other programs included.
     pub(crate) fn new(expect_interval: Option<Duration>, any: bool) -> Self {
         Ledger {
             flows: Vec::new(),
@@ -83,17 +82,17 @@ impl Ledger {
         }
     }
 
-    /// The same account with a stretch of gaps kept as they come.
+    /// Also keeps a stretch of consecutive gaps.
     pub(crate) fn with_strip(self, strip: Option<Strip>) -> Self {
         Ledger { strip, ..self }
     }
 
-    /// The same account, counted here.
+    /// Counts in this counter instead.
     pub(crate) fn counting_in(self, counter: Counter<RecvStats>) -> Self {
         Ledger { counter, ..self }
     }
 
-    /// A datagram from `peer` that the kernel received at `time`; returns the answer, if one is due.
+    /// Processes a datagram from `peer` that the kernel received at `time`; returns the answer, if one is due.
     pub(crate) fn take(&mut self, peer: SocketAddr, payload: &[u8], time: Timestamp) -> Option<Datagram> {
         let begun = *self.begun.get_or_insert(time);
         let came = Came { peer, time, bytes: payload.len() as u64 };
@@ -130,7 +129,7 @@ impl Ledger {
                 asks.map(|nonce| Datagram::Busy { nonce })
             }
             Err(ParseError::Short | ParseError::Foreign) if self.any && !payload.starts_with(&MAGIC) => {
-                // With our first bytes it would be a datagram of ours that is cut off or forged.
+                // With our first bytes it would be one of ours, truncated or forged.
                 self.unnumbered(&came);
                 None
             }
@@ -145,7 +144,7 @@ impl Ledger {
         }
     }
 
-    /// Takes what is `believed`, and counts as a stranger's what is not, or turns out not to be.
+    /// Applies `take` if the datagram is `believed`; counts it as a stranger's if it is not, or `take` refuses it.
     fn unless_stranger(&mut self, believed: bool, take: impl FnOnce(&mut Self) -> bool) {
         if !believed || !take(self) {
             self.stranger();
@@ -159,7 +158,7 @@ impl Ledger {
     fn bye(&mut self, peer: SocketAddr, flow: u32, token: Option<Token>, said: &Said) {
         let believed = token.map(|token| self.agreements.believe(peer, token, flow, said.time));
         let (place, interval, since) = match believed {
-            // Without a token it is nobody's.
+            // Without a token it belongs to no agreement.
             None => (None, Duration::ZERO, said.begun),
             Some(Some(found)) => (Some(found.place), found.interval, found.since),
             Some(None) => return self.unless_stranger(false, |_| true),
@@ -185,12 +184,12 @@ impl Ledger {
         });
     }
 
-    /// Datagrams of traffic counted so far.
+    /// Returns the number of traffic datagrams counted so far.
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
 
-    /// Says whether there were flows, and all of them have ended.
+    /// Says whether there were flows and all of them have ended.
     pub(crate) fn all_ended(&self) -> bool {
         !self.flows.is_empty() && self.ended == self.flows.len()
     }
@@ -232,7 +231,7 @@ impl Ledger {
         }
     }
 
-    /// The worst of several flows, the worst first.
+    /// Returns the worst of several flows, the worst first.
     fn worst(&self) -> impl Iterator<Item = &Flow> {
         let mut flows: Vec<&Flow> = self.flows.iter().filter(|_| self.flows.len() > 1).collect();
         flows.sort_by_cached_key(|flow| Reverse(flow.badness()));
@@ -262,19 +261,19 @@ impl Ledger {
         }
     }
 
-    /// Another version of the format, if somebody spoke it and nobody agreed. Anybody can speak it: beside a sender that
-    /// agreed it says nothing about the run.
+    /// Returns another version of the format that was heard, if there is no agreement: next to an agreed sender it says
+    /// nothing about the run, since any host can send it.
     pub(crate) fn other_version(&self) -> Option<u8> {
         self.other_version.filter(|_| !self.agreements.any())
     }
 
-    /// The interval that gaps are judged by.
+    /// Returns the interval that gaps are judged by.
     pub(crate) fn target(&self) -> Option<Duration> {
         self.target
     }
 
-    /// A datagram of traffic with this header; `place` is that of its flow among those of a sender that has agreed. Whether
-    /// it belongs to its flow.
+    /// Counts a traffic datagram with this header; `place` is its flow's index among those of an agreed sender. Returns
+    /// whether it belongs to its flow.
     fn data(&mut self, came: &Came, place: Option<u32>, header: &Header) -> bool {
         let Some(at) = self.place(came.peer, Some(header.flow), place) else {
             self.counter.count(|stats| stats.unsorted += 1);
@@ -291,7 +290,7 @@ impl Ledger {
         if !header.interval.is_zero() {
             self.target.get_or_insert(header.interval);
         }
-        // What came before has had its delay.
+        // The delay of a duplicate was already counted.
         let first = matches!(arrival, Arrival::InOrder | Arrival::Reordered);
         let variation =
             first.then(|| flow.variation.record(delay(header.scheduled, came.time), &mut self.variation));
@@ -299,7 +298,7 @@ impl Ledger {
         true
     }
 
-    /// A datagram of another program: traffic that is known by its peer alone.
+    /// Counts a datagram of another program, whose flow is known only by its peer.
     fn unnumbered(&mut self, came: &Came) {
         match self.place(came.peer, None, None) {
             Some(at) => self.arrived(at, came, None),
@@ -307,7 +306,7 @@ impl Ledger {
         }
     }
 
-    /// A datagram of the flow at this place is counted, with what its number tells, if it has one.
+    /// Counts a datagram of the flow with this index, with the findings from its number, if it has one.
     #[inline]
     fn arrived(&mut self, at: usize, came: &Came, told: Option<Told>) {
         let flows = self.flows.len();
@@ -326,7 +325,7 @@ impl Ledger {
         }
     }
 
-    /// The place of a flow, new ones included as long as there is room.
+    /// Returns the index of a flow, new ones included as long as there is room.
     fn place(&mut self, peer: SocketAddr, number: Option<u32>, place: Option<u32>) -> Option<usize> {
         let latest = self.flows.get(self.latest);
         if latest.is_some_and(|flow| flow.number == number && flow.peer == peer) {
@@ -351,7 +350,7 @@ impl Ledger {
     }
 }
 
-/// One datagram, whatever is in it.
+/// One datagram of any content.
 #[derive(Clone, Copy, Debug)]
 struct Came {
     peer: SocketAddr,
@@ -359,7 +358,7 @@ struct Came {
     bytes: u64,
 }
 
-/// The header of a datagram of our traffic.
+/// The header of one of our traffic datagrams.
 #[derive(Clone, Copy, Debug)]
 struct Header {
     flow: u32,
@@ -368,30 +367,30 @@ struct Header {
     interval: Duration,
 }
 
-/// A goodbye's content and time, and the time at which anything came first.
+/// The content of a goodbye, its time, and that of the first datagram of any kind.
 struct Said {
     sent: u64,
     time: Timestamp,
     begun: Timestamp,
 }
 
-/// The most datagrams that a flow with this interval can have sent within `time`: four times what fits, for it may have
-/// caught up or followed a recording, and as many as a loop may send at once. Without an interval, as many as any
-/// machine sends.
+/// Returns the most datagrams that a flow with this interval can have sent within `time`: four times what fits, since
+/// it may have caught up or followed a recording, plus as many as a loop may send at once. Without an interval, as many
+/// as any machine sends.
 fn most_sent(time: Duration, interval: Duration) -> u64 {
     let interval = if interval.is_zero() { ANY_INTERVAL } else { interval };
     let fit = time.as_nanos().saturating_mul(4) / interval.as_nanos();
     u64::try_from(fit).unwrap_or(u64::MAX).saturating_add(AT_ONCE)
 }
 
-/// 5 million a second, and with the factor of four 20.
+/// 5 million a second, and 20 million with the factor of four.
 const ANY_INTERVAL: Duration = Duration::from_nanos(200);
 const AT_ONCE: u64 = 1 << 16;
 
 /// With `--any`, 256 senders may have an agreement at a time.
 const MOST_SENDERS: usize = 256;
 
-/// Forged addresses could make any number of flows; this many, and so all of one `send`, fit in 17 megabytes.
+/// Forged addresses could make any number of flows; these, enough for any `send`, fit in 17 megabytes.
 pub(super) const MOST_FLOWS: usize = 16_384;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The findings of a receiver: [`RecvReport`], drawn from what it has counted and from what it knows of each flow.
+//! The findings of a receiver: [`RecvReport`], made from its counts and from the state of each flow.
 
 use serde::Serialize;
 use softtimers_measure::distribution::{Distribution, Quantile};
@@ -8,26 +8,27 @@ use crate::gaps::GapReport;
 /// The findings of a receiver. Counts are of datagrams.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct RecvReport {
-    /// Traffic that came, duplicates included.
+    /// Traffic received, duplicates included.
     pub received: u64,
-    /// Those among them in no format of softtimers, measured with `--any`: without numbers and scheduled times. With one of them
-    /// the next four figures are unknown.
+    /// Datagrams among them in no format of softtimers, measured with `--any`: without numbers and scheduled times. If
+    /// there are any, the next four figures are unknown.
     pub unnumbered: u64,
-    /// Sent, as far as the sequence numbers and goodbyes tell, and not come in time; `null` if some had no number.
+    /// Sent, according to the sequence numbers and goodbyes, and not received in time; `null` if some had no number.
     pub lost: Option<u64>,
     /// Overtaken by a later one of the same flow; `null` if some had no number.
     pub reordered: Option<u64>,
-    /// Come a second time; `null` if some had no number.
+    /// Received a second time; `null` if some had no number.
     pub duplicated: Option<u64>,
-    /// Come more than 4,096 datagrams after its turn; counted as lost too; `null` if some had no number.
+    /// Received more than 4,096 datagrams after its turn; counted as lost too; `null` if some had no number.
     pub too_late: Option<u64>,
     /// Gaps within each flow, by the kernel's receive timestamps; all flows together.
     #[serde(flatten)]
     pub gaps: GapReport,
-    /// From when a datagram was due at its sender to when it came, less the least of its flow: all flows
-    /// together. Duplicates and datagrams without numbers have none. Of more than 64 flows the percentiles are against the least until then.
+    /// Packet delay variation (RFC 5481): the time from when a datagram was due at its sender to when it came, minus
+    /// the minimum of its flow; all flows together. Duplicates and datagrams without numbers have none. With more than
+    /// 64 flows, percentiles are relative to the minimum so far.
     pub one_way_variation_ns: Distribution,
-    /// Different flows: an address and port with a flow number; without one, an address and port.
+    /// Different flows: by address, port and flow number; without a number, by address and port.
     pub flows: u64,
     /// Payload of the traffic.
     pub received_bytes: u64,
@@ -37,18 +38,18 @@ pub struct RecvReport {
     pub received_pps: Option<f64>,
     /// Payload bits per second of that span.
     pub received_bps: Option<f64>,
-    /// Dropped because this socket's receive buffer was full; these are among the lost. `null` if
-    /// the kernel does not tell.
+    /// Dropped because this socket's receive buffer was full; these are among the lost. `null` if the kernel does not
+    /// report it.
     pub socket_drops: Option<u64>,
-    /// Not in the format of softtimers, whatever its version, and not measured; with `--any` only those that begin like
-    /// it and are too short. In no other count.
+    /// Not in the format of softtimers, of any version, and not measured; with `--any` only those that begin like it
+    /// and are too short. In no other count.
     pub foreign: u64,
-    /// In this format or another version of it, and not of a sender that is believed; and what claims more than can have been
-    /// sent, by its number or as a goodbye. In no other count.
+    /// In a version of this format, but not from an agreed sender; also datagrams and goodbyes that claim more than can
+    /// have been sent. In no other count.
     pub strangers: u64,
-    /// Datagrams of flows beyond the 16,384 that are told apart; in no other count.
+    /// Datagrams of flows beyond the limit of 16,384; in no other count.
     pub unsorted: u64,
-    /// Questions for consent that were answered.
+    /// Questions for consent answered.
     pub hellos: u64,
     /// The distribution of gaps, point by point.
     pub gap_cdf: Vec<Quantile>,
@@ -59,8 +60,8 @@ pub struct RecvReport {
     pub over_flows: FlowsReport,
     /// The first 64 flows.
     pub per_flow: Vec<FlowReport>,
-    /// The five of several flows that lost most, and among those that lost equally much the ones whose delay varied
-    /// most, or else their gaps.
+    /// The five of several flows that lost most; of those that lost equally, the ones whose delay varied most, or else
+    /// their gaps.
     pub worst_flows: Vec<FlowReport>,
 }
 
@@ -69,37 +70,37 @@ pub struct RecvReport {
 pub struct FlowReport {
     /// The sender's address and port.
     pub peer: String,
-    /// The flow's number there; of a sender that agreed, its place among that sender's flows; `null` of datagrams
-    /// without numbers.
+    /// The flow's number; for an agreed sender, its index among that sender's flows; `null` for datagrams without
+    /// numbers.
     pub flow: Option<u32>,
     /// Datagrams that came, duplicates included.
     pub received: u64,
-    /// Not come in time; `null` without numbers.
+    /// Not received in time; `null` without numbers.
     pub lost: Option<u64>,
     /// Overtaken by a later one; `null` without numbers.
     pub reordered: Option<u64>,
-    /// Come a second time; `null` without numbers.
+    /// Received a second time; `null` without numbers.
     pub duplicated: Option<u64>,
-    /// The mean of its gaps; `null` without any.
+    /// The mean of its gaps; `null` if it has none.
     pub gap_mean_ns: Option<f64>,
     /// The standard deviation of the gaps.
     pub gap_stddev_ns: Option<f64>,
-    /// Its one-way delays, less the least of them; without percentiles beyond the first 64 flows.
+    /// Its packet delay variation; without percentiles beyond the first 64 flows.
     pub one_way_variation_ns: Distribution,
-    /// Whether the sender has said goodbye.
+    /// Whether the sender has sent its goodbyes.
     pub ended: bool,
 }
 
-/// Each flow is one value of these distributions, which tell the worst of them without naming any.
+/// Distributions with one value per flow, which show the worst without naming it.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct FlowsReport {
     /// The number of flows.
     pub count: u64,
-    /// The number of flows that have said goodbye.
+    /// The number of flows whose sender has sent goodbyes.
     pub ended: u64,
-    /// Datagrams that came of a flow.
+    /// Datagrams received of a flow.
     pub received: Distribution,
-    /// Datagrams of a flow that did not come in time; of no flow if one has no numbers.
+    /// Datagrams of a flow not received in time; empty if one has no numbers.
     pub lost: Distribution,
     /// The standard deviation of a flow's gaps.
     pub gap_stddev_ns: Distribution,
@@ -107,8 +108,8 @@ pub struct FlowsReport {
     pub one_way_variation_mean_ns: Distribution,
     /// Datagrams a second of a flow, from its first to its last.
     pub rate_pps: RateReport,
-    /// The longest burst of all flows together: gaps between their datagrams, judged by half the interval that
-    /// they have together. Counted since the last new flow was heard; `null` without an interval.
+    /// The longest burst of all flows together: gaps between their datagrams, judged by half their common interval.
+    /// Counted since the last new flow was heard; `null` without an interval.
     pub longest_train: Option<u64>,
 }
 
@@ -122,7 +123,7 @@ pub struct RateReport {
 }
 
 impl RateReport {
-    /// Counts one more flow, if it has a rate.
+    /// Includes one more flow, if it has a rate.
     pub(super) fn include(&mut self, rate: Option<f64>) {
         let Some(rate) = rate else { return };
         self.min = Some(self.min.map_or(rate, |min| min.min(rate)));
@@ -131,7 +132,7 @@ impl RateReport {
 }
 
 impl RecvReport {
-    /// A report with every key, to check assertions by before there is one.
+    /// Returns a report with every key, to check assertions by before a run.
     pub fn example() -> Self {
         RecvReport {
             per_flow: vec![FlowReport::default(); MOST_FLOWS_SHOWN],
@@ -141,8 +142,8 @@ impl RecvReport {
     }
 }
 
-/// A report stays readable; the totals cover all.
+/// Keeps a report readable; the totals cover all flows.
 pub(super) const MOST_FLOWS_SHOWN: usize = 64;
 
-/// The number of flows that are shown of many: those that one would ask for.
+/// The number of worst flows shown of many.
 pub(super) const WORST_SHOWN: usize = 5;

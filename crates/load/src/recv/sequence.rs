@@ -1,49 +1,49 @@
 //! Loss and reordering of one flow by its sequence numbers, in bounded memory.
 //!
-//! A bitmap remembers which of the last 4,096 numbers have come. Within it a second arrival is told
-//! from a late one; what comes later still could be either and is counted apart, and as lost.
+//! A bitmap remembers which of the last 4,096 numbers have come. Within it a duplicate can be told from a late
+//! datagram; an even later one could be either, and is counted separately, and as lost.
 //!
 //! ```text
 //!    …  too late │ 1 1 0 1 1 1 1 0 1 │ next
 //!                └── the last 4,096 ─┘  0 = lost, unless it still comes
 //! ```
 
-/// The account of one flow's sequence numbers.
+/// The counts of one flow's sequence numbers.
 ///
 /// # Cost
 /// 550 bytes, and a few ns for each datagram; a jump forward clears the bitmap, once.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
     seen: [u64; WINDOW as usize / 64],
-    /// The number the account begins with.
+    /// The first number counted.
     first: u64,
-    /// One more than the greatest number that has come, or than the last that was sent.
+    /// One more than the greatest number received, or than the last that was sent.
     next: u64,
-    /// Different numbers that have come in time.
+    /// Different numbers received in time.
     unique: u64,
     begun: bool,
 }
 
-/// The place of one datagram in its flow.
+/// The position of a datagram in its flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
-    /// The next one, or one after it.
+    /// The next number, or one after it.
     InOrder,
     /// Overtaken by a later one.
     Reordered,
     /// It has come before.
     Duplicate,
-    /// So late that it cannot be told whether it came before.
+    /// Too late to tell whether it came before.
     TooLate,
-    /// So far ahead that it is no datagram of this flow: a forged or damaged number.
+    /// So far ahead that it cannot belong to this flow: a forged or damaged number.
     Unlikely,
 }
 
 impl Sequence {
-    /// The datagram with this number has come.
+    /// Records a datagram with this number.
     #[inline]
     pub(crate) fn arrive(&mut self, number: u64) -> Arrival {
-        // There is no number after the last of all, so nobody counts up to it.
+        // No number follows the maximum, so no flow counts up to it.
         if number == u64::MAX {
             return Arrival::Unlikely;
         }
@@ -71,7 +71,7 @@ impl Sequence {
         Arrival::Reordered
     }
 
-    /// The sender says that it sent `count` datagrams, so that the loss of the last ones shows.
+    /// Records that the sender sent `count` datagrams, so that the loss of the last ones shows.
     pub(crate) fn ended(&mut self, count: u64) {
         if !self.begun {
             self.begin(0);
@@ -82,17 +82,18 @@ impl Sequence {
         }
     }
 
-    /// One more than the greatest number so far.
+    /// Returns one more than the greatest number so far.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Datagrams that were sent, as far as is known, and have not come in time.
+    /// Returns the number of datagrams known to be sent and not received in time.
     pub(crate) fn lost(&self) -> u64 {
         (self.next - self.first).saturating_sub(self.unique)
     }
 
-    /// A flow that begins far from zero was joined late; near it, the first ones were lost.
+    /// Starts with this number: a flow that begins far from zero was joined late; near it, its first datagrams were
+    /// lost.
     fn begin(&mut self, number: u64) {
         self.begun = true;
         self.first = if number < WINDOW { 0 } else { number };
@@ -131,10 +132,10 @@ fn place(number: u64) -> (usize, u64) {
     ((at / 64) as usize, 1 << (at % 64))
 }
 
-/// 4,096 numbers are 40 ms at 100,000 packets/s: later than that, networks do not reorder.
+/// 4,096 numbers are 40 ms at 100,000 packets/s; networks reorder within less.
 const WINDOW: u64 = 4_096;
 
-/// The longest gap that is taken for loss: half a day at 100,000 packets/s.
+/// The longest gap that counts as loss: half a day at 100,000 packets/s.
 const MOST_AHEAD: u64 = 1 << 32;
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! How long a sender may say nothing.
+//! How long a sender may be silent.
 
 use std::time::Duration;
 
-/// The longest time for which a flow with this interval may be silent without having ended.
+/// Returns the longest time for which a flow with this interval may be silent without having ended.
 pub(super) fn silence(interval: Option<Duration>) -> Duration {
     interval.unwrap_or_default().saturating_mul(SILENT_INTERVALS).max(SILENCE)
 }
 
-/// After this long without traffic the goodbyes must have been lost: `send` says them at once. A slow
-/// sender is given [`SILENT_INTERVALS`] as well.
+/// After this long without traffic the goodbyes must have been lost: `send` sends them right at its end. A slow sender
+/// gets [`SILENT_INTERVALS`] in addition.
 const SILENCE: Duration = Duration::from_secs(10);
 const SILENT_INTERVALS: u32 = 3;
 

@@ -13,81 +13,81 @@ use crate::gaps::{GapReport, Gaps};
 
 use super::sequence::Arrival;
 
-/// The account of what came: the only one. Lines of `--json-stream` show intervals of it, and the report the whole, with
-/// what is known of each flow.
+/// All counts of a receiver. Lines of `--json-stream` show intervals of them, and the report the total, with the state
+/// of each flow.
 #[derive(Clone, Debug)]
 pub struct RecvStats {
-    /// Datagrams by what became of them.
+    /// Datagrams by outcome.
     pub counts: Counts,
-    /// Datagrams of flows beyond those that are told apart.
+    /// Datagrams of flows beyond the limit.
     pub unsorted: u64,
-    /// Questions for consent that were answered.
+    /// Questions for consent answered.
     pub hellos: u64,
     /// When the first and the last datagram of traffic came.
     pub span: Option<(Timestamp, Timestamp)>,
     pub(crate) gaps: Gaps,
-    /// Delays less the least of their flow until then.
+    /// Delays minus the minimum of their flow so far.
     pub variation: Recorder,
 }
 
-/// The findings that the number of a datagram allows.
+/// The findings from a datagram's number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
-    /// Its place in its flow.
+    /// Its position in its flow.
     pub(super) arrival: Arrival,
     /// The change in the datagrams of its flow that are missing.
     pub(super) lost: i64,
-    /// Its delay less the least of its flow, if it had not come before.
+    /// Its delay minus the minimum of its flow, unless it is a duplicate.
     pub(super) variation: Option<u64>,
 }
 
-/// Datagrams by what became of them.
+/// Datagrams by outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Datagrams that came, duplicates included.
+    /// Datagrams received, duplicates included.
     pub received: u64,
     /// Bytes of their payload.
     pub received_bytes: u64,
-    /// Those among them that are of other programs and so have no number.
+    /// Datagrams among them that are of other programs, and so have no number.
     pub unnumbered: u64,
-    /// Below zero in an interval in which more came late than were missed.
+    /// Datagrams lost; negative in an interval in which more came late than were missed.
     pub lost: i64,
     /// Overtaken by a later one of the same flow.
     pub reordered: u64,
-    /// Come a second time.
+    /// Received a second time.
     pub duplicated: u64,
-    /// Come long after their turn; counted as lost, too.
+    /// Received long after their turn; counted as lost, too.
     pub too_late: u64,
     /// Not measured: in no format of softtimers.
     pub foreign: u64,
-    /// Not of a sender that is believed.
+    /// Not from an agreed sender.
     pub strangers: u64,
-    /// Flows that were new.
+    /// New flows.
     pub flows: u64,
 }
 
-/// The keys of [`Counts`]. What numbers tell is `null` if some datagram of this time had none.
+/// The keys of [`Counts`]. Figures from numbers are `null` if some datagram of this time had none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct CountFigures {
-    /// Datagrams that came, duplicates included.
+    /// Datagrams received, duplicates included.
     pub received: u64,
     /// Bytes of their payload.
     pub received_bytes: u64,
-    /// Those among them that are of other programs and so have no number.
+    /// Datagrams among them that are of other programs, and so have no number.
     pub unnumbered: u64,
-    /// Below zero in an interval in which more came late than were missed.
+    /// Datagrams lost; negative in an interval in which more came late than were missed.
     pub lost: Option<i64>,
     /// Overtaken by a later one of the same flow.
     pub reordered: Option<u64>,
-    /// Come a second time.
+    /// Received a second time.
     pub duplicated: Option<u64>,
-    /// Come long after their turn; counted as lost, too.
+    /// Received long after their turn; counted as lost, too.
     pub too_late: Option<u64>,
     /// Not measured: in no format of softtimers.
     pub foreign: u64,
-    /// Not of a sender that is believed.
+    /// Not from an agreed sender.
     pub strangers: u64,
-    /// Flows that were new.
+    /// New flows.
     pub flows: u64,
 }
 
@@ -127,7 +127,7 @@ pub struct RecvFigures {
 }
 
 impl RecvStats {
-    /// Nothing has come. Gaps are judged by `target`, or else by what the first sender says.
+    /// Creates zero counts. Gaps are judged by `target`, or else by the interval that the first sender states.
     pub fn new(target: Option<Duration>) -> Self {
         RecvStats {
             counts: Counts::default(),
@@ -139,7 +139,7 @@ impl RecvStats {
         }
     }
 
-    /// Counts a datagram of `bytes` that came at `time`, and what its number tells, if it has one.
+    /// Counts a datagram of `bytes` that came at `time`, with the findings from its number, if it has one.
     #[inline]
     pub(super) fn arrived(&mut self, time: Timestamp, bytes: u64, told: Option<Told>) {
         let counts = &mut self.counts;

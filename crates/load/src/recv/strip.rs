@@ -1,7 +1,7 @@
-//! A stretch of consecutive gaps out of the middle of a run, to look at.
+//! A stretch of consecutive gaps from the middle of a run, for inspection.
 //!
-//! A distribution tells how many gaps were short and how many long, not how they follow each other:
-//! an even train with a hole in it and one that limps all the way can have the same percentiles.
+//! A distribution shows how many gaps were short and how many long, not their order: an even train with a hole in it
+//! and one that is uneven throughout can have the same percentiles.
 
 use std::time::Duration;
 
@@ -19,15 +19,15 @@ pub(crate) struct Strip {
 }
 
 impl Strip {
-    /// Gaps that a strip holds: what fits a line.
+    /// The number of gaps in a strip, which fits a line.
     pub(crate) const LENGTH: usize = 64;
 
-    /// A strip that begins this long after the first datagram.
+    /// Creates a strip that begins this long after the first datagram.
     pub(crate) fn after(after: Duration) -> Self {
         Strip { after, first: None, last: None, gaps: Vec::with_capacity(Self::LENGTH) }
     }
 
-    /// A datagram at `time`.
+    /// Records a datagram at `time`.
     #[inline]
     pub(crate) fn record(&mut self, time: Timestamp) {
         if self.gaps.len() == Self::LENGTH {
@@ -43,7 +43,7 @@ impl Strip {
         }
     }
 
-    /// The gaps so far, in nanoseconds, in the order they came.
+    /// Returns the gaps so far, in nanoseconds, in order of arrival.
     pub(crate) fn gaps(&self) -> &[u64] {
         &self.gaps
     }

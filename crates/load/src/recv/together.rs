@@ -1,13 +1,13 @@
-//! Trains: what sticks together on a path that several flows share.
+//! Trains: bursts on a path that several flows share.
 
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-/// The datagrams of all flows as they follow each other on the path that they share.
+/// The datagrams of all flows in their order on the shared path.
 ///
-/// Two of them stick together if they are closer than half the interval that the flows have together, which
-/// nobody knows before all of them have been heard. So what was counted before a new flow came is forgotten.
+/// Two of them are back to back if they are closer than half the flows' common interval, which is known only once all
+/// flows have been heard. So a new flow restarts the count.
 #[derive(Debug, Default)]
 pub(super) struct Together {
     flows: usize,
@@ -17,7 +17,7 @@ pub(super) struct Together {
 }
 
 impl Together {
-    /// A datagram at `time`, of one of that many flows with this interval each.
+    /// Records a datagram at `time`, when there are this many flows with this interval each.
     #[inline]
     pub(super) fn record(&mut self, interval: Option<Duration>, flows: usize, time: Timestamp) {
         let gap = time.saturating_duration_since(self.last);
@@ -31,7 +31,7 @@ impl Together {
         self.last = self.last.max(time);
     }
 
-    /// Datagrams in the longest train.
+    /// Returns the datagrams in the longest train.
     pub(super) fn longest(&self) -> u64 {
         self.longest
     }

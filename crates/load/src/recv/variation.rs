@@ -1,13 +1,13 @@
-//! How much the one-way delay of a flow varies, by clocks that need not agree.
+//! Packet delay variation: how much the one-way delay of a flow varies, by clocks that need not agree.
 //!
-//! A datagram says when it was due, and the kernel when it came. What lies between is the sender's lateness, the
-//! path, and the difference of the two clocks, which is unknown; it is the same for all datagrams, so it goes when
-//! the least delay of the flow is taken away (packet delay variation, RFC 5481 §4.2). A clock that runs faster than
-//! the other does not go: it adds what it gains since the least delay.
+//! A datagram carries its due time, and the kernel stamps its arrival. The difference is the sender's lateness, the
+//! path's delay, and the unknown offset of the two clocks. The offset is the same for all datagrams, so subtracting the
+//! flow's minimum delay cancels it (packet delay variation, RFC 5481 §4.2). A drift between the clocks does not cancel:
+//! it adds what has accumulated since the minimum.
 //!
-//! The least delay is known at the end. So the delays are counted by their distance from a reference, the least
-//! of the first 16, and those below it on a side of their own. Whenever there are twice as many, the reference moves
-//! to what was less meanwhile:
+//! The minimum delay is known only at the end. So delays are counted by their distance from a reference, the minimum of
+//! the first 16, with a separate histogram for those below it. Whenever their number has doubled, the reference moves
+//! to the minimum so far:
 //!
 //! ```text
 //!                  least                reference
@@ -16,15 +16,15 @@
 //!   variation        0 ────────────────────────────────────────────────▶
 //! ```
 //!
-//! Buckets are narrow near the reference, where most delays are: a percentile is right to 3.2% of itself and 3.2% of
-//! its distance from there. Least, greatest, mean and deviation are exact, for any number of flows.
+//! Buckets are narrow near the reference, where most delays are: a percentile is accurate to 3.2% of itself plus 3.2%
+//! of its distance from the reference. Minimum, maximum, mean and deviation are exact, for any number of flows.
 
 use softtimers_core::{Histogram, Timestamp};
 
 use softtimers_measure::distribution::{Distribution, Moments};
 
-/// The delay of a datagram that was due at `scheduled` by one clock and came at `received` by another, in
-/// nanoseconds: it may be anything, for a sender may write anything.
+/// Returns the delay of a datagram due at `scheduled` by one clock and received at `received` by another, in
+/// nanoseconds: any value is possible, since a sender may write any time.
 pub(crate) fn delay(scheduled: Timestamp, received: Timestamp) -> i64 {
     let delay = i128::from(received.as_nanos()) - i128::from(scheduled.as_nanos());
     delay.clamp(i64::MIN.into(), i64::MAX.into()) as i64
@@ -36,7 +36,7 @@ pub(crate) fn delay(scheduled: Timestamp, received: Timestamp) -> i64 {
 /// 200 bytes, 16 KB more with percentiles; some 10 ns for each datagram.
 #[derive(Clone, Debug)]
 pub(crate) struct Variation {
-    /// The first delays, until they make the reference.
+    /// The first delays, until they determine the reference.
     early: [i64; EARLY],
     count: u64,
     least: i64,
@@ -54,7 +54,7 @@ impl Default for Variation {
 }
 
 impl Variation {
-    /// Knows the extremes, the mean and the deviation only.
+    /// Creates it with extremes, mean and deviation only.
     pub(crate) fn without_percentiles() -> Self {
         Variation {
             early: [0; EARLY],
@@ -66,8 +66,8 @@ impl Variation {
         }
     }
 
-    /// A datagram came with this delay. Returns by how much that exceeds the least so far, which is counted in
-    /// `all`, too; the first ones when there are 16 of them.
+    /// Records a datagram's delay, also in `all`. Returns by how much it exceeds the minimum so far; the first ones are
+    /// recorded when there are 16.
     #[inline]
     pub(crate) fn record(&mut self, delay: i64, all: &mut Histogram) -> u64 {
         if self.count == 0 {
@@ -103,7 +103,7 @@ impl Variation {
         }
     }
 
-    /// The mean variation, in nanoseconds; `None` without a delay.
+    /// Returns the mean variation in nanoseconds; `None` without a delay.
     pub(crate) fn mean(&self) -> Option<f64> {
         self.variation().mean()
     }
@@ -114,7 +114,7 @@ impl Variation {
         if self.spread.is_some() { with_percentiles(&self.counted(), exact) } else { exact }
     }
 
-    /// The moments of the variation.
+    /// Returns the moments of the variation.
     fn variation(&self) -> Moments {
         self.moments.moved(self.early[0].saturating_sub(self.least))
     }
@@ -123,7 +123,7 @@ impl Variation {
         self.count >= EARLY as u64
     }
 
-    /// The variation of each delay; those that were settled only if they are kept.
+    /// Returns the variation of each delay; none without percentiles, once there are more than the early ones.
     fn counted(&self) -> Histogram {
         match &self.spread {
             Some(spread) if self.is_settled() => spread.distances_from(self.least),
@@ -138,8 +138,8 @@ impl Variation {
     }
 }
 
-/// The variation of the delays of all `flows`, each against the least of its own flow. If some flow has no
-/// percentiles, they are those of `all`: of each delay against the least until then.
+/// Returns the variation of the delays of all `flows`, each relative to its own flow's minimum. If some flow has no
+/// percentiles, `all` supplies them, relative to the minimum so far.
 pub(crate) fn over<'a>(flows: impl Iterator<Item = &'a Variation>, all: &Histogram) -> Distribution {
     let (mut count, mut greatest, mut moments) = (0, 0, Moments::default());
     let (mut own, mut common, mut all_known) = (Histogram::new(), all.clone(), true);
@@ -173,7 +173,7 @@ fn with_percentiles(counted: &Histogram, exact: Distribution) -> Distribution {
     Distribution { p1: at(0.01), p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), ..exact }
 }
 
-/// Delays, counted by their distance from a reference on both sides of it.
+/// Delays, counted by their distance from a reference on either side.
 #[derive(Clone, Debug, Default)]
 struct Spread {
     reference: i64,
@@ -188,8 +188,7 @@ impl Spread {
         side.record(delay.abs_diff(self.reference));
     }
 
-    /// Counts from another reference on, the least of all delays. What has been counted is moved, and is
-    /// then right to 3.2% more.
+    /// Moves the reference to the minimum of all delays. Delays already counted are moved, which adds an error of 3.2%.
     ///
     /// # Cost
     /// 2,000 additions, if there is another reference.
@@ -199,21 +198,21 @@ impl Spread {
         }
     }
 
-    /// The distances from the least of all delays.
+    /// Returns the distances from the minimum of all delays.
     fn distances_from(&self, least: i64) -> Histogram {
         if least == self.reference {
             return self.above.clone();
         }
         let mut moved = Histogram::new();
         let shift = self.reference.abs_diff(least);
-        // The middle of a bucket may lie beyond the least.
+        // The middle of a bucket may lie beyond the minimum.
         self.below.iter().for_each(|(under, times)| moved.record_many(shift.saturating_sub(under), times));
         self.above.iter().for_each(|(over, times)| moved.record_many(shift.saturating_add(over), times));
         moved
     }
 }
 
-/// Enough for a reference to begin with; the first may have waited for an address or a cold cache.
+/// Enough for a first reference; the first delay may include address resolution or a cold cache.
 const EARLY: usize = 16;
 
 #[cfg(test)]
@@ -248,7 +247,7 @@ mod tests {
         assert_eq!(over([&flow].into_iter(), &all), Distribution::default());
     }
 
-    /// Whatever the clocks say: the same path, seen by a receiver an hour ahead or behind.
+    /// The same path gives the same result for a receiver whose clock is an hour ahead or behind.
     #[test]
     fn an_offset_of_the_clocks_makes_no_difference() {
         let delays: Vec<i64> = (0..1_000).map(|number| 20_000 + number * 7_919 % 5_000).collect();
@@ -260,7 +259,7 @@ mod tests {
         assert!(reports[0].p50.unwrap().abs_diff(2_500) < 100, "{:?}", reports[0]);
     }
 
-    /// A delay that falls for good in the middle of the run was a higher variation before.
+    /// When the delay drops for good in the middle of a run, the earlier delays count as variation.
     #[test]
     fn what_was_less_later_counts_for_what_was_before() {
         let delays: Vec<i64> =
@@ -273,7 +272,7 @@ mod tests {
         }
     }
 
-    /// A sender that begins late and catches up: its first delays are all great, and the reference with them.
+    /// A sender that begins late and catches up: its first delays are all large, and so is the reference.
     #[test]
     fn a_bad_beginning_costs_no_precision() {
         let jitter = |number: i64| 3_000 + number * 7_919 % 2_000;

@@ -1,4 +1,4 @@
-//! The findings of a sender: [`SendReport`], drawn from what it has counted.
+//! The findings of a sender: [`SendReport`], made from its counts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,71 +18,70 @@ use crate::traffic::nanos;
 /// The keys of `send`'s object.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SendReport {
-    /// Departures a second asked for, over the whole pattern, of all flows together.
+    /// Departures a second requested, over the whole pattern, of all flows together.
     pub target_pps: f64,
-    /// Departures a second from the first one to the last: their number less one over that time, so
-    /// that a short run is not counted too high; `null` for fewer than two.
+    /// Departures a second from the first one to the last: their number minus one over that time, so that the rate of a
+    /// short run is not overestimated; `null` for fewer than two.
     pub achieved_pps: Option<f64>,
     /// Datagrams the kernel took.
     pub sent: u64,
-    /// Places in the schedule given up, because the sender fell behind by more than `--catch-up`.
+    /// Scheduled times skipped, because the sender fell behind by more than `--catch-up`.
     pub forfeited: u64,
-    /// Departure time less place in the schedule, catching up and trying again included.
+    /// Departure time minus scheduled time, delays by catching up and retries included.
     pub late_ns: Distribution,
     /// The distribution of lateness, point by point.
     pub late_cdf: Vec<Quantile>,
-    /// Gaps between departures of a flow and what stuck together, by the sender's clock.
+    /// Gaps between departures of a flow, and bursts, by the sender's clock.
     #[serde(flatten)]
     pub gaps: GapReport,
-    /// The longest burst of all flows together: gaps between their departures, judged by half the interval
-    /// that they have together. Of one flow the same as `longest_burst`.
+    /// The longest burst of all flows together: gaps between their departures, judged by half their common interval.
+    /// For one flow the same as `longest_burst`.
     pub longest_train: Option<u64>,
-    /// The share that each of several flows sent of what its rate asks for until the last departure of all: 1 for every
+    /// The share of its rate's datagrams that each of several flows sent until the last departure of all: 1 for every
     /// flow that keeps an even schedule.
     pub flow_share: ShareReport,
-    /// The mean number of datagrams that left when something was found due; `null` if none did.
+    /// The mean number of datagrams that left per turn; `null` if none did.
     pub packets_per_turn: Option<f64>,
-    /// Whether a receiver agreed: `agreed`, `none` if nobody did, or `not_asked` with `--no-handshake`.
+    /// Whether a receiver agreed: `agreed`, `none`, or `not_asked` with `--no-handshake`.
     pub agreement: &'static str,
     /// How datagrams reached the kernel, and why so.
     pub send_via: SendVia,
     /// Datagrams that left as frames, with `--driver packet`.
     pub frames: FramesReport,
-    /// System calls that sent datagrams or tried to; goodbyes do not count.
+    /// System calls that sent or tried to send datagrams, without goodbyes.
     pub system_calls: u64,
     /// Datagrams sent for each of those; `null` if there was none.
     pub packets_per_call: Option<f64>,
-    /// Datagrams that left as segments of a longer send, which the kernel cut (`UDP_SEGMENT`).
+    /// Datagrams that left as segments of a longer send (`UDP_SEGMENT`).
     pub segmented: u64,
-    /// CPU time of the loop's thread, and of the pacing thread if there is one, as a share of one
-    /// CPU.
+    /// CPU time of the loop's thread, and of the pacing thread if there is one, as a share of one CPU.
     pub cpu_share: f64,
-    /// The part of that which went into polling with nothing to do.
+    /// The part of it spent polling with nothing to do.
     pub polled: PolledReport,
     /// CPU time of the whole run for each datagram, other work included.
     pub cpu_ns_per_packet: Option<f64>,
-    /// Times these threads slept and were woken.
+    /// Times that these threads slept and were woken.
     pub wakeups: u64,
-    /// Times between two looks for due datagrams, waits included: no datagram can be late by more while
-    /// the loop runs. `--timer soft` keeps them to 3%; of timers that need no look there are none.
+    /// Times between two checks for due datagrams, waits included: an upper bound for lateness while the loop runs.
+    /// `--timer soft` measures them to 3%; timers without checks have none.
     pub trigger_interval_ns: Distribution,
-    /// Trigger states passed, by source; none of one that is disabled, and 0 unless `--timer soft`.
+    /// Trigger states passed, by source; none for a disabled one, and 0 unless `--timer soft`.
     pub triggers: BTreeMap<&'static str, u64>,
     /// Handlers of the loop that took longer than a millisecond; `null` unless `--timer soft` with a
     /// loop that waits.
     pub long_handlers: Option<u64>,
-    /// The longest of all handlers; `null` where they are not counted.
+    /// The longest of all handlers; `null` where they are not measured.
     pub longest_handler_ns: Option<u64>,
-    /// Expiries for which no signal of their own came; `null` unless `--timer signal` or `tick`.
+    /// Expiries without a signal of their own; `null` unless `--timer signal` or `tick`.
     pub timer_overruns: Option<u64>,
-    /// Departures by the trigger state that found them due, whatever the timer; together `sent`. What
-    /// a wait found is `readiness` if a source was ready and `backup` if the wait ran out.
+    /// Departures by the trigger state that found them due, for any timer; their sum is `sent`. A departure found by a
+    /// wait is `readiness` if a source was ready, and `backup` if the wait timed out.
     pub fired: BTreeMap<&'static str, u64>,
-    /// Departures more than a millisecond late, by cause; `catch_up` are those that left as soon as
-    /// they might and owe their delay to an earlier pause or to a socket without room. `--timer signal`, `tick` and
-    /// `kernel` tell only these: what held a signal or the kernel up shows in no account of the thread.
+    /// Departures more than a millisecond late, by cause; `catch_up` are those that left as soon as allowed, after an
+    /// earlier pause or a full socket. `--timer signal`, `tick` and `kernel` report only these: the thread's counters
+    /// do not show what delayed a signal or the kernel.
     pub late: BTreeMap<&'static str, LateReport>,
-    /// How often one flow fell behind, and how it came back.
+    /// How often one flow fell behind, and how it recovered.
     pub catch_up: CatchUpReport,
     /// The sockets' temporary refusals.
     pub socket: SocketReport,
@@ -90,16 +89,16 @@ pub struct SendReport {
     pub work_rate: Option<f64>,
 }
 
-/// Datagrams that were not taken at once. Those of the flow are tried again and not lost.
+/// Datagrams not accepted at once. Those of the flow are sent again, and not lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SocketReport {
     /// Attempts that met a full send buffer (`EAGAIN`).
     pub would_block: u64,
     /// Attempts that met a full queue on the way out (`ENOBUFS`).
     pub no_buffers: u64,
-    /// Attempts that were told of an earlier datagram's ICMP error: nobody listens there.
+    /// Attempts that returned an earlier datagram's ICMP error: the port is closed.
     pub refused: u64,
-    /// Answers of the echo server that were thrown away because its socket had no room for them.
+    /// Answers of the echo server dropped because its socket had no room for them.
     pub answers_dropped: u64,
 }
 
@@ -108,10 +107,10 @@ pub struct SocketReport {
 pub struct FramesReport {
     /// Datagrams that left as frames.
     pub sent: Option<u64>,
-    /// The others, which left by the UDP socket: one call a second, which keeps the neighbour known, and those for
-    /// which there was no way by frames.
+    /// The others, which left by the UDP socket: one call a second, which keeps the neighbour's entry valid, and those
+    /// for which there was no route by frames.
     pub by_socket: Option<u64>,
-    /// How often the interface, the station or whether there is a way changed.
+    /// How often the interface, the station or the existence of a route changed.
     pub way_changes: Option<u64>,
 }
 
@@ -122,9 +121,9 @@ pub struct PolledReport {
     /// policy.
     pub share: Option<f64>,
     /// The share that was allowed; `null` for those timers. A loop that has not polled may poll without a pause at
-    /// first: the share of a run can be greater by that of 10 ms.
+    /// first, so a run's share can exceed it by that of 10 ms.
     pub budget_share: Option<f64>,
-    /// Sleeps that would have been shorter, or none, with a larger budget.
+    /// Sleeps that a larger budget would have shortened or replaced by polling.
     pub forced_sleeps: u64,
 }
 
@@ -209,12 +208,12 @@ impl SendReport {
     }
 }
 
-/// The gaps add up to the time from the first departure to the last.
+/// The rate from the sum of gaps, which is the time from the first departure to the last.
 fn achieved(gaps: &GapReport) -> Option<f64> {
     gaps.gap_ns.mean.filter(|&mean| mean > 0.0).map(|mean| 1e9 / mean)
 }
 
-/// A report of nothing, with every key that `--assert` may name.
+/// An empty report, with every key that `--assert` may name.
 impl Default for SendReport {
     fn default() -> Self {
         SendReport {

@@ -1,11 +1,11 @@
-//! Datagrams that are handed over ahead of their release times, which a queue of the kernel keeps.
+//! Handing datagrams over ahead of their release times, which a queue of the kernel keeps.
 //!
 //! ```text
 //!   loop     wakes ─▶ hands over what is due within 10 ms ─▶ sleeps      every few milliseconds
 //!   kernel            fq  ●  ●  ●  ●  ●  ●  ●  ●  ●  ●  ●  ●             each at its release time
 //! ```
 //!
-//! A departure is here the time that was asked for: what the kernel makes of it only the other end sees.
+//! A departure here is the requested time: only the other end sees when the datagram really left.
 
 use std::io;
 use std::time::Duration;
@@ -15,31 +15,31 @@ use softtimers::{Clock, Monotonic};
 use softtimers_core::Timestamp;
 use softtimers_core::pace::Ahead;
 
-/// A datagram that was handed over ahead of its time.
+/// The hand-over of datagrams ahead of their times.
 #[derive(Debug)]
 pub(super) struct HandOver {
     ahead: Ahead,
-    /// Nothing is released from here on.
+    /// No datagram is released from here on.
     end: Timestamp,
-    /// When the last of what was handed over is to leave.
+    /// The release time of the last datagram handed over.
     last: Timestamp,
     wake: Timestamp,
 }
 
 impl HandOver {
-    /// Nothing yet; what is due before `end` will be.
+    /// Creates it with nothing handed over; datagrams due before `end` will be.
     pub(super) fn new(start: Timestamp, end: Timestamp) -> Self {
         HandOver { ahead: Ahead::default(), end, last: start, wake: start }
     }
 
-    /// Returns when to look again.
+    /// Returns when to check again.
     pub(super) fn wake(&self) -> Timestamp {
         self.wake
     }
 
-    /// Puts together what may be handed over at `now`. `due` is when the next datagram is due, `None` if there
-    /// is none; `stage` takes what is due with a release time, and returns how many that is and when the next
-    /// one is due. It takes none if it has no room for more: then there is more to be handed over at once.
+    /// Stages the datagrams that may be handed over at `now`. `due` is when the next datagram is due, `None` if there
+    /// is none; `stage` stages those due with a release time, and returns their number and when the next one is due. It
+    /// stages none if it has no room: then more can be handed over at once.
     pub(super) fn fill(
         &mut self,
         now: Timestamp,
@@ -64,24 +64,25 @@ impl HandOver {
         Ok(())
     }
 
-    /// Looks again at once.
+    /// Makes the next check immediate.
     pub(super) fn again(&mut self, now: Timestamp) {
         self.wake = now;
     }
 
-    /// The kernel had no room for all of it: the rest is offered again when half of what it has has left.
+    /// Called when the kernel had no room: the remaining ones are offered again when half of those handed over have
+    /// left.
     pub(super) fn refused(&mut self, now: Timestamp) {
         self.ahead.refused(now);
         self.wake = self.ahead.wake_at(now);
     }
 
-    /// Sleeps until all that was handed over has left: what has no release time would overtake it.
+    /// Sleeps until everything handed over has left: datagrams without a release time would overtake it.
     pub(super) fn settle(&self) {
-        // Beyond it the queue's own lateness; the lead bounds the sleep.
+        // The queue may be late, in addition; the lead bounds the sleep.
         let left = (self.last + QUEUES_LATENESS).saturating_duration_since(Monotonic.now());
         let left = left.min(Ahead::LEAD + QUEUES_LATENESS);
         let time = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
-        // A signal that cuts it short ends the run anyway.
+        // A signal that interrupts it ends the run anyway.
         let _ = poll(&mut [], Some(&time));
     }
 }
@@ -132,7 +133,7 @@ mod tests {
         };
         fill(&mut hand_over, at(100), at(100));
         assert_eq!(hand_over.wake(), at(100));
-        // What was to leave at 100, 200 and 300 is there: with the second one half has left.
+        // Those for 100, 200 and 300 are there: at the second one, half have left.
         hand_over.refused(at(100));
         assert_eq!(hand_over.wake(), at(200));
         let broken = hand_over.fill(at(200), Some(at(400)), |_| Err(io::ErrorKind::Other.into()));

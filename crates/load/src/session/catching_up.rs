@@ -1,9 +1,9 @@
-//! How often a flow fell behind, and how long it took to be on schedule again: [`CatchUps`].
+//! How often a flow fell behind, and how long it took to recover: [`CatchUps`].
 //!
 //! ```text
 //!   scheduled  │1    │2    │3    │4    │5    │6
 //!   sent       ●1────── stall ─────────●2  ●3  ●4  ●5 ─── ●6
-//!                                      └─ a catch-up ─┘ it ends with the first that leaves before the next is late
+//!                                      └─ a catch-up ─┘ ends with the first that leaves before the next is late
 //! ```
 
 use std::ops::AddAssign;
@@ -22,7 +22,7 @@ pub struct CatchUps {
     pub spells: u64,
     /// Datagrams that left an interval late or more.
     pub packets: u64,
-    /// Packets of these that followed the one before them in less than the burst interval.
+    /// Datagrams among these that followed the one before in less than the burst interval.
     pub in_trains: u64,
     /// The longest time until it was on schedule again.
     pub longest: Duration,
@@ -40,7 +40,7 @@ impl AddAssign<&CatchUps> for CatchUps {
 /// The `catch_up` object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct CatchUpReport {
-    /// Times that the flow fell behind by an interval or more; 0 with several flows, which are not followed.
+    /// Times that the flow fell behind by an interval or more; 0 with several flows, for which this is not tracked.
     pub spells: u64,
     /// Datagrams that left an interval late or more.
     pub packets: u64,

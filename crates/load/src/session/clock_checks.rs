@@ -1,7 +1,7 @@
 //! How often a loop checks for due datagrams: the intervals between its trigger states.
 //!
-//! They bound how late a datagram can be while the loop is busy, since no descriptor can interrupt a
-//! handler (soft timers §5.2). A method that checks only when its wait returns shows it here.
+//! They bound how late a datagram can be while the loop is busy, since no descriptor can interrupt a handler (soft
+//! timers §5.2). They show when a method checks only after a wait returns.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl ClockChecks {
         ClockChecks { last: None, intervals: Recorder::new() }
     }
 
-    /// The loop has looked at `now`; how long it had not, unless this is the first time.
+    /// Records a clock check at `now`; returns the time since the previous one, if there was one.
     #[inline]
     pub(crate) fn check(&mut self, now: Timestamp) -> Option<Duration> {
         let interval = now.saturating_duration_since(self.last.replace(now)?);

@@ -1,4 +1,4 @@
-//! Counts what leaves, and finds out why it was late.
+//! Counts departures, and finds the causes of late ones.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use super::catching_up::CatchingUp;
 use super::stats::{Calls, SendStats};
 use super::trace::SendTrace;
 
-/// Counts departures, on the thread whose accounts tell why one was late.
+/// Counts departures, on the thread whose statistics explain late ones.
 #[derive(Debug)]
 pub(super) struct Departures {
     counter: Counter<SendStats>,
     causes: LateLog,
-    /// Departures are times asked of the kernel, of which the thread's accounts know nothing.
+    /// Whether departures are times requested from the kernel, of which the thread's statistics know nothing.
     foretold: bool,
-    /// Places given up that have been counted.
+    /// Skipped scheduled times counted so far.
     forfeited: u64,
-    /// The log of departures, if that was asked for.
+    /// The log of departures, if one is kept.
     pub(super) trace: Option<Box<SendTrace>>,
 }
 
-/// Something due was found, and leaves.
+/// A turn that found something due, which is leaving.
 pub(super) struct Turn<'a> {
     stats: &'a mut SendStats,
-    /// The accounts that tell of causes; `None` if nobody's do.
+    /// The thread's statistics that show causes; `None` if no thread's do.
     causes: &'a mut LateLog,
     trace: Option<&'a mut SendTrace>,
     knows_pauses: bool,
@@ -52,22 +52,22 @@ impl Departures {
         self.foretold = true;
     }
 
-    /// Counts elsewhere from now on; `counter` has what was counted until now.
+    /// Counts in `counter` from now on, and moves the counts so far there.
     pub(super) fn count_in(&mut self, counter: &mut Counter<SendStats>) {
         std::mem::swap(&mut self.counter, counter);
     }
 
-    /// Makes this thread the one whose accounts tell why a departure was late.
+    /// Makes this thread the one whose statistics explain late departures.
     pub(super) fn adopt(&mut self, now: Timestamp) {
         self.causes = LateLog::new(LATE_FROM, now);
     }
 
-    /// From now on the places given up are those of a clock that has given none up.
+    /// Restarts the count of skipped times, for a new clock.
     pub(super) fn begin_anew(&mut self) {
         self.forfeited = 0;
     }
 
-    /// Counts these calls, and the places that have been given up so far.
+    /// Counts these calls, and the scheduled times skipped so far.
     #[inline]
     pub(super) fn tell(&mut self, calls: Calls, forfeited: u64) {
         let more = forfeited.saturating_sub(std::mem::replace(&mut self.forfeited, forfeited));
@@ -76,7 +76,7 @@ impl Departures {
         }
     }
 
-    /// Counts them for a turn in which something left.
+    /// Counts them for a turn in which datagrams left.
     #[inline]
     pub(super) fn turn(
         &mut self,
@@ -87,8 +87,8 @@ impl Departures {
         self.leave((calls, forfeited), source, !self.foretold, leave);
     }
 
-    /// Counts them for a datagram that a signal's handler has sent, some time ago. Of a late one no pause is told: by
-    /// now this thread's accounts say what it did since, not what held the signal up.
+    /// Counts them for a datagram sent by a signal's handler some time ago. Its lateness is not explained: by now this
+    /// thread's statistics cover what it did since, not what delayed the signal.
     pub(super) fn reported(&mut self, told: (Calls, u64), leave: impl FnOnce(&mut Turn<'_>)) {
         self.leave(told, TriggerState::Backup, false, leave);
     }
@@ -111,7 +111,7 @@ impl Departures {
         });
     }
 
-    /// The counts since the run began.
+    /// Returns the counts since the run began.
     pub(super) fn total(&self) -> SendStats {
         self.counter.total()
     }
@@ -123,7 +123,7 @@ fn count(stats: &mut SendStats, calls: Calls, forfeited: u64) {
 }
 
 impl Turn<'_> {
-    /// A datagram of the only flow has left, whose catch-ups are followed.
+    /// Counts a datagram of the only flow, whose catch-ups are tracked.
     #[inline]
     pub(super) fn only_left(
         &mut self,
@@ -135,7 +135,7 @@ impl Turn<'_> {
         self.left(0, train, departure);
     }
 
-    /// A datagram of the flow that `train` follows has left.
+    /// Counts a datagram of the flow that `train` tracks.
     #[inline]
     pub(super) fn left(&mut self, flow: u32, train: &mut Train, departure: Departure) {
         if let Some(trace) = &mut self.trace {
@@ -150,7 +150,7 @@ impl Turn<'_> {
         self.stats.gaps.record(train, departure.sent);
     }
 
-    /// One of several flows, all of which `train` follows, has sent.
+    /// Counts a datagram of one of several flows, all of which `train` tracks.
     #[inline]
     pub(super) fn any_left(&mut self, train: &mut Train, sent: Timestamp) {
         if let Some(together) = &mut self.stats.together {
@@ -159,7 +159,7 @@ impl Turn<'_> {
     }
 }
 
-/// Lateness from which on it is worth knowing why.
+/// The lateness from which on the cause is recorded.
 const LATE_FROM: Duration = Duration::from_millis(1);
 
 #[cfg(test)]

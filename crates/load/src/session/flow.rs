@@ -25,11 +25,11 @@ use super::several::{Several, ShareReport};
 use super::stats::SendStats;
 use super::trace::SendTrace;
 
-/// A flow in progress, or several. Its engine asks when the next datagram is [`due`](Flow::due) and calls
-/// [`depart`](Flow::depart) at that time or as soon after it as it notices.
+/// A flow in progress, or several. Its engine asks when the next datagram is [`due`](Flow::due), and calls
+/// [`depart`](Flow::depart) at that time, or as soon as it notices.
 ///
-/// Two times belong to a datagram. Its *scheduled time* is the intended one: lateness is measured against it, so that a
-/// delay shows in all that it delays. It is *due* when it may leave, which is later while the flow catches up or the
+/// A datagram has two times. Its *scheduled time* is the intended one: lateness is relative to it, so a delay counts
+/// for every datagram that it delays. It is *due* when it may leave, which is later while the flow catches up or the
 /// socket has no room:
 ///
 /// ```text
@@ -51,23 +51,24 @@ pub(crate) struct Flow {
 #[derive(Debug)]
 enum Schedule {
     One(One),
-    /// Several flows, or one of which several datagrams leave by one call; and when the next may leave.
+    /// Several flows, or one with several datagrams per call; and when the next may leave.
     Several(Several, Timestamp),
     /// Several flows, handed over ahead of their times.
     Ahead(Several, HandOver),
 }
 
-/// The handling that an engine wants of a flow.
+/// How an engine wants a flow to be handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Handling {
-    /// softtimers' departure queue decides which of several flows is next, instead of a heap.
+    /// softtimers' departure queue chooses among several flows, instead of a heap.
     pub(crate) queued: bool,
     /// Datagrams are handed over ahead of their times.
     pub(crate) ahead: bool,
 }
 
 impl Flow {
-    /// A flow whose first datagram is due at `start`, and whose datagrams carry what a receiver has agreed to.
+    /// Creates a flow whose first datagram is due at `start`, and whose datagrams carry the receiver's token, if it
+    /// agreed.
     pub(super) fn new(
         traffic: &Traffic,
         handling: Handling,
@@ -97,7 +98,7 @@ impl Flow {
         Ok(Flow { sender, departures, header, limit: traffic.end.count.unwrap_or(u64::MAX), schedule })
     }
 
-    /// Begins anew by another clock at `now`; with `muted`, departures are null events from now on. Of one flow only.
+    /// Restarts with another clock at `now`; with `muted`, departures are null events from now on. For one flow only.
     pub(crate) fn restart(&mut self, clock: RateClock, muted: bool, now: Timestamp) {
         self.settle();
         if let Schedule::One(one) = &mut self.schedule {
@@ -106,7 +107,7 @@ impl Flow {
         }
     }
 
-    /// The gaps between the departures of one flow since it began anew, null events included.
+    /// Returns the gaps between the departures of one flow since its restart, null events included.
     pub(crate) fn spacing(&self) -> Moments {
         if let Schedule::One(one) = &self.schedule { one.spacing() } else { Moments::default() }
     }
@@ -120,7 +121,7 @@ impl Flow {
         }
     }
 
-    /// The time after [`due`](Flow::due) by which the next datagram may leave, if each may be late by `slack`.
+    /// Returns how long after [`due`](Flow::due) the next datagram may leave, if each may be late by `slack`.
     pub(crate) fn slack(&self, slack: Duration) -> Duration {
         match &self.schedule {
             Schedule::One(_) => slack,
@@ -129,7 +130,7 @@ impl Flow {
         }
     }
 
-    /// Says whether all that was asked for has left, or was skipped.
+    /// Says whether everything requested has left, or was skipped.
     pub(crate) fn finished(&self) -> bool {
         let over = match &self.schedule {
             Schedule::One(one) => one.is_over(),
@@ -138,7 +139,7 @@ impl Flow {
         over || self.departures() >= self.limit
     }
 
-    /// Datagrams that have left, and null events.
+    /// Returns the number of datagrams that have left, and null events.
     pub(crate) fn departures(&self) -> u64 {
         match &self.schedule {
             Schedule::One(one) => one.departures(),
@@ -146,16 +147,16 @@ impl Flow {
         }
     }
 
-    /// Sends the due datagram at `now`, or a train of a catch-up by one call, and returns when the next one is due. `source`
-    /// noticed it. Of several flows it sends what is due of all, up to a batch. Where datagrams are handed over ahead, it does that
-    /// with all that may be.
+    /// Sends the due datagram at `now`, or a train of a catch-up by one call, and returns when the next one is due.
+    /// `source` noticed it. With several flows it sends the due datagrams of all, up to a batch. When handing over
+    /// ahead, it hands over everything allowed.
     ///
-    /// A datagram that the kernel does not take for want of room keeps its scheduled time and is tried again a
-    /// burst interval later; the schedule runs on, so what it delays is made up for or forfeited.
+    /// A datagram that the kernel has no room for keeps its scheduled time and is tried again a burst interval later;
+    /// the schedule goes on, so datagrams delayed by it are made up for or skipped.
     ///
     /// # Errors
-    /// A failure that trying again cannot mend, such as a datagram too long for the path, or a destination that
-    /// has been out of reach for more than a second.
+    /// A failure that a retry cannot mend, such as a datagram too long for the path, or a destination that has been
+    /// unreachable for more than a second.
     pub(crate) fn depart(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
         let Flow { sender, departures, limit, schedule, .. } = self;
         match schedule {
@@ -176,8 +177,8 @@ impl Flow {
         }
     }
 
-    /// Hands the schedule of one flow to a signal's handler. What leaves is told to [`account`](Flow::account);
-    /// [`taken_back`](Flow::taken_back) ends it.
+    /// Hands the schedule of one flow to a signal's handler. Pass its departures to [`account`](Flow::account); end it
+    /// with [`taken_back`](Flow::taken_back).
     ///
     /// # Errors
     /// If this thread cannot have such a timer, or there are several flows.
@@ -189,19 +190,19 @@ impl Flow {
         }
     }
 
-    /// Counts a datagram that a signal's handler has sent, some time ago.
+    /// Counts a datagram sent by a signal's handler some time ago.
     pub(crate) fn account(&mut self, departure: Departure) {
         if let Schedule::One(one) = &mut self.schedule {
             one.account(&mut self.departures, departure);
         }
     }
 
-    /// Takes the schedule back where the handler left it; how often it waited for its account to be taken.
+    /// Takes the schedule back where the handler left it; returns how often it waited for its departures to be read.
     pub(crate) fn taken_back(&mut self, pacer: &mut SignalPacer) -> u64 {
         if let Schedule::One(one) = &mut self.schedule { one.taken_back(&mut self.sender, pacer) } else { 0 }
     }
 
-    /// From now on keeps what leaves when, as much as there is room for.
+    /// Keeps a log of departures from now on, the latest `room` of them.
     pub(super) fn trace(&mut self, room: usize, pace: &PaceConfig) {
         let trace = SendTrace::new(room, pace.rate.interval(), pace.shortest_gap());
         self.departures.trace = Some(Box::new(trace));
@@ -212,7 +213,7 @@ impl Flow {
         self.departures.trace.take()
     }
 
-    /// The clock was checked, for the first time after so long.
+    /// Records a clock check, the first one after this time.
     #[inline]
     pub(crate) fn checked(&mut self, unchecked: impl FnOnce() -> Option<Duration>) {
         if let Some(trace) = &mut self.departures.trace {
@@ -220,37 +221,37 @@ impl Flow {
         }
     }
 
-    /// Makes this thread the one whose accounts tell why a departure was late.
+    /// Makes this thread the one whose statistics explain late departures.
     pub(crate) fn adopt(&mut self, now: Timestamp) {
         self.departures.adopt(now);
     }
 
-    /// Tells people when a datagram is refused for the first time.
+    /// Tells the user when a datagram is refused for the first time.
     pub(crate) fn tell_refusals(&mut self, destination: SocketAddr, notify: Notify) {
         self.sender.refusals.tell(destination, notify);
     }
 
-    /// Counts what is heard of refusals with what others hear.
+    /// Counts refusals together with the socket's other readers.
     pub(super) fn share(&mut self, refusals: Arc<Refusals>) {
         self.sender.refusals = refusals;
     }
 
-    /// Refusals that were heard of.
+    /// Returns the number of refusals so far.
     pub(crate) fn refusals(&self) -> u64 {
         self.sender.refusals.count()
     }
 
-    /// Returns how often the way of frames has changed; `None` if there are none.
+    /// Returns how often the route of frames has changed; `None` without frames.
     pub(crate) fn way_changes(&self) -> Option<u64> {
         self.sender.way_changes()
     }
 
-    /// The socket that datagrams leave by.
+    /// Returns the socket that datagrams leave by.
     pub(crate) fn socket(&self) -> &UdpSocket {
         self.sender.socket()
     }
 
-    /// Sends each flow's goodbye a few times. Whether any has left.
+    /// Sends each flow's goodbye a few times. Returns whether any has left.
     pub(super) fn say_goodbye(&mut self) -> bool {
         let Flow { sender, header, schedule, .. } = self;
         match schedule {
@@ -265,7 +266,8 @@ impl Flow {
         }
     }
 
-    /// Counts what no departure has told: places given up since the last one, and calls that failed for good.
+    /// Counts what no departure has reported: scheduled times skipped since the last one, and calls that failed for
+    /// good.
     pub(crate) fn settle(&mut self) {
         let forfeited = match &self.schedule {
             Schedule::One(one) => one.forfeited(),
@@ -274,7 +276,7 @@ impl Flow {
         self.departures.tell(self.sender.take_calls(), forfeited);
     }
 
-    /// Counts elsewhere from now on; `counter` has what was counted until now.
+    /// Counts in `counter` from now on, and moves the counts so far there.
     pub(crate) fn count_in(&mut self, counter: &mut Counter<SendStats>) {
         self.settle();
         self.departures.count_in(counter);
@@ -285,7 +287,7 @@ impl Flow {
         self.departures.total()
     }
 
-    /// Returns the share that each of several flows had of its rate.
+    /// Returns the share of its rate that each of several flows sent.
     pub(crate) fn shares(&self) -> ShareReport {
         match &self.schedule {
             Schedule::Several(flows, _) | Schedule::Ahead(flows, _) if flows.count() > 1 => flows.shares(),
@@ -293,12 +295,12 @@ impl Flow {
         }
     }
 
-    /// Expiries for which no signal came; `None` for a timer without signals.
+    /// Returns the expiries without a signal of their own; `None` for a timer without signals.
     pub(crate) fn overruns(&self) -> Option<u64> {
         if let Schedule::One(one) = &self.schedule { one.overruns() } else { None }
     }
 
-    /// Says what did not work as asked, and what was done instead.
+    /// Returns a sentence that says what did not work as requested, and what was done instead.
     pub(crate) fn fallback(&self) -> Option<String> {
         let why = self.sender.uncut()?;
         Some(format!(

@@ -1,4 +1,4 @@
-//! Datagrams that leave as frames of an interface (`--driver packet`), past the kernel's UDP and IP: [`Frames`].
+//! Datagrams that leave as frames of an interface (`--driver packet`), bypassing the kernel's UDP and IP: [`Frames`].
 //!
 //! ```text
 //!   engine   due ─▶ number, time, checksum ─▶ packet socket ─▶ queue of the interface
@@ -7,10 +7,10 @@
 //!              └ and once a second: no notice tells of a path's MTU or of a redirect that the kernel has learnt
 //! ```
 //!
-//! The kernel resolves neighbours, and sees whether they are still there, for its own packets only. So one call a second (a
-//! datagram, or what is due at once) leaves by the UDP socket, which keeps the neighbour's entry alive and hears of errors;
-//! and so does every one for which there is no way by frames: the run goes on as it would without them. The same socket asked
-//! the receiver, hears its answers, and holds the port that frames say they come from.
+//! The kernel resolves neighbours, and checks that they are still there, for its own packets only. So one call a second
+//! (a datagram, or those due at once) leaves by the UDP socket, which keeps the neighbour's entry alive and reports
+//! errors. So does every call without a route for frames: the run goes on as it would without them. The same socket
+//! asks the receiver, reads its answers, and owns the source port that frames carry.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ use softtimers_net::udp::{SendBatch, SendOutcome};
 
 use crate::frame::{Heading, most};
 
-/// The way by which frames leave, opened while there is the right to.
+/// The route for frames, opened while the process has the privilege.
 #[derive(Debug)]
 pub(crate) struct FramePath {
     sender: FrameSender,
@@ -48,10 +48,10 @@ struct Ends {
 }
 
 impl FramePath {
-    /// For datagrams of this size to where a connected socket sends.
+    /// Opens it for datagrams of this size to the destination of a connected socket.
     ///
     /// # Errors
-    /// A usage failure where no frames lead to, or none as long; not-possible without `CAP_NET_RAW`.
+    /// A usage failure where frames cannot lead, or not of this size; not-possible without `CAP_NET_RAW`.
     pub(crate) fn open(socket: &UdpSocket, to: SocketAddr, size: usize) -> Result<Self, Failure> {
         let no = |why: &dyn std::fmt::Display| Failure::usage(format_args!("--driver packet: {to}: {why}"));
         let plain = |address: SocketAddr| match address {
@@ -86,23 +86,23 @@ impl FramePath {
     }
 }
 
-/// Sends frames, and follows where to.
+/// Sends frames, and follows changes of the route.
 #[derive(Debug)]
 pub(super) struct Frames {
     sender: FrameSender,
     heading: Heading,
     found: Arc<Found>,
-    /// How many changes have been taken up, and whether there is a way since.
+    /// The number of changes taken up, and whether there is a route since.
     seen: u32,
     open: bool,
-    /// When a datagram is to leave by the other socket.
+    /// When a datagram must leave by the other socket.
     confirm: Timestamp,
     /// Closed when the run is over.
     over: Option<UnixStream>,
     follower: Option<JoinHandle<()>>,
 }
 
-/// The way as it is now, and the number of changes so far.
+/// The current route, and the number of changes so far.
 #[derive(Debug, Default)]
 struct Found {
     way: Mutex<Option<Way>>,
@@ -117,7 +117,7 @@ struct Way {
 }
 
 impl Frames {
-    /// Follows the way from now on. The thread that does is what this one is now.
+    /// Follows the route from now on. The thread inherits this one's current settings.
     pub(super) fn begin(path: FramePath) -> io::Result<Self> {
         let FramePath { sender, heading, ends } = path;
         let mut watch = RouteWatch::new()?;
@@ -139,7 +139,7 @@ impl Frames {
         })
     }
 
-    /// The bytes that a frame has in front of its datagram.
+    /// Returns the bytes that a frame has in front of its datagram.
     pub(super) fn headroom(&self) -> usize {
         self.heading.len()
     }
@@ -149,12 +149,12 @@ impl Frames {
         self.heading.complete(frame);
     }
 
-    /// Returns how often the way has changed, the first one not counted.
+    /// Returns how often the route has changed, without the first one.
     pub(super) fn changes(&self) -> u64 {
         u64::from(self.found.changes.load(Ordering::Relaxed).saturating_sub(1))
     }
 
-    /// Sends a datagram with room in front of it as a frame; `None` if it is to leave by the other socket.
+    /// Sends a datagram, with room in front of it, as a frame; `None` if it must leave by the other socket.
     #[inline]
     pub(super) fn send(&mut self, frame: &mut [u8], now: Timestamp) -> Option<io::Result<()>> {
         self.take_change();
@@ -165,7 +165,7 @@ impl Frames {
         Some(self.sender.send(frame))
     }
 
-    /// Sends a batch of such datagrams; `None` if it is to leave by the other socket.
+    /// Sends a batch of such datagrams; `None` if they must leave by the other socket.
     pub(super) fn send_batch(&mut self, batch: &mut SendBatch, now: Timestamp) -> Option<SendOutcome> {
         if self.take_change() {
             batch.edit(|frame| self.heading.redirect(frame));
@@ -180,7 +180,7 @@ impl Frames {
         Some(outcome)
     }
 
-    /// Takes up what has changed, and says whether anything has.
+    /// Takes up changes of the route, and says whether there were any.
     #[inline]
     fn take_change(&mut self) -> bool {
         let changes = self.found.changes.load(Ordering::Acquire);
@@ -201,7 +201,7 @@ impl Frames {
         });
     }
 
-    /// Says whether a frame may leave now: there is a way, and the kernel has seen to it within a second.
+    /// Says whether a frame may leave now: there is a route, and the kernel has confirmed it within a second.
     #[inline]
     fn is_open(&mut self, now: Timestamp) -> bool {
         if self.open && now >= self.confirm {
@@ -216,7 +216,7 @@ impl Drop for Frames {
     fn drop(&mut self) {
         drop(self.over.take());
         if let Some(follower) = self.follower.take() {
-            // It has nothing to say.
+            // It returns nothing.
             let _ = follower.join();
         }
     }
@@ -227,9 +227,9 @@ impl Found {
         self.way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds the way as it is now, and tells if it is another one.
+    /// Finds the current route, and returns it if it has changed.
     fn look(&self, ends: &Ends) -> Option<Route> {
-        // Where a datagram would have to be cut, the kernel does it.
+        // The kernel sends datagrams that would have to be fragmented.
         let route = Route::between(ends.from, ends.to).ok();
         let fits = route.as_ref().filter(|route| ends.size <= most(route.mtu(), ends.to));
         let way = fits.filter(|route| route.interface().is_up()).and_then(|route| {
@@ -244,24 +244,24 @@ impl Found {
         route
     }
 
-    /// Looks again whenever the kernel tells of a change, and once a second, until the run is over.
+    /// Checks again whenever the kernel reports a change, and once a second, until the run is over.
     fn follow(&self, ends: &Ends, watch: &mut RouteWatch, mut route: Option<Route>, over: &UnixStream) {
         let mut looked = Monotonic.now();
         loop {
             let wait = (looked + BETWEEN_LOOKS_UNASKED).saturating_duration_since(Monotonic.now());
             let mut waited = [PollFd::new(over, PollFlags::IN), PollFd::new(&*watch, PollFlags::IN)];
-            // What cuts it short, or keeps it from waiting, is met by the pause below.
+            // An interruption or error is handled by the pause below.
             let _ = poll(&mut waited, wait.try_into().ok().as_ref());
             if !waited[0].revents().is_empty() {
                 return;
             }
             let is_told = watch.take(route.as_ref()).unwrap_or(true);
-            // Of a path's MTU that the kernel has learnt, and of a redirect, no notice tells.
+            // No notice reports a path's MTU that the kernel has learnt, or a redirect.
             if is_told || Monotonic.now() >= looked + BETWEEN_LOOKS_UNASKED {
                 route = self.look(ends);
                 looked = Monotonic.now();
             }
-            // Tables that change all the time are not to take a CPU.
+            // Tables that change all the time must not take a whole CPU.
             let pause = BETWEEN_LOOKS.try_into().ok();
             if poll(&mut [PollFd::new(over, PollFlags::IN)], pause.as_ref()).is_ok_and(|ready| ready > 0) {
                 return;
@@ -270,9 +270,9 @@ impl Found {
     }
 }
 
-/// The kernel takes an entry that it uses for good for 15 s at the least, by its defaults.
+/// By default the kernel considers an entry that it uses valid for at least 15 s.
 const BETWEEN_CONFIRMATIONS: Duration = Duration::from_secs(1);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 const BETWEEN_LOOKS_UNASKED: Duration = Duration::from_secs(1);
-/// That of the kernel, where it does not say.
+/// The kernel's usual hop limit, where it does not say.
 const USUAL_HOPS: u8 = 64;

@@ -7,10 +7,10 @@ use softtimers::Timestamp;
 use crate::handshake::Agreement;
 use crate::wire::Datagram;
 
-/// Makes the headers of a run: with the numbers and the token that a receiver has agreed to, if one has.
+/// Writes the headers of a run: with the numbers and the token of the receiver's agreement, if there is one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
-    /// Stated where nobody has agreed; else the receiver knows it.
+    /// Stated without an agreement; otherwise the receiver knows it.
     interval: Duration,
     agreement: Option<Agreement>,
 }
@@ -20,14 +20,14 @@ impl Header {
         Header { interval: if agreement.is_some() { Duration::ZERO } else { interval }, agreement }
     }
 
-    /// The header of a datagram of the run's flow with this number.
+    /// Returns the header of a datagram of the run's flow with this number.
     #[inline]
     pub(super) fn data(&self, flow: u32, sequence: u64, scheduled: Timestamp) -> Datagram {
         let token = self.agreement.map(|agreement| agreement.token());
         Datagram::Data { flow: self.number(flow), sequence, scheduled, interval: self.interval, token }
     }
 
-    /// The goodbye of a flow.
+    /// Returns the goodbye of a flow.
     pub(super) fn bye(&self, flow: u32, sent: u64) -> Datagram {
         let token = self.agreement.map(|agreement| agreement.token());
         Datagram::Bye { flow: self.number(flow), sent, token }

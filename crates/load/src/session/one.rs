@@ -1,5 +1,5 @@
-//! One flow, of which a datagram leaves by a call of its own: the socket's simplest use, and the only one that a signal's
-//! handler can make. A train of a catch-up leaves by one call.
+//! One flow with one datagram per call: the socket's simplest use, and the only one possible in a signal's handler. A
+//! train of a catch-up leaves by one call.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,30 +24,30 @@ use super::stats::Calls;
 pub(super) struct One {
     clock: RateClock,
     header: Header,
-    /// As long as the longest datagram, with room in front of it for a frame's headers.
+    /// As long as the longest datagram, with room in front for a frame's headers.
     packet: Vec<u8>,
     headroom: usize,
     due: Timestamp,
-    /// A train that is about to leave, and what the kernel had no room for; `waiting` has the times of the same.
+    /// A train that is about to leave, or that the kernel had no room for; `waiting` has its times.
     batch: SendBatch,
     waiting: VecDeque<Times>,
-    /// When the next one may leave that is not in the batch.
+    /// When the next one after the batch may leave.
     next: Timestamp,
     sent: u64,
     train: Train,
     catching_up: CatchingUp,
-    /// Nothing is sent: its departures are null events, whose cost is that of the timer alone. They have no number, and no
-    /// receiver hears of them.
+    /// Whether nothing is sent: departures are null events, whose cost is that of the timer alone. They have no number,
+    /// and no receiver sees them.
     muted: bool,
     null_events: u64,
-    /// The last departure since it began anew, and the gaps between all of them.
+    /// The last departure since the restart, and the gaps between all of them.
     last: Option<Timestamp>,
     spacing: Moments,
-    /// Only of a timer that counts them.
+    /// Only for a timer that counts them.
     overruns: Option<u64>,
 }
 
-/// When a datagram was due, and its place in the schedule.
+/// A datagram's due time, and its scheduled time.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     due: Timestamp,
@@ -55,7 +55,7 @@ struct Times {
 }
 
 impl One {
-    /// A flow whose first datagram, one of `size` bytes, is due at `start`.
+    /// Creates a flow whose first datagram, of `size` bytes, is due at `start`.
     pub(super) fn new(
         mut clock: RateClock,
         header: Header,
@@ -83,8 +83,8 @@ impl One {
         }
     }
 
-    /// Begins anew by this clock at `now`: the time since the last departure is no delay. With `muted`, departures are null
-    /// events from now on.
+    /// Restarts with this clock at `now`: the time since the last departure does not count as delay. With `muted`,
+    /// departures are null events from now on.
     pub(super) fn restart(&mut self, clock: RateClock, muted: bool, now: Timestamp) {
         (self.clock, self.muted, self.train) = (clock, muted, Train::default());
         self.due = self.clock.start(now);
@@ -102,17 +102,17 @@ impl One {
         self.sent
     }
 
-    /// Datagrams that have left, and null events.
+    /// Returns the number of datagrams that have left, and null events.
     pub(super) fn departures(&self) -> u64 {
         self.sent + self.null_events
     }
 
-    /// The gaps between departures since it began anew, null events included.
+    /// Returns the gaps between departures since the restart, null events included.
     pub(super) fn spacing(&self) -> Moments {
         self.spacing
     }
 
-    /// Expiries for which no signal came; `None` for a timer without signals.
+    /// Returns the expiries without a signal of their own; `None` for a timer without signals.
     pub(super) fn overruns(&self) -> Option<u64> {
         self.overruns
     }
@@ -126,7 +126,7 @@ impl One {
         self.clock.forfeited()
     }
 
-    /// Sends the due datagram at `now`, or a train of a catch-up, of at most `left`; returns when the next may leave.
+    /// Sends the due datagram at `now`, or a train of a catch-up of at most `left`; returns when the next may leave.
     pub(super) fn depart(
         &mut self,
         sender: &mut Sender,
@@ -144,7 +144,7 @@ impl One {
         if !self.waiting.is_empty() {
             self.flush(sender, departures, now, source)?;
             if self.waiting.is_empty() {
-                // The clock counts from when they were tried first.
+                // The clock counts from the first attempt.
                 self.due = self.due.max(now + self.clock.burst_interval());
             }
             return Ok(self.due);
@@ -167,7 +167,7 @@ impl One {
         Ok(self.due)
     }
 
-    /// Sends a train, whose first datagram has been taken, by one call.
+    /// Sends a train by one call; its first datagram has already been taken from the clock.
     #[inline(never)]
     fn depart_together(
         &mut self,
@@ -186,7 +186,7 @@ impl One {
         self.flush(sender, departures, now, source)
     }
 
-    /// Writes the due datagram, which is to leave at `now`; its length with the room in front of it.
+    /// Writes the due datagram, which leaves at `now`; returns its length with the room in front of it.
     #[inline]
     fn take(&mut self, now: Timestamp) -> (Times, usize) {
         let times = Times { due: self.due, place: self.clock.place() };
@@ -205,7 +205,7 @@ impl One {
         Ok(())
     }
 
-    /// Sends what is in the batch, by one call if the kernel has room for all of it.
+    /// Sends the batch, by one call if the kernel has room for all of it.
     fn flush(
         &mut self,
         sender: &mut Sender,
@@ -232,7 +232,7 @@ impl One {
         Ok(self.due)
     }
 
-    /// The kernel has no room for what waits: it keeps its places, and is tried again.
+    /// Called when the kernel has no room: the waiting datagrams keep their scheduled times, and are tried again.
     fn refused(&mut self, sender: &mut Sender, departures: &mut Departures, now: Timestamp) -> Timestamp {
         departures.tell(sender.take_calls(), self.clock.forfeited());
         self.due = now + Retries::after(self.clock.burst_interval());
@@ -246,8 +246,8 @@ impl One {
         }
     }
 
-    /// Hands the schedule to a signal's handler, from the first datagram on, up to `limit` of them until `end`. What leaves is
-    /// told to [`account`](Self::account); [`taken_back`](Self::taken_back) ends it.
+    /// Hands the schedule to a signal's handler, from the first datagram on, up to `limit` of them until `end`. Pass
+    /// its departures to [`account`](Self::account); end it with [`taken_back`](Self::taken_back).
     ///
     /// # Errors
     /// If this thread cannot have such a timer.
@@ -279,7 +279,7 @@ impl One {
         });
     }
 
-    /// Takes the schedule back where the handler left it; how often it waited for its account to be taken.
+    /// Takes the schedule back where the handler left it; returns how often it waited for its departures to be read.
     pub(super) fn taken_back(&mut self, sender: &mut Sender, pacer: &mut SignalPacer) -> u64 {
         self.clock = pacer.stop();
         let SignalCounts { would_block, no_buffers, refused, overruns, unread } = pacer.counts();

@@ -1,7 +1,7 @@
-//! Which of several flows leaves next: softtimers' departure queue, or the heap that programs keep.
+//! Which of several flows leaves next: by softtimers' departure queue, or by the heap that programs use.
 //!
-//! Both have one [`RateClock`](softtimers::RateClock) a flow and hand out the same datagrams at the same
-//! times, each flow's a quantum at a time. `--timer soft` takes the queue, all others the heap.
+//! Both have one [`RateClock`](softtimers::RateClock) per flow and return the same datagrams at the same times, a
+//! quantum of a flow at a time. `--timer soft` uses the queue, all others the heap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,31 +12,31 @@ use std::time::Duration;
 use softtimers::pace::queue::{Departure, DepartureQueue, FlowConfig, FlowId, Popped, Quantum, QueueConfig};
 use softtimers::{PaceConfig, PaceError, RateClock, Timestamp, Trace};
 
-/// A datagram whose time has come.
+/// A datagram that is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Due {
     pub(super) flow: u32,
     pub(super) place: Timestamp,
-    /// When it might have left at the earliest.
+    /// The earliest time at which it might have left.
     pub(super) due: Timestamp,
-    /// The length, if a recording says so.
+    /// The length, if a recording gives one.
     pub(super) length: Option<u16>,
-    /// Places that the flow has given up so far.
+    /// Scheduled times that the flow has skipped so far.
     pub(super) forfeited: u64,
 }
 
 #[derive(Debug)]
 pub(super) enum Order {
-    /// Each flow always has its next datagram waiting, so it is never idle; and if several may leave
-    /// together, the one after it.
+    /// Each flow always has its next datagram waiting, so it is never idle; and if several may leave together, the one
+    /// after it.
     Queue { queue: Box<DepartureQueue<u32>>, flows: Vec<FlowId>, bytes: u32, quantum: u32 },
     /// Each flow is in it once, with the time at which it may go on.
     Heap { next: BinaryHeap<Reverse<(Timestamp, u32)>>, clocks: Vec<RateClock>, quantum: u32 },
 }
 
 impl Order {
-    /// Creates the departure queue, with no flows yet; all datagrams have `bytes` bytes, and `quantum` of a flow
-    /// leave together.
+    /// Creates the departure queue without flows; all datagrams have `bytes` bytes, and `quantum` of a flow leave
+    /// together.
     pub(super) fn queue(bytes: u32, quantum: u32) -> Self {
         let config = QueueConfig { packets: u32::MAX, ..QueueConfig::default() };
         Order::Queue { queue: Box::new(DepartureQueue::new(config)), flows: Vec::new(), bytes, quantum }
@@ -85,11 +85,11 @@ impl Order {
         }
     }
 
-    /// Gives `leave` up to `most` datagrams that are due at `now`, the earliest first. A quantum that this
-    /// cuts short ends there.
+    /// Passes up to `most` datagrams due at `now` to `leave`, the earliest first. A quantum cut short by that limit
+    /// ends there.
     ///
     /// # Cost
-    /// For each: of the queue O(1), amortised; of the heap O(log flows).
+    /// For each datagram, O(1) amortised with the queue; O(log flows) with the heap.
     pub(super) fn take(&mut self, now: Timestamp, most: usize, mut leave: impl FnMut(Due)) -> io::Result<()> {
         match self {
             Order::Queue { queue, bytes, .. } => {
@@ -97,7 +97,7 @@ impl Order {
                 let mut cut = false;
                 for _ in 0..most {
                     let Some(popped) = queue.pop_due(&turn) else { break };
-                    // Without a limit on the delay nothing expires.
+                    // Without a limit on the delay no packet expires.
                     let Popped::Departure(Departure { flow, token, place, due, more, .. }) = popped else {
                         continue;
                     };
@@ -107,7 +107,7 @@ impl Order {
                     cut = more;
                 }
                 if cut {
-                    // Another turn ends what the last one left open.
+                    // Ends a turn that the last call left open.
                     let _ = queue.turn(now);
                 }
             }
@@ -128,7 +128,7 @@ impl Order {
         Ok(())
     }
 
-    /// Places in the schedules of all flows that were given up.
+    /// Returns the scheduled times of all flows that were skipped.
     pub(super) fn forfeited(&self) -> u64 {
         match self {
             Order::Queue { queue, flows, .. } => {
@@ -161,14 +161,14 @@ mod tests {
             let mut left = Vec::new();
             let mut now = Timestamp::from_micros(1_000);
             for step in 0..500u64 {
-                // Within a quantum the queue tells only at its end what was given up.
+                // Within a quantum the queue reports skipped times only at its end.
                 let told = |due: Due| if quantum == 1 { due } else { Due { forfeited: 0, ..due } };
                 order.take(now, 7 * quantum, |due| left.push((now, told(due)))).unwrap();
-                // Mostly on time, now and then after a stall that is made up or given up.
+                // Mostly on time, now and then after a stall that is made up or skipped.
                 let pause = if step % 97 == 96 { 31_000 } else { step % 3 * 40 };
                 now = order.next_due().unwrap().max(now) + Duration::from_micros(pause);
             }
-            // Those that are due at the same time leave in either order, all of them in one turn.
+            // Those due at the same time leave in either order, all of them in one turn.
             left.sort_by_key(|&(at, due)| (due.flow, at));
             (left, order.forfeited())
         };
@@ -181,8 +181,8 @@ mod tests {
         }
     }
 
-    /// A quantum that a turn, or the end of the run, cuts short leaves its rest in the next one, after the gap of what
-    /// left.
+    /// The remainder of a quantum that a turn, or the end of the run, cuts short leaves in the next one, after the gap
+    /// of the part that left.
     #[test]
     fn a_quantum_that_is_cut_short_counts_as_what_left() {
         let at = Timestamp::from_micros;

@@ -1,4 +1,4 @@
-//! Refusals by a destination: reported once, at the first, and counted for the end.
+//! Refusals by a destination: the first is reported at once, and all are counted for the end.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -6,31 +6,32 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Says something to people while a run goes on.
+/// Tells the user something while a run goes on.
 pub type Notify = fn(fmt::Arguments<'_>);
 
-/// The refusals of a run, which its sender hears of, and whoever else reads from its socket: the kernel tells one of them.
+/// The refusals of a run, shared by its sender and other readers of its socket: the kernel reports each to only one of
+/// them.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     count: AtomicU64,
-    /// Who is to be told of the first one, and of which destination.
+    /// The destination and the function to report the first one to.
     whom: OnceLock<(SocketAddr, Notify)>,
     told: AtomicBool,
 }
 
 impl Refusals {
-    /// From now on `notify` is told of the first one.
+    /// Reports the first one to `notify` from now on.
     pub(super) fn tell(&self, destination: SocketAddr, notify: Notify) {
-        // Who is told already goes on being told.
+        // An earlier function stays.
         let _ = self.whom.set((destination, notify));
     }
 
-    /// Counts datagrams that were refused, with the error that said so, if the kernel has kept it.
+    /// Counts refused datagrams, with the error that said so, if the kernel has kept it.
     pub(super) fn heard(&self, count: u64, error: Option<&io::Error>) {
         self.add(count, error, "; sending on");
     }
 
-    /// Counts refusals that were only counted while the run went on.
+    /// Counts refusals that went unreported while the run went on.
     pub(super) fn heard_afterwards(&self, count: u64) {
         self.add(count, None, "");
     }
@@ -46,7 +47,7 @@ impl Refusals {
         }
     }
 
-    /// Refusals so far.
+    /// Returns the number of refusals so far.
     pub(super) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Where the datagrams of a run leave: one socket, perhaps a packet socket beside it, and the system calls that it took.
+//! Sending the datagrams of a run: one socket, perhaps a packet socket beside it, and the system calls used.
 
 use std::io;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use super::stats::Calls;
 pub(super) struct Sender {
     socket: UdpSocket,
     retries: Retries,
-    /// Those that have not been counted yet.
+    /// Calls not counted yet.
     calls: Calls,
     /// Refusals of the destination.
     pub(super) refusals: Arc<Refusals>,
-    /// Why the kernel did not cut a send into datagrams, if it was to.
+    /// Why the kernel did not segment a send, if it was to.
     uncut: Option<io::Error>,
-    /// The kernel keeps what is put into a batch until the time at which it is to leave.
+    /// Whether the kernel keeps datagrams of a batch until their release times.
     keeps_times: bool,
-    /// The interface by which datagrams leave as frames, if they do.
+    /// The interface for frames, if datagrams leave as frames.
     frames: Option<Box<Frames>>,
 }
 
@@ -47,44 +47,44 @@ impl Sender {
         }
     }
 
-    /// From now on datagrams leave as frames, where there is a way. Each has [room](Self::headroom) in front of it.
+    /// Sends datagrams as frames from now on, where there is a route. Each has [room](Self::headroom) in front of it.
     pub(super) fn send_frames(&mut self, path: FramePath) -> io::Result<()> {
         self.frames = Some(Box::new(Frames::begin(path)?));
         Ok(())
     }
 
-    /// The bytes that each packet has in front of its datagram, for the headers of a frame.
+    /// Returns the bytes reserved in front of each datagram, for the headers of a frame.
     pub(super) fn headroom(&self) -> usize {
         self.frames.as_ref().map_or(0, |frames| frames.headroom())
     }
 
-    /// Returns how often the way of frames has changed; `None` if there are none.
+    /// Returns how often the route of frames has changed; `None` without frames.
     pub(super) fn way_changes(&self) -> Option<u64> {
         self.frames.as_ref().map(|frames| frames.changes())
     }
 
-    /// Has the kernel keep each datagram of a batch until the time at which it is to leave.
+    /// Makes the kernel keep each datagram of a batch until its release time.
     ///
     /// # Errors
-    /// If it does not know how.
+    /// If the kernel does not support it.
     pub(super) fn keep_times(&mut self) -> io::Result<()> {
         self.socket.enable_release_times()?;
         self.keeps_times = true;
         Ok(())
     }
 
-    /// The system calls since this was last asked: what of the run's account the socket knows.
+    /// Returns the system calls since the last call.
     pub(super) fn take_calls(&mut self) -> Calls {
         std::mem::take(&mut self.calls)
     }
 
-    /// Counts calls that somebody else made on this socket.
+    /// Counts calls that other code made on this socket.
     pub(super) fn add_calls(&mut self, calls: Calls) {
         self.refusals.heard_afterwards(calls.refused);
         self.calls += &calls;
     }
 
-    /// Why what was to leave in one send did not, if so.
+    /// Returns why a segmented send failed, if it did.
     pub(super) fn uncut(&self) -> Option<&io::Error> {
         self.uncut.as_ref()
     }
@@ -93,7 +93,7 @@ impl Sender {
         &self.socket
     }
 
-    /// Puts a packet into a batch that is to leave at `time`: now, unless the kernel keeps it.
+    /// Puts a packet into a batch that leaves at `time`: now, unless the kernel keeps it.
     pub(super) fn put(
         &self,
         batch: &mut SendBatch,
@@ -106,7 +106,7 @@ impl Sender {
         if self.keeps_times { batch.push_at(packet, None, time) } else { batch.push(packet, None) }
     }
 
-    /// Returns whether the kernel took the packet; `false` if it has no room for it now.
+    /// Sends a packet; returns `false` if the kernel has no room for it now.
     #[inline]
     pub(super) fn transmit(&mut self, packet: &mut [u8], now: Timestamp) -> io::Result<bool> {
         let headroom = match &mut self.frames {
@@ -124,7 +124,7 @@ impl Sender {
         self.transmit_datagram(&packet[headroom..], now)
     }
 
-    /// Counts a frame; whether the kernel took it, or `None` if the socket has to say more.
+    /// Counts a frame; returns whether the kernel accepted it, or `None` if the socket knows more.
     fn framed(&mut self, outcome: io::Result<()>) -> Option<bool> {
         self.calls.calls += 1;
         let taken = match outcome {
@@ -179,14 +179,14 @@ impl Sender {
         Ok(false)
     }
 
-    /// A route may come back; one that does not ends the run.
+    /// Tolerates an unreachable destination for a while: a route may come back, or the run ends.
     fn still_unreachable(&mut self, now: Timestamp, error: io::Error) -> io::Result<bool> {
         self.socket.drain_errors()?;
         if self.retries.refused(now) { Err(error) } else { Ok(false) }
     }
 
-    /// Sends a batch in as few system calls as it takes; how many datagrams the kernel took, and what
-    /// trying again cannot mend. What it has no room for stays in the batch.
+    /// Sends a batch in as few system calls as possible; returns how many datagrams the kernel accepted, and an error
+    /// that a retry cannot mend. Datagrams without room stay in the batch.
     pub(super) fn transmit_batch(
         &mut self,
         batch: &mut SendBatch,
@@ -203,7 +203,7 @@ impl Sender {
         (framed + sent, outcome)
     }
 
-    /// Counts frames; how many left, and whether the socket has to say why no more did.
+    /// Counts frames; returns how many left, and whether the socket knows why no more did.
     fn framed_batch(&mut self, outcome: SendOutcome) -> (usize, bool) {
         self.calls.calls += outcome.calls as u64;
         self.calls.frames += outcome.sent as u64;
@@ -246,9 +246,8 @@ impl Sender {
         (outcome.sent, stopped)
     }
 
-    /// Counts `retried` that met an error that was gone when they were tried again, and of which the kernel does not
-    /// always say what it was. An ICMP error is also in the queue of the socket; without one there a queue was full
-    /// for a moment.
+    /// Counts `retried` datagrams whose error was gone at the second attempt. The kernel does not always say what it
+    /// was: an ICMP error is also in the socket's queue; without one there, a queue was full for a moment.
     fn count_retried(&mut self, retried: usize) {
         if retried > 0 {
             let refused = self.socket.drain_errors().map_or(retried, |queued| queued.min(retried));
@@ -262,8 +261,8 @@ impl Sender {
         self.refusals.heard(count, error);
     }
 
-    /// Says the goodbyes of `flows` flows a few times, since they may be lost: a little apart, and each
-    /// again while there is no room for it, for a bounded time in all. Returns whether one has left.
+    /// Sends the goodbyes of `flows` flows a few times, since they may be lost: a little apart, and again while there
+    /// is no room, for a bounded time. Returns whether one has left.
     pub(super) fn say_goodbye(&self, flows: u32, bye: impl Fn(u32) -> Datagram) -> bool {
         let pauses = GOODBYES * flows.div_ceil(GOODBYES_AT_ONCE);
         let deadline = Monotonic.now() + GOODBYE_TIME + 2 * pauses * GOODBYE_GAP;
@@ -285,7 +284,7 @@ impl Sender {
     }
 }
 
-/// Nothing to wait for but time; a signal that cuts it short does no harm.
+/// Waits a little; an interruption does no harm.
 fn pause() {
     let gap = Timespec { tv_sec: 0, tv_nsec: GOODBYE_GAP.subsec_nanos().into() };
     let _ = poll(&mut [], Some(&gap));
@@ -293,6 +292,6 @@ fn pause() {
 
 /// The number that any receive buffer has room for.
 const GOODBYES_AT_ONCE: u32 = 64;
-/// Apart, so that one full queue does not swallow them all.
+/// Apart, so that one full queue does not swallow all of them.
 const GOODBYE_GAP: Duration = Duration::from_millis(1);
 const GOODBYE_TIME: Duration = Duration::from_millis(200);

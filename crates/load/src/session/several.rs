@@ -1,7 +1,7 @@
-//! Several flows side by side from one socket, each at its own place in its own schedule.
+//! Several flows side by side from one socket, each with its own schedule.
 //!
-//! Their starts are spread over one interval, unless another phase is asked for. What is due when the engine
-//! looks leaves in one turn, in one system call:
+//! Their starts are spread over one interval, unless another phase is requested. All datagrams due when the engine
+//! checks leave in one turn, in one system call:
 //!
 //! ```text
 //!   flow 0   ●           ●           ●           ●
@@ -11,12 +11,11 @@
 //!                                             └ one turn, three flows
 //! ```
 //!
-//! A flow is at most once in a turn, for its own datagrams stay a burst interval apart. With a quantum it is
-//! there with several at once, which are alike, and so leave as one send that the kernel cuts. A single
-//! flow with a quantum is a case of it, and so is one that is handed over ahead of its times: then what is due
-//! at several times leaves by one call.
+//! A flow is at most once in a turn, since its own datagrams stay a burst interval apart. With a quantum it has several
+//! there at once, of equal length, which leave as one segmented send. A single flow with a quantum is a case of this,
+//! and so is one that is handed over ahead of its times: then datagrams due at several times leave by one call.
 //!
-//! All flows together share a [`TrainLimit`], so that a stall of the loop is no burst of as many packets as there are
+//! All flows share a [`TrainLimit`], so that a stall of the loop does not cause a burst of as many packets as there are
 //! flows.
 
 use std::collections::VecDeque;
@@ -39,20 +38,20 @@ use super::header::Header;
 use super::order::{Due, Order};
 use super::sender::Sender;
 
-/// The schedules of several flows, and an account of each.
+/// The schedules of several flows, and counts of each.
 #[derive(Debug)]
 pub(super) struct Several {
     order: Order,
     lanes: Vec<Lane>,
-    /// The datagram that leaves next, or could not leave yet; `staged` has the same with its time.
+    /// The datagrams about to leave, or that could not leave yet; `staged` has the same with their times.
     batch: SendBatch,
     staged: VecDeque<(Due, Timestamp)>,
-    /// With room in front of it for a frame's headers.
+    /// With room in front for a frame's headers.
     packet: Vec<u8>,
     headroom: usize,
     header: Header,
     pace: PaceConfig,
-    /// Places that are given up, as far as the datagrams that were due since have told.
+    /// Scheduled times skipped, as reported by the datagrams due since.
     forfeited: u64,
     sent: u64,
     limit: TrainLimit,
@@ -63,28 +62,29 @@ pub(super) struct Several {
     latest: Timestamp,
 }
 
-/// The account of one flow.
+/// The counts of one flow.
 #[derive(Debug)]
 struct Lane {
     start: Timestamp,
-    /// Datagrams with a number so far.
+    /// Datagrams numbered so far.
     numbered: u64,
     sent: u64,
     forfeited: u64,
     train: Train,
 }
 
-/// The datagrams of each flow, as a share of those that its rate asks for.
+/// The datagrams sent of each flow, as a share of those that its rate requires.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct ShareReport {
-    /// The share of the flow that had the least; `null` for one flow.
+    /// The smallest share of any flow; `null` for one flow.
     pub min: Option<f64>,
-    /// The share of the flow that had the most; `null` for one flow.
+    /// The largest share of any flow; `null` for one flow.
     pub max: Option<f64>,
 }
 
 impl Several {
-    /// Flows that begin at `start`, or within an interval from there; in a [departure queue](Order::queue) if so asked.
+    /// Creates flows that begin at `start`, or within an interval from there; with a [departure queue](Order::queue) if
+    /// asked.
     pub(super) fn new(
         traffic: &Traffic,
         queued: bool,
@@ -98,14 +98,14 @@ impl Several {
             _ => Order::heap(traffic.quantum),
         };
         let mut batch = SendBatch::new(MOST_IN_ONE_TURN, headroom + traffic.size);
-        // The kernel cuts what UDP sends, and no frames.
+        // The kernel segments UDP sends, but not frames.
         batch.set_segmentation(traffic.gso && traffic.quantum > 1 && headroom == 0);
         let starts: Vec<Timestamp> = (0..traffic.flows)
             .map(|flow| start + traffic.phase.offset(flow, traffic.flows, pace.rate))
             .collect();
         for (flow, &start) in starts.iter().enumerate() {
             let pattern = own(pace.pattern, flow as u64);
-            // Trains of all flows together are the limit's business.
+            // The limit handles trains of all flows together.
             order.add(
                 PaceConfig { pattern, recovery: Recovery::NONE, ..pace },
                 traffic.trace.as_ref(),
@@ -135,8 +135,8 @@ impl Several {
         self.lanes.len() as u32
     }
 
-    /// Sends what is due at `now`, of at most `left` datagrams, and returns when the next may leave. What the
-    /// kernel has no room for is tried again a burst interval later, before anything else.
+    /// Sends what is due at `now`, at most `left` datagrams, and returns when the next may leave. Datagrams that the
+    /// kernel has no room for are tried again a burst interval later, before anything else.
     ///
     /// # Errors
     /// As for one flow.
@@ -155,7 +155,7 @@ impl Several {
         let before = self.staged.len();
         let flushed = self.flush(sender, departures, now, source);
         let taken = before - self.staged.len();
-        // The engine's clock is this one, or kept to it.
+        // The engine's clock is this one, or kept in step with it.
         self.limit.departed(now, now.max(Monotonic.now()), taken as u32);
         if flushed? {
             self.ready = self.next_due();
@@ -167,14 +167,13 @@ impl Several {
         Ok(again)
     }
 
-    /// The time after `due`, when the next may leave, by which it may be late if it is to be no later than that after
-    /// it is ready: what waits behind a full train has waited already.
+    /// Returns how late after `due`, when the next may leave, it may be if it must be no later than `slack` after it is
+    /// ready: a datagram behind a full train has already waited.
     pub(super) fn slack_left(&self, due: Timestamp, slack: Duration) -> Duration {
         slack.saturating_sub(due.saturating_duration_since(self.ready))
     }
 
-    /// Hands over what may be ahead of its time, of at most `left` datagrams; what the kernel had no room for
-    /// comes first.
+    /// Hands over datagrams ahead of their times, at most `left`; those that the kernel had no room for come first.
     ///
     /// # Errors
     /// As for one flow.
@@ -194,7 +193,7 @@ impl Several {
                 Ok((staged, due(self)))
             })?;
         } else {
-            // There may be more; the next look comes at once.
+            // There may be more; the next check follows at once.
             ahead.again(now);
         }
         if !self.flush(sender, departures, now, source)? {
@@ -208,27 +207,27 @@ impl Several {
         self.staged.is_empty() && self.next_due() == Timestamp::MAX
     }
 
-    /// Datagrams of all flows that have left.
+    /// Returns the datagrams of all flows that have left.
     pub(super) fn all_sent(&self) -> u64 {
         self.sent
     }
 
-    /// Datagrams of a flow that have left.
+    /// Returns the datagrams of a flow that have left.
     pub(super) fn sent(&self, flow: u32) -> u64 {
         self.lanes.get(flow as usize).map_or(0, |lane| lane.sent)
     }
 
-    /// Places in the schedules that were given up.
+    /// Returns the scheduled times that were skipped.
     pub(super) fn forfeited(&self) -> u64 {
         self.order.forfeited()
     }
 
-    /// Returns the share that each flow sent of what it should have by the time that the last datagram of all left.
+    /// Returns each flow's datagrams as a share of those scheduled by the time that the last datagram of all left.
     pub(super) fn shares(&self) -> ShareReport {
         let per_second = self.pace.mean_rate().packets_per_second();
         let shares = self.lanes.iter().filter(|lane| lane.start <= self.latest).map(|lane| {
             let time = self.latest.saturating_duration_since(lane.start).as_secs_f64();
-            // A whole number of intervals is not to be missed by a rounding.
+            // Rounding must not turn a whole number of intervals into one less.
             lane.sent as f64 / ((time * per_second + 1e-6).floor() + 1.0)
         });
         shares.fold(ShareReport::default(), |so_far, share| ShareReport {
@@ -237,8 +236,8 @@ impl Several {
         })
     }
 
-    /// Puts what is due at `time` into the batch, as much as there is room for and `left` allows with what is
-    /// in it already; how much that is.
+    /// Adds the datagrams due at `time` to the batch, as far as there is room, and up to `left` including those already
+    /// in it; returns their number.
     fn stage(&mut self, sender: &Sender, time: Timestamp, left: u64) -> io::Result<u32> {
         let before = self.staged.len();
         let left = usize::try_from(left).unwrap_or(usize::MAX);
@@ -254,14 +253,14 @@ impl Several {
             pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| sender.put(batch, packet, time));
             lane.numbered += 1;
             *forfeited += due.forfeited - std::mem::replace(&mut lane.forfeited, due.forfeited);
-            // Behind a full train it is not the loop that is late.
+            // Behind a full train the loop is not to blame for the delay.
             staged.push_back((Due { due: due.due.max(earliest), ..due }, time));
         })?;
         pushed.map_err(io::Error::other)?;
         Ok((self.staged.len() - before) as u32)
     }
 
-    /// Sends what is in the batch at `now`; whether the kernel took all of it.
+    /// Sends the batch at `now`; returns whether the kernel accepted all of it.
     fn flush(
         &mut self,
         sender: &mut Sender,
@@ -289,13 +288,13 @@ impl Several {
         outcome.map(|()| self.staged.is_empty())
     }
 
-    /// Returns when the next datagram may leave that is not in the batch; the end of time if there is none.
+    /// Returns when the next datagram after the batch may leave; the end of time if there is none.
     fn next_due(&self) -> Timestamp {
         self.order.next_due().unwrap_or(Timestamp::MAX)
     }
 }
 
-/// Random flows must not be random in the same way. The first one is that of the seed itself.
+/// Gives each random flow its own seed. The first one has the run's.
 fn own(pattern: Pattern, flow: u64) -> Pattern {
     match pattern {
         Pattern::Poisson { seed } => Pattern::Poisson { seed: seed.wrapping_add(flow) },
@@ -303,6 +302,6 @@ fn own(pattern: Pattern, flow: u64) -> Pattern {
     }
 }
 
-/// As many as a system call makes cheap, and no more: beyond, the time of the turn is no longer that of its
-/// last datagrams. What else is due leaves in the next turn, which follows at once.
+/// Enough to make a system call cheap: with more, the turn's time would be too early for its last datagrams. Further
+/// due datagrams leave in the next turn, which follows at once.
 const MOST_IN_ONE_TURN: usize = 64;

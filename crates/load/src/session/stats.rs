@@ -17,20 +17,20 @@ use crate::traffic::nanos;
 
 use super::catching_up::CatchUps;
 
-/// The account of what left: the only one. Lines of `--json-stream` show intervals of it, and the report the whole.
+/// All counts of departures. Lines of `--json-stream` show intervals of them, and the report the total.
 #[derive(Clone, Debug)]
 pub struct SendStats {
     /// Datagrams the kernel took.
     pub sent: u64,
-    /// Times that something due was found and left.
+    /// Turns in which datagrams left.
     pub turns: u64,
-    /// Places in the schedule that were given up.
+    /// Scheduled times skipped.
     pub forfeited: u64,
     /// System calls that sent or tried to.
     pub calls: Calls,
     /// Departures by the trigger state that found them due.
     pub fired: PerSource<u64>,
-    /// Departure time less place in the schedule.
+    /// Departure time minus scheduled time.
     pub late: Recorder,
     /// Late departures by cause.
     pub causes: [LateCounts; LateCause::ALL.len()],
@@ -44,10 +44,10 @@ pub struct SendStats {
     pub skew: Option<Duration>,
 }
 
-/// System calls that sent datagrams or tried to, goodbyes not counted.
+/// System calls that sent or tried to send datagrams, without goodbyes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Calls {
-    /// All of them, also those that the kernel refused.
+    /// All calls, including those that the kernel refused.
     pub calls: u64,
     /// Datagrams that left as segments of a longer send.
     pub segments: u64,
@@ -55,14 +55,14 @@ pub struct Calls {
     pub would_block: u64,
     /// Attempts that met a full queue on the way out (`ENOBUFS`).
     pub no_buffers: u64,
-    /// Attempts that were told of an earlier datagram's ICMP error.
+    /// Attempts that returned an earlier datagram's ICMP error.
     pub refused: u64,
     /// Datagrams that left as frames.
     pub frames: u64,
 }
 
 impl Calls {
-    /// Attempts that had to be repeated.
+    /// Returns the attempts that had to be repeated.
     pub fn tried_again(&self) -> u64 {
         self.would_block + self.no_buffers + self.refused
     }
@@ -71,8 +71,7 @@ impl Calls {
 sums!(Calls: calls, segments, would_block, no_buffers, refused, frames);
 
 impl SendStats {
-    /// Begins before anything has left. Gaps are judged by this `interval` of a flow, and by that of all `flows`
-    /// together.
+    /// Creates zero counts. Gaps are judged by this `interval` of a flow, and by the common one of all `flows`.
     pub fn new(interval: Duration, flows: u32) -> Self {
         SendStats {
             sent: 0,
@@ -89,8 +88,8 @@ impl SendStats {
         }
     }
 
-    /// Counts a datagram that has left, and a cause if it was late. Lateness counts from the place; a pause just before
-    /// the departure made it so if it left later than it might have, else the cause lies further back.
+    /// Counts a departure, and its cause if it was late. Lateness is relative to the scheduled time; the cause is a
+    /// pause just before the departure if it left later than it was due, and otherwise something earlier.
     #[inline]
     pub(super) fn departed(&mut self, departure: &Departure, source: TriggerState, cause: Option<LateCause>) {
         let lateness = departure.sent.saturating_duration_since(departure.place);
@@ -104,17 +103,17 @@ impl SendStats {
         }
     }
 
-    /// The mean number of datagrams that left in one turn; `None` if none did.
+    /// Returns the mean number of datagrams per turn; `None` if there was none.
     pub fn packets_per_turn(&self) -> Option<f64> {
         (self.turns > 0).then(|| self.sent as f64 / self.turns as f64)
     }
 
-    /// Departures by the name of the trigger state that found them due.
+    /// Returns the departures by the name of the trigger state that found them due.
     pub fn fired(&self) -> BTreeMap<&'static str, u64> {
         self.fired.iter().map(|(source, &count)| (source.name(), count)).collect()
     }
 
-    /// Departures more than a millisecond late, by the name of the cause.
+    /// Returns the departures more than a millisecond late, by the name of the cause.
     pub fn late_by_cause(&self) -> BTreeMap<&'static str, LateReport> {
         let causes = LateCause::ALL.into_iter().zip(self.causes);
         causes.map(|(cause, counts)| (cause.name(), LateReport::from(counts))).collect()
@@ -172,7 +171,7 @@ impl Stats for SendStats {
     }
 }
 
-/// The keys of `interval` and of `total`. What is left of the whole run's is known at its end only.
+/// The keys of `interval` and of `total`. The other keys of a report are known only at the end.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SendFigures {
     /// Departures in this time, over this time.
@@ -181,7 +180,7 @@ pub struct SendFigures {
     pub sent: u64,
     /// Scheduled times that were skipped.
     pub forfeited: u64,
-    /// Departure time less scheduled time.
+    /// Departure time minus scheduled time.
     pub late_ns: Distribution,
     /// Gaps whose second datagram left in this time.
     #[serde(flatten)]
@@ -191,7 +190,7 @@ pub struct SendFigures {
     late: BTreeMap<&'static str, LateReport>,
     /// Attempts that met a full buffer, a full queue or an earlier datagram's error.
     tried_again: u64,
-    /// Those of them that met an earlier datagram's error: nobody listens there.
+    /// Attempts among them that met an earlier datagram's error: the port is closed.
     refused: u64,
 }
 

@@ -1,7 +1,7 @@
 //! A trace of a run: [`SendTrace`], readable by Chrome's and Perfetto's trace viewers.
 //!
-//! A percentile says that some datagrams were late; a trace says why. Three rows, of which the second holds what the first
-//! owes its lateness to. It is empty for engines that check no clock: a thread, and a signal's handler.
+//! A percentile says that some datagrams were late; a trace says why. It has three rows; the second shows the causes of
+//! the first. It is empty for engines without clock checks: a thread, and a signal's handler.
 //!
 //! ```text
 //!   datagrams    ▮▮ ▮▮ ▮▮      ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮       each from its scheduled time until it left
@@ -18,16 +18,16 @@ use softtimers_linux::signal_timer::Departure;
 
 use crate::traffic::nanos;
 
-/// The latest departures of a run, as many as there was room for.
+/// The latest departures of a run, up to the room for them.
 #[derive(Clone, Debug)]
 pub struct SendTrace {
     left: VecDeque<Left>,
     room: usize,
     forgotten: u64,
     interval: Duration,
-    /// Gaps between clock checks that are longer than this are shown.
+    /// Gaps between clock checks longer than this are shown.
     gap_from: Duration,
-    /// Without a clock check before the one that comes now.
+    /// The time without a clock check before the next departure.
     unchecked: Duration,
 }
 
@@ -47,7 +47,7 @@ impl Left {
 }
 
 impl SendTrace {
-    /// Departures that a trace keeps, the last ones; they take 12 MB.
+    /// The number of departures that a trace keeps, the latest ones; they take 12 MB.
     pub const ROOM: usize = 250_000;
 
     pub(super) fn new(room: usize, interval: Duration, burst_interval: Duration) -> Self {
@@ -55,7 +55,7 @@ impl SendTrace {
         SendTrace { left, room, forgotten: 0, interval, gap_from, unchecked: Duration::ZERO }
     }
 
-    /// Notes a clock check that found the next departure, and how long there had been none before it.
+    /// Records a clock check that found the next departure, and the time since the previous check.
     pub(super) fn checked(&mut self, unchecked: Duration) {
         self.unchecked = unchecked;
     }
@@ -65,12 +65,12 @@ impl SendTrace {
             self.left.pop_front();
             self.forgotten += 1;
         }
-        // What leaves after it, by the same check, has not waited for one.
+        // Further datagrams sent after the same check did not wait for one.
         let unchecked = std::mem::take(&mut self.unchecked);
         self.left.push_back(Left { departure, flow, source, unchecked });
     }
 
-    /// Departures for which there was no room.
+    /// Returns the number of departures without room.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
@@ -98,7 +98,7 @@ impl SendTrace {
             }
             self.write_catch_up(out, &mut late, left)?;
         }
-        // One that never ends is the most telling of all.
+        // A catch-up that never ends matters most.
         for (flow, found) in late {
             let end = self.left.back().map_or(found.0, |last| last.departure.sent);
             write_spell(out, flow, found, end)?;
@@ -119,7 +119,8 @@ impl SendTrace {
         )
     }
 
-    /// Writes a catch-up when it is over. `late` has those that go on: of each flow the first and the number.
+    /// Writes a catch-up when it is over. `late` has the current ones: for each flow, the first departure and their
+    /// number.
     fn write_catch_up(
         &self,
         out: &mut impl fmt::Write,
@@ -138,7 +139,7 @@ impl SendTrace {
     }
 }
 
-/// A catch-up of a flow: its first departure, how many there were, and the greatest lateness.
+/// Writes a catch-up of a flow: its first departure, their number, and the greatest lateness.
 fn write_spell(
     out: &mut impl fmt::Write,
     flow: u32,
@@ -150,7 +151,7 @@ fn write_spell(
     write!(out, ",\"args\":{{\"flow\":{flow},\"packets\":{packets},\"latest_us\":{most}}}}}")
 }
 
-/// The time in which no clock check could find what was due.
+/// Writes the time in which no clock check could find the due datagram.
 fn write_gap(out: &mut impl fmt::Write, waited: Duration, checked: Timestamp) -> fmt::Result {
     let name = if waited >= STALL { "stall" } else { "gap" };
     let begin = Timestamp::from_nanos(checked.as_nanos().saturating_sub(nanos(waited)));
@@ -158,7 +159,7 @@ fn write_gap(out: &mut impl fmt::Write, waited: Duration, checked: Timestamp) ->
     out.write_str(",\"args\":{}}")
 }
 
-/// Everything of an event but its arguments.
+/// Writes everything of an event except its arguments.
 fn write_span(
     out: &mut impl fmt::Write,
     name: &str,
@@ -170,7 +171,7 @@ fn write_span(
     write!(out, ",\"ts\":{},\"dur\":{}", Micros(begin.as_nanos()), Micros(took))
 }
 
-/// Nanoseconds, written as microseconds.
+/// Nanoseconds, printed as microseconds.
 struct Micros(u64);
 
 impl fmt::Display for Micros {
@@ -179,7 +180,7 @@ impl fmt::Display for Micros {
     }
 }
 
-/// Nothing in a loop that paces takes this long, unless it was taken off its CPU.
+/// No handler of a pacing loop takes this long, unless the loop lost its CPU.
 const STALL: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
@@ -191,7 +192,7 @@ mod tests {
         let micros = Duration::from_micros;
         let at = Timestamp::from_micros;
         let mut trace = SendTrace::new(3, micros(40), micros(22));
-        // Of a wait of 35 µs for the second datagram it was due for 2; the last leaves by the check of the one before.
+        // In a gap of 35 µs the second datagram was due for 2; the last one leaves by the check of the one before.
         for (sent, place, unchecked) in
             [(0, 0, Some(5)), (42, 40, Some(35)), (2_000, 80, Some(1_950)), (2_010, 1_960, None)]
         {

@@ -1,21 +1,21 @@
-//! The trigger states that a loop driven by softtimers has passed: how many of each source, and the times
-//! between them (soft timers §5.4, Table V and figure 4).
+//! The trigger states that a loop driven by softtimers has passed: the number from each source, and the times between
+//! them (soft timers §5.4, Table V and figure 4).
 
 use softtimers::{Histogram, PerSource, SoftTimers, TriggerState};
 
 /// The trigger states of a run.
 #[derive(Clone, Debug)]
 pub struct Triggers {
-    /// The number passed, by source; none of a source that is disabled.
+    /// The number passed, by source; none for a disabled one.
     pub passed: PerSource<u64>,
     /// The times between them, in nanoseconds.
     pub intervals: Histogram,
-    /// The intervals that would be left without each source, by calculation; `None` if not asked for.
+    /// The intervals without each source, by calculation; `None` if not requested.
     pub without: Option<PerSource<Box<Histogram>>>,
 }
 
 impl Triggers {
-    /// Takes them from timers that keep intervals; `None` if they do not.
+    /// Takes them from timers that record intervals; `None` if they do not.
     pub(crate) fn of<E>(timers: &SoftTimers<E>) -> Option<Self> {
         let intervals = timers.intervals()?;
         let without =
@@ -39,7 +39,7 @@ impl Triggers {
         }
     }
 
-    /// The share of a source, 0 to 1; `None` if there were none at all.
+    /// Returns the share of a source, 0 to 1; `None` if there were no trigger states.
     pub fn share(&self, source: TriggerState) -> Option<f64> {
         let all = self.passed.total();
         (all > 0).then(|| self.passed[source] as f64 / all as f64)

@@ -1,7 +1,7 @@
-//! Whether the receiver that has agreed is still there: [`Watch`].
+//! Watching whether the agreed receiver is still there: [`Watch`].
 //!
-//! A receiver renews its consent a few times a second while traffic comes. A thread of its own reads its answers: no
-//! engine has to, whether it computes, waits or sends from a signal's handler, and a run ends as a signal would end it.
+//! A receiver renews its consent a few times a second while traffic comes. A separate thread reads its answers, so no
+//! engine has to, whether it computes, waits or sends from a signal's handler; and it ends a run as a signal would.
 //!
 //! ```text
 //!   round     │  1  │  2  │  3  │  4  │  5  │  6  │  7  │  8  │     250 ms each
@@ -10,11 +10,11 @@
 //!             │           └────── seven rounds without one ───┘▶ the run ends
 //! ```
 //!
-//! It asks where nothing was heard, so also where there is nothing to send; while traffic flows and its answers come, it
-//! sends nothing. Rounds are counted, not time: a process that was stopped has not listened meanwhile.
+//! It asks only after a round without an answer, so also when there is nothing to send; while traffic flows and answers
+//! come, it sends nothing. It counts rounds, not time: a process that was stopped has not listened meanwhile.
 //!
-//! It sleeps in `poll` and reads all that comes at once. Anybody can send in the receiver's name, and the answers must not be
-//! dropped because such datagrams fill the receive buffer between two looks.
+//! It sleeps in `poll` and reads everything that comes at once. Any host can forge the receiver's address, and such
+//! datagrams must not fill the receive buffer between two checks, where they would displace answers.
 
 use std::io;
 use std::net::UdpSocket;
@@ -44,8 +44,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Begins with an agreement just made on this socket, which does not block. The thread is what this one is now: if
-    /// that is to be kept on a CPU, or to have another slice, then afterwards.
+    /// Starts with an agreement just made on this non-blocking socket. The thread inherits this one's current settings:
+    /// pin this one to a CPU, or change its slice, only afterwards.
     pub(super) fn start(
         agreement: Agreement,
         socket: &impl AsFd,
@@ -67,7 +67,7 @@ impl Watch {
     }
 }
 
-/// The receiver, as its answers tell of it.
+/// The receiver, as known from its answers.
 struct Receiver {
     agreement: Agreement,
     socket: UdpSocket,
@@ -87,13 +87,13 @@ impl Receiver {
                 stop.end();
                 return true;
             }
-            // Without room for it now, there will be in the next round.
+            // If there is no room now, the next round tries again.
             let _ = self.socket.send(&self.agreement.renewal().encode());
         }
         false
     }
 
-    /// Takes what comes in a round; whether the receiver was among it, or `None` if the run is over.
+    /// Reads what comes in a round; returns whether the receiver answered, or `None` if the run is over.
     fn listen(&self, over: &UnixStream) -> Option<bool> {
         let end = Monotonic.now() + ROUND;
         let mut renewed = false;
@@ -102,7 +102,7 @@ impl Receiver {
             let mut waited = [PollFd::new(over, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
             match poll(&mut waited, left.try_into().ok().as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
-                // Out of memory: the round is not to be one of looks without a pause.
+                // Out of memory: the round must not poll without a pause.
                 Err(_) => std::thread::park_timeout(left),
             }
             if !waited[0].revents().is_empty() {
@@ -111,7 +111,7 @@ impl Receiver {
             if waited[1].revents().contains(PollFlags::ERR) {
                 self.hear_refusal();
             }
-            // Also what came while this process was stopped, past the round's end.
+            // Also reads what came while this process was stopped, past the round's end.
             renewed |= self.is_renewed();
             if left.is_zero() {
                 return Some(renewed);
@@ -119,9 +119,9 @@ impl Receiver {
         }
     }
 
-    /// Takes the error that the socket has met, and then empties the queue of them: they would wake this thread for
-    /// ever, and take the room of answers. In this order, since the one that leaves the queue last takes the socket's
-    /// with it, and neither this thread nor the sender would hear that nobody listens.
+    /// Takes the socket's pending error, and then empties its error queue, which would wake this thread for ever and
+    /// use up the room of answers. In this order, since removing the last entry of the queue also clears the socket's
+    /// error, and then neither this thread nor the sender would learn that the port is closed.
     fn hear_refusal(&self) {
         if let Ok(Some(error)) = self.socket.take_error()
             && error.kind() == io::ErrorKind::ConnectionRefused
@@ -132,7 +132,7 @@ impl Receiver {
         (0..AT_ONCE).take_while(|_| queued().is_ok()).for_each(drop);
     }
 
-    /// Takes what has come; whether the receiver was among it.
+    /// Reads what has come; returns whether the receiver answered.
     fn is_renewed(&self) -> bool {
         let mut renewed = false;
         for _ in 0..AT_ONCE {
@@ -140,11 +140,11 @@ impl Receiver {
             match self.socket.recv(&mut answer) {
                 Ok(length) => renewed |= self.agreement.is_renewed_by(&answer[..length]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // Of an earlier datagram, and the sender will not hear of it any more.
+                // The error of an earlier datagram, which the sender will not see any more.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     self.refusals.heard(1, Some(&error));
                 }
-                // There is no way. It may pass.
+                // There is no route. That may pass.
                 Err(_) => {}
             }
         }
@@ -152,12 +152,12 @@ impl Receiver {
     }
 }
 
-/// The least silence that ends a run, which is less than 2 s.
+/// The shortest silence that ends a run: less than 2 s.
 pub(super) const SILENCE: Duration = ROUND.saturating_mul(MOST_SILENT);
 
 const ROUND: Duration = Duration::from_millis(250);
 const MOST_SILENT: u32 = 7;
-/// Before the clock is asked for the round's end: whoever sends without a pause keeps nobody here.
+/// The most reads between two clock readings: a sender without pauses cannot keep the thread here.
 const AT_ONCE: u32 = 1_024;
 
 #[cfg(test)]
@@ -168,7 +168,7 @@ mod tests {
     use crate::wire::Datagram;
     use softtimers_measure::interrupt::Interrupt;
 
-    /// A sender whose receiver has just agreed, that receiver and its answer.
+    /// Returns a sender whose receiver has just agreed, that receiver, and its answer.
     fn agreed() -> (UdpSocket, Agreement, (UdpSocket, Vec<u8>)) {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -191,7 +191,7 @@ mod tests {
         (sender, agreement, agreed.join().unwrap())
     }
 
-    /// With each answer a hundred forged datagrams: they fill the buffer of a socket that is looked at now and then.
+    /// With each answer a hundred forged datagrams: they fill the buffer of a socket that is read only now and then.
     #[test]
     fn answers_are_heard_among_what_is_sent_in_the_receivers_name() {
         let (sender, agreement, (receiver, welcome)) = agreed();
@@ -215,7 +215,8 @@ mod tests {
         assert!(watch.finish(), "now it has not");
     }
 
-    /// The sender asks for every error of its socket, and whoever takes one from the queue takes it from the sender.
+    /// The sender collects every error of its socket, so a reader that takes one from the queue takes it from the
+    /// sender.
     #[test]
     fn a_refusal_that_only_the_watch_can_hear_is_told() {
         let (sender, agreement, (receiver, _)) = agreed();

@@ -2,12 +2,12 @@
 
 use softtimers::{Clock, Monotonic, Timestamp, WebServer};
 
-/// Integer work in pieces of a few microseconds, or in pieces that end when a web server of the papers would
-/// have met its next trigger state.
+/// Integer work in pieces of a few microseconds, or in pieces that end when a web server of the papers would have met
+/// its next trigger state.
 ///
 /// ```text
 ///   even   │ 3 µs │ 3 µs │ 3 µs │ 3 µs │ 3 µs │
-///   web    │ 14 µs        │ 9 µs    │ 83 µs …          what is sent in between is part of an interval
+///   web    │ 14 µs        │ 9 µs    │ 83 µs …          sending in between is part of an interval
 /// ```
 #[derive(Debug)]
 pub(crate) struct Computation {
@@ -25,12 +25,12 @@ struct Web {
 }
 
 impl Computation {
-    /// Pieces of about 3 µs.
+    /// Creates pieces of about 3 µs.
     pub(super) fn even() -> Self {
         Computation { state: 1, steps: 0, web: None }
     }
 
-    /// Pieces as long as the intervals between the trigger states of a [`WebServer`]; always the same ones.
+    /// Creates pieces as long as the intervals between the trigger states of a [`WebServer`]; always the same ones.
     pub(super) fn web() -> Self {
         Computation { web: Some(Web { intervals: WebServer::new(SEED), last: None }), ..Computation::even() }
     }
@@ -44,12 +44,12 @@ impl Computation {
         }
     }
 
-    /// Computes until the interval is over that began with the last piece's end.
+    /// Computes until the end of the interval that began with the last piece's end.
     fn piece_of_web(&mut self) {
         let mut now = Monotonic.now();
         let Some(web) = &mut self.web else { return };
         let gap = web.intervals.next().unwrap_or_default();
-        // Where the loop was away for so long, the interval is over; it is not owed later on.
+        // If the loop was away for longer, the interval is over; it is not made up later.
         let end = web.last.map_or(now, |last| last.max(now.saturating_sub(gap))) + gap;
         while now < end {
             self.compute(STEP);
@@ -69,7 +69,7 @@ impl Computation {
         self.steps += u64::from(steps);
     }
 
-    /// The amount computed so far, in pieces of the even kind.
+    /// Returns the amount computed so far, in pieces of the even kind.
     pub(super) fn pieces(&self) -> u64 {
         self.steps / u64::from(PIECE)
     }
@@ -77,7 +77,7 @@ impl Computation {
 
 /// About 3 µs on a current core: the length of a small handler.
 const PIECE: u32 = 3_000;
-/// Between two looks for the end of a piece: a few hundred nanoseconds.
+/// The work between two checks for the end of a piece: a few hundred nanoseconds.
 const STEP: u32 = 200;
 const SEED: u64 = 1;
 
@@ -85,8 +85,7 @@ const SEED: u64 = 1;
 mod tests {
     use super::*;
 
-    /// However late a machine is, no interval is shorter than it was drawn, but for one that the loop was
-    /// away for.
+    /// However slow a machine is, no interval is shorter than drawn, except one for which the loop was away.
     #[test]
     fn a_piece_of_the_web_servers_ends_with_its_interval() {
         let mut computation = Computation::web();

@@ -27,7 +27,7 @@ pub(crate) struct EchoServer {
 }
 
 impl EchoServer {
-    /// Starts it and its clients, which `program` has and which are kept off `cpu`.
+    /// Starts it and its clients, which `program` provides and which are kept off `cpu`.
     pub(super) fn start(
         batch: usize,
         program: Option<&Path>,
@@ -36,13 +36,12 @@ impl EchoServer {
     ) -> io::Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.set_nonblocking(true)?;
-        // Clients that outlived the sender would load a machine that nobody measures any more.
+        // Clients that outlive the sender would disturb later measurements on this machine.
         let mut command = program.map_or_else(child::command, |program| Ok(child::command_of(program)))?;
         command.arg("echo-client").arg(socket.local_addr()?.to_string());
         command.args(["--window", CLIENT_WINDOW, "--size", REQUEST_SIZE, "--duration", CLIENT_DURATION]);
-        // Clients that sleep have to be woken by the server, which costs it time; clients that spin
-        // need a CPU beside its own, and must not be of a real-time class, which they inherit. Only
-        // here is it known which CPUs there are for them.
+        // Sleeping clients have to be woken by the server, which costs it time; spinning clients need a CPU of their
+        // own, and must not be of a real-time class, which they inherit. Only here is it known which CPUs they have.
         if Processor::two().is_some() && Class::current().may_spin() {
             command.arg("--spin");
         }
@@ -56,7 +55,7 @@ impl EchoServer {
             dropped: 0,
             clients,
         };
-        // Whatever fails from here on ends them.
+        // Any failure from here on ends them.
         if let Some(processor) = cpu {
             processor.keep_off(server.clients.id())?;
         }
@@ -64,8 +63,8 @@ impl EchoServer {
         Ok(server)
     }
 
-    /// Answers until the clients are in full swing, so that their start is not part of the run; or until
-    /// there is to be no run.
+    /// Answers until the clients run at full speed, so that their start is not part of the run; or until a signal ends
+    /// the run.
     fn await_clients(&mut self, interrupt: &Interrupt) -> io::Result<()> {
         while self.answered < WARM_UP && !interrupt.arrived() {
             let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
@@ -90,7 +89,7 @@ impl EchoServer {
         Ok(())
     }
 
-    /// Why the clients ended, in their words.
+    /// Returns why the clients ended, in their own words.
     fn ended_early(&mut self) -> io::Error {
         let mut said = String::new();
         let read = self.clients.stderr.take().map_or(Ok(0), |mut pipe| pipe.read_to_string(&mut said));
@@ -99,7 +98,7 @@ impl EchoServer {
         read.err().unwrap_or_else(|| io::Error::other(format!("the echo clients ended: {last}")))
     }
 
-    /// One receive call; how many requests it took.
+    /// Makes one receive call; returns how many requests it received.
     pub(super) fn take_group(&mut self) -> io::Result<usize> {
         let received = match self.socket.recv_batch(&mut self.requests) {
             Ok(received) => received,
@@ -109,18 +108,18 @@ impl EchoServer {
         Ok(received)
     }
 
-    /// One send call for the answers to some of what was taken.
+    /// Makes one send call for the answers to some of them.
     pub(super) fn answer(&mut self, some: Range<usize>) {
         if some.is_empty() {
             return;
         }
         self.answers.clear();
         for request in self.requests.iter().skip(some.start).take(some.len()) {
-            // A request longer than the batch takes cannot come from our clients.
+            // Our clients send no request that is too long for the batch.
             let _ = self.answers.push(request.payload, Some(request.from));
         }
         self.answered += self.socket.send_batch(&mut self.answers).sent as u64;
-        // Not kept for later: the client takes no answer for a loss and asks again.
+        // Not kept for later: to the client a missing answer is a loss, and it asks again.
         self.dropped += self.answers.len() as u64;
     }
 
@@ -128,7 +127,7 @@ impl EchoServer {
     pub(super) fn stop(&mut self, interrupt: &Interrupt) -> Option<String> {
         let ended = self.clients.try_wait();
         let killed = self.clients.kill();
-        // Who cannot be ended is not waited for: it ends with this process.
+        // A client that cannot be killed is not waited for: it ends with this process.
         let waited = killed.and_then(|()| self.clients.wait());
         match (ended, waited) {
             // A key strikes all processes of the terminal.
@@ -142,7 +141,7 @@ impl EchoServer {
     }
 }
 
-/// A failed start must not leave the clients behind.
+/// Does not leave the clients behind after a failed start.
 impl Drop for EchoServer {
     fn drop(&mut self) {
         let _ = self.clients.kill().and_then(|()| self.clients.wait());
@@ -155,7 +154,7 @@ impl AsFd for EchoServer {
     }
 }
 
-/// Requests under way, so that the server never waits for one.
+/// The number of outstanding requests, so that the server never waits for one.
 const CLIENT_WINDOW: &str = "64";
 const REQUEST_SIZE: &str = "64";
 /// Longer than any run; the clients end with this process.

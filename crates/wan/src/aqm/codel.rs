@@ -13,9 +13,9 @@ use softtimers_core::Timestamp;
 /// The parameters of [CoDel](super::Aqm::Codel).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CodelConfig {
-    /// The wait that may last.
+    /// The acceptable standing wait.
     pub target: Duration,
-    /// The time that the wait may be above the target before the first drop: a common round trip.
+    /// How long the wait may exceed the target before the first drop: a common round trip.
     pub interval: Duration,
     /// Packets that can carry a mark are marked instead of dropped.
     pub ecn: bool,
@@ -32,19 +32,19 @@ impl Default for CodelConfig {
 pub(crate) trait Store {
     type Packet;
 
-    /// Takes the first packet out.
+    /// Removes and returns the first packet.
     fn pop(&mut self) -> Option<Self::Packet>;
 
-    /// Returns when a packet has come in.
+    /// Returns the packet's time of arrival.
     fn came(packet: &Self::Packet) -> Timestamp;
 
-    /// Says whether so little is left that a drop would leave the link idle: at most one packet of the longest.
+    /// Says whether a drop would leave the link idle: at most one packet of maximum length is left.
     fn is_short(&self) -> bool;
 
-    /// Marks a packet; whether it can carry one.
+    /// Marks a packet, and returns whether it can carry a mark.
     fn mark(&mut self, packet: &mut Self::Packet) -> bool;
 
-    /// Drops a packet, which is counted.
+    /// Drops a packet and counts it.
     fn discard(&mut self, packet: Self::Packet);
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Codel {
 }
 
 impl Codel {
-    /// Takes the next packet that goes onto the link at `now`, and drops those that have to go before it.
+    /// Returns the next packet for the link at `now`, after dropping those that must go before it.
     pub(crate) fn dequeue<S: Store>(
         &mut self,
         config: &CodelConfig,
@@ -84,11 +84,11 @@ impl Codel {
             }
         } else if may_drop {
             if !self.spend(config, store, &mut packet) {
-                // Whether the next one is above the target changes nothing: it has begun.
+                // The dropping state has begun, whether or not the next packet is above the target.
                 packet = self.next(config, now, store).0;
             }
             self.dropping = true;
-            // Where the last cycle has ended lately, its rate controlled the queue.
+            // If the last cycle ended recently, its rate controlled the queue.
             let delta = self.count.saturating_sub(self.last_count);
             let lately = now.saturating_duration_since(self.drop_next) < config.interval * 16;
             self.count = if delta > 1 && lately { delta } else { 1 };
@@ -98,7 +98,7 @@ impl Codel {
         packet
     }
 
-    /// Marks the packet, or drops it; whether it is still there.
+    /// Marks the packet, or drops it; returns whether it is still there.
     fn spend<S: Store>(&self, config: &CodelConfig, store: &mut S, packet: &mut Option<S::Packet>) -> bool {
         let Some(mut it) = packet.take() else { return false };
         let is_marked = config.ecn && store.mark(&mut it);
@@ -110,7 +110,7 @@ impl Codel {
         is_marked
     }
 
-    /// `dodequeue` of the RFC: a packet, and whether the wait has been above the target for an interval.
+    /// `dodequeue` of the RFC: a packet, and whether the wait has exceeded the target for an interval.
     fn next<S: Store>(
         &mut self,
         config: &CodelConfig,
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// Ten seeds of arrivals that come and go, served by a link that is sometimes too slow.
+    /// Ten seeds of arrivals that vary, served by a link that is sometimes too slow.
     #[test]
     fn it_drops_what_the_pseudocode_drops() {
         let mut all = 0;
@@ -193,7 +193,7 @@ mod tests {
             let (mut queue, mut dropped) = (VecDeque::new(), Vec::new());
             let (mut now, mut number) = (1, 0);
             for step in 0..40_000 {
-                // For a second or so too much comes, and then too little.
+                // For a second or so the load is too high, then low.
                 let load = if step / 2_000 % 2 == 0 { 3 } else { 1 };
                 for _ in 0..random.below(load + 1) {
                     fifo.waiting.push_back((number, Timestamp::from_nanos(now), false));

@@ -6,11 +6,11 @@
 //!                   └ old  ▢▢▢ ──▶ ┘                     empty is none any more
 //! ```
 //!
-//! New flows come before old ones, so a flow that sends little does not wait behind one that sends much. Where the limit of the
-//! queue is exceeded, the flow with the most bytes loses half of its packets, up to 64, from its head.
+//! New flows come before old ones, so a flow that sends little does not wait behind one that sends much. When the
+//! queue's limit is exceeded, the flow with the most bytes loses half of its packets, up to 64, from its head.
 //!
-//! Flows that hash to one queue share it. CoDel's "less than one packet" is of a flow's own bytes, where Linux takes those of all
-//! flows. Turns and lists follow the text of the RFC's draft.
+//! Flows that hash to one queue share it. CoDel's "less than one packet" counts a flow's own bytes, where Linux counts
+//! those of all flows. Turns and lists follow the text of the RFC's draft.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ use super::codel::{Codel, CodelConfig, Store};
 /// The parameters of [FQ-CoDel](super::Aqm::FqCodel).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FqCodelConfig {
-    /// CoDel of each flow.
+    /// The CoDel parameters of each flow.
     pub codel: CodelConfig,
     /// The number of queues that flows are hashed to; 0 counts as 1.
     pub flows: u32,
@@ -36,21 +36,21 @@ impl Default for FqCodelConfig {
     }
 }
 
-/// Who keeps the accounts of the packets in the queues.
+/// Keeps the counts of packets in the queues.
 pub(crate) trait Accounts<P> {
-    /// Returns when a packet has come in.
+    /// Returns the packet's time of arrival.
     fn came(packet: &P) -> Timestamp;
 
-    /// The bytes of a packet on the link.
+    /// Returns a packet's bytes on the link.
     fn length(&self, packet: &P) -> u64;
 
-    /// Says whether `bytes` are at most one packet of the longest.
+    /// Says whether `bytes` are at most one packet of maximum length.
     fn is_short(&self, bytes: u64) -> bool;
 
-    /// A packet has left its queue.
+    /// Called when a packet has left its queue.
     fn left(&mut self, packet: &P);
 
-    /// Marks a packet; whether it can carry one.
+    /// Marks a packet, and returns whether it can carry a mark.
     fn mark(&mut self, packet: &mut P) -> bool;
 
     /// Drops a packet that CoDel has taken out.
@@ -60,7 +60,7 @@ pub(crate) trait Accounts<P> {
 /// The queues of all flows.
 #[derive(Clone, Debug)]
 pub(crate) struct FqCodel<P> {
-    /// Which flows share a queue depends on it.
+    /// Salts the hash that decides which flows share a queue.
     salt: u64,
     flows: Vec<Flow<P>>,
     new: VecDeque<u32>,
@@ -95,7 +95,7 @@ impl<P> FqCodel<P> {
         self.packets
     }
 
-    /// Puts a packet of `flow` at the end of its queue.
+    /// Appends a packet to the queue of `flow`.
     pub(crate) fn enqueue(&mut self, config: &FqCodelConfig, flow: u64, bytes: u64, packet: P) {
         let index = Random::stream(self.salt, flow).below(self.flows.len() as u64) as u32;
         let flow = &mut self.flows[index as usize];
@@ -108,7 +108,7 @@ impl<P> FqCodel<P> {
         }
     }
 
-    /// Takes the next packet that goes onto the link at `now`, and drops those that have to go before it.
+    /// Returns the next packet for the link at `now`, after dropping those that must go before it.
     pub(crate) fn dequeue<A: Accounts<P>>(
         &mut self,
         config: &FqCodelConfig,
@@ -140,14 +140,14 @@ impl<P> FqCodel<P> {
                     }
                     return Some(packet);
                 }
-                // The old ones come first, or it would be new again and again.
+                // Old ones come first, or it would be new again and again.
                 None if is_new => self.old.push_back(index),
                 None => flow.is_active = false,
             }
         }
     }
 
-    /// Half of the packets of the flow with the most bytes, up to 64, from its head: they are gone from here.
+    /// Removes half of the packets of the flow with the most bytes, up to 64, from its head.
     pub(crate) fn fattest_half<A: Accounts<P>>(&mut self, accounts: &mut A) -> Vec<P> {
         let Some(flow) = self.flows.iter_mut().rev().max_by_key(|flow| flow.bytes) else { return vec![] };
         let half = flow.queue.len().div_ceil(2).min(BATCH);
@@ -158,13 +158,13 @@ impl<P> FqCodel<P> {
         dropped
     }
 
-    /// All that waits, in no order.
+    /// Returns all waiting packets, in no order.
     pub(crate) fn into_packets(self) -> impl Iterator<Item = P> {
         self.flows.into_iter().flat_map(|flow| flow.queue)
     }
 }
 
-/// The queue of one flow, for its CoDel.
+/// One flow's queue, as its CoDel sees it.
 struct One<'a, P, A> {
     queue: &'a mut VecDeque<P>,
     bytes: &'a mut u64,
@@ -200,7 +200,7 @@ impl<P, A: Accounts<P>> Store for One<'_, P, A> {
     }
 }
 
-/// The most packets that are dropped at once.
+/// The most packets dropped at once.
 const BATCH: usize = 64;
 
 #[cfg(test)]
@@ -253,15 +253,15 @@ mod tests {
         FqCodel::new(7, config)
     }
 
-    /// Enqueueing and dequeueing once more, in the words of the RFC's sections 4.1 and 4.2: lists of names, no hash, and for each
-    /// name the pseudocode of CoDel.
+    /// A second implementation of enqueueing and dequeueing, in the words of the RFC's sections 4.1 and 4.2: lists of
+    /// names, no hash, and the pseudocode of CoDel for each name.
     #[derive(Default)]
     struct Text {
         queues: BTreeMap<u64, (VecDeque<Stamped>, Pseudocode)>,
         credits: BTreeMap<u64, i64>,
         new: Vec<u64>,
         old: Vec<u64>,
-        /// The length of each packet there has been, by its number.
+        /// The length of each packet so far, by its number.
         lengths: Vec<u64>,
         dropped: Vec<u64>,
     }
@@ -319,7 +319,7 @@ mod tests {
             let (mut ours, mut theirs, mut counted) = (queue(&config), Text::default(), Counted::default());
             let mut number = 0;
             for step in 0..5_000 {
-                // Within the target, so that turns alone are compared.
+                // Within the target, so that only the order of turns is compared.
                 let now = Timestamp::from_nanos(step);
                 if random.below(100) < 52 - step / 1_000 {
                     let packet = (random.below(6), number, now, [60, 700, 1_514][random.below(3) as usize]);
@@ -335,7 +335,7 @@ mod tests {
         }
     }
 
-    /// Six flows; now more comes of all than the link takes, then of one, and then less.
+    /// Six flows: first all of them exceed the link, then one does, then the load is low.
     #[test]
     fn each_flow_loses_what_the_pseudocode_of_its_codel_drops() {
         let config = FqCodelConfig { flows: 1 << 16, ..FqCodelConfig::default() };
@@ -381,7 +381,7 @@ mod tests {
             assert_eq!(fair.dequeue(&config, now, &mut counted).map(|packet| packet.0), Some(1));
             if turn % 10 == 9 {
                 fair.enqueue(&config, 2, 100, (2, turn, now, 100));
-                // The fat one has used up its quantum, or not.
+                // The heavy flow has used up its quantum, or not.
                 let next: Vec<_> = (0..2).filter_map(|_| fair.dequeue(&config, now, &mut counted)).collect();
                 assert!(next.iter().any(|packet| packet.0 == 2), "turn {turn}: {next:?}");
             }
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(rest.len(), 236);
     }
 
-    /// Twice what the link takes, from one flow; another sends a packet now and then.
+    /// One flow sends twice the link's rate; another sends a packet now and then.
     #[test]
     fn codel_drops_from_the_flow_that_waits() {
         let (config, mut counted) = (FqCodelConfig::default(), Counted::default());

@@ -1,13 +1,13 @@
-//! PIE: drops at random as packets come, more of them the longer the wait is and grows (RFC 8033).
+//! PIE: drops packets at random as they come, more of them the longer the wait is and the faster it grows (RFC 8033).
 //!
 //! ```text
 //!   every 15 ms   p += scale(p) · (α · (wait − target) + β · (wait − wait before))
 //!   a packet      dropped with probability p, but none in a burst after an idle time
 //! ```
 //!
-//! Of the RFC's optional parts it has marks (section 5.1) and the bound of a step (5.5), and no de-randomization (5.4). It lets
-//! everything into a queue of at most two packets, where the RFC counts bytes. One rule is Linux's alone: [beyond a quarter of a
-//! second](LINUX_BEYOND) the probability rises by a fiftieth more at each look.
+//! Of the RFC's optional parts, it has marks (section 5.1) and the bound of a step (5.5), but not de-randomization
+//! (5.4). A queue of at most two packets accepts everything; the RFC counts bytes there. One rule is Linux's: [beyond a
+//! quarter of a second](LINUX_BEYOND) the probability rises by another fiftieth at each update.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use softtimers_core::{Random, Timestamp};
 /// The parameters of [PIE](super::Aqm::Pie).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PieConfig {
-    /// The wait that it aims at.
+    /// The target wait.
     pub target: Duration,
-    /// The time between two looks at the wait.
+    /// The time between two updates of the probability.
     pub update: Duration,
     /// The longest burst after an idle time that is let through.
     pub burst: Duration,
@@ -34,7 +34,7 @@ impl Default for PieConfig {
     }
 }
 
-/// A verdict on a packet that comes.
+/// The decision about an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     Enqueue,
@@ -42,27 +42,27 @@ pub(crate) enum Verdict {
     Drop,
 }
 
-/// The state of one queue, as in the RFC's appendix A. Probabilities are parts of [`ONE`].
+/// The state of one queue, as in the RFC's appendix A. Probabilities are fractions of [`ONE`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Pie {
     probability: u64,
-    /// The wait at the last look, in nanoseconds.
+    /// The wait at the last update, in nanoseconds.
     old_wait: i64,
     allowance: Duration,
     next: Option<Timestamp>,
-    /// When what waits will be through the link; while nothing comes, that does not change.
+    /// When the link will have sent everything waiting; this does not change until a packet comes.
     through: Timestamp,
 }
 
 impl Pie {
-    /// Says when all that waits will be through, after something has come in or the link has become another. The looks that
-    /// were due before have been made by [`update`](Self::update).
+    /// Sets when everything waiting will have been sent, after a packet has come or the link has changed. The caller
+    /// has made all earlier updates due by [`update`](Self::update).
     pub(crate) fn expect(&mut self, through: Timestamp) {
         self.through = through;
     }
 
-    /// Looks at the wait, as often as it was due by `now`. Since the last call nothing has come in, so each look that was
-    /// missed sees what it would have seen in its time.
+    /// Makes all updates due by `now`. No packet has come since the last call, so a late update sees the same wait as a
+    /// timely one.
     pub(crate) fn update(&mut self, config: &PieConfig, now: Timestamp) {
         let step = config.update.max(Duration::from_nanos(1));
         let mut next = *self.next.get_or_insert_with(|| {
@@ -72,7 +72,7 @@ impl Pie {
         if next <= now {
             let each = u64::try_from(step.as_nanos()).unwrap_or(u64::MAX);
             let missed = (now.as_nanos() - next.as_nanos()) / each;
-            // Of very many only the newest: they forget what was before.
+            // If very many are due, only the newest matter: they forget the earlier ones.
             let skipped = missed.saturating_sub(MOST_LOOKS);
             next += Duration::from_nanos(skipped * each);
             for _ in skipped..=missed {
@@ -83,7 +83,7 @@ impl Pie {
         self.next = Some(next);
     }
 
-    /// `calculate_drop_prob`.
+    /// One update: `calculate_drop_prob`.
     fn look(&mut self, config: &PieConfig, wait: Duration) {
         let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
         let (wait, target) = (nanos(wait), nanos(config.target));
@@ -109,7 +109,7 @@ impl Pie {
         }
     }
 
-    /// `enque`: what becomes of a packet that finds `waiting` packets, and can carry a mark or not.
+    /// `enque`: decides about a packet that finds `waiting` packets in the queue.
     pub(crate) fn verdict(
         &mut self,
         config: &PieConfig,
@@ -126,7 +126,7 @@ impl Pie {
     }
 }
 
-/// The steps of a small probability are small (section 4.2): by how much.
+/// Returns the divisor of a step: steps of a small probability are small (section 4.2).
 fn scale(probability: u64) -> i128 {
     const STEPS: [(u64, i128); 6] =
         [(1_000_000, 2_048), (100_000, 512), (10_000, 128), (1_000, 32), (100, 8), (10, 2)];
@@ -134,12 +134,12 @@ fn scale(probability: u64) -> i128 {
     part.map_or(1, |(_, scale)| *scale)
 }
 
-/// A wait beyond which the probability rises anyway: a rule of Linux (`net/sched/sch_pie.c`) that the RFC does not have.
+/// A wait beyond which the probability rises in any case: a rule of Linux (`net/sched/sch_pie.c`), not of the RFC.
 const LINUX_BEYOND: Duration = Duration::from_millis(250);
 /// A probability of one.
 const ONE: u64 = 1 << 40;
 const SECOND: i64 = 1_000_000_000;
-/// After as many looks at an empty queue nothing is left of any probability.
+/// The updates with an empty queue after which any probability has decayed to nothing.
 const MOST_LOOKS: u64 = 2_000;
 
 #[cfg(test)]
@@ -148,8 +148,8 @@ mod tests {
 
     const MILLI: u64 = 1_000_000;
 
-    /// The rules of the RFC a second time, in floating point and in the form of its pseudocode: sections 4.1, 4.2 and 4.4, with
-    /// 5.1 and 5.5.
+    /// A second implementation of the RFC's rules, in floating point and in the form of its pseudocode: sections 4.1,
+    /// 4.2 and 4.4, with 5.1 and 5.5.
     struct Pseudocode {
         drop_prob: f64,
         qdelay_old: f64,
@@ -164,7 +164,7 @@ mod tests {
             Pseudocode { drop_prob: 0.0, qdelay_old: 0.0, burst_allowance: 0.15 }
         }
 
-        /// `beyond` is what another implementation adds; the RFC adds nothing.
+        /// `beyond` is an addition of another implementation; the RFC adds nothing.
         fn calculate(&mut self, current_qdelay: f64, beyond: f64) {
             let mut p = 0.125 * (current_qdelay - QDELAY_REF) + 1.25 * (current_qdelay - self.qdelay_old);
             p /= match self.drop_prob {
@@ -195,7 +195,7 @@ mod tests {
         /// packets are two.
         fn enqueue(&self, waiting: u64, capable: bool, u: f64) -> Verdict {
             let is_safe = self.qdelay_old < QDELAY_REF / 2.0 && self.drop_prob < 0.2;
-            // Ten fractions of a second leave a rounding error of one.
+            // Summing tenths leaves a rounding error.
             if self.burst_allowance > 1e-9 || is_safe || waiting <= 2 || u >= self.drop_prob {
                 Verdict::Enqueue
             } else if capable && self.drop_prob <= 0.1 {
@@ -213,13 +213,13 @@ mod tests {
             assert!((allowance - self.burst_allowance).abs() < 1e-6, "{allowance}");
         }
 
-        /// Our parts are whole numbers.
+        /// Our probabilities are integers.
         fn tolerance(&self) -> f64 {
             1e-6 + self.drop_prob * 1e-3
         }
     }
 
-    /// Ten seeds of waits that wander between nothing and `most`; both see each of them.
+    /// Ten seeds of waits that vary between nothing and `most`; both implementations see each of them.
     fn wander(most: u64, beyond: impl Fn(u64) -> f64, mut each: impl FnMut(&Pie, &Pseudocode, &mut Random)) {
         for seed in 0..10 {
             let mut random = Random::stream(seed, 0);
@@ -255,7 +255,7 @@ mod tests {
         assert!(times > 1_000, "{times}");
     }
 
-    /// Packets between the looks, each with its number at random, and as many that can be marked as not. Near the target the
+    /// Packets between the updates, each with its random number; half of them can be marked. Near the target the
     /// probability is small enough for marks; far from it, packets are dropped.
     #[test]
     fn verdicts_are_those_of_the_pseudocode() {
@@ -267,7 +267,7 @@ mod tests {
                 let u = random.clone().below(ONE) as f64 / ONE as f64;
                 let expected = theirs.enqueue(waiting, capable, u);
                 let verdict = ours.clone().verdict(&config, waiting, capable, random);
-                // On the edge of a threshold, whole numbers and fractions may differ.
+                // At the edge of a threshold, integers and fractions may differ.
                 let is_near = |value: f64, edge: f64| (value - edge).abs() < 2.0 * theirs.tolerance();
                 let p = theirs.drop_prob;
                 if is_near(u, p) || is_near(p, 0.1) || is_near(p, 0.2) {
@@ -298,7 +298,7 @@ mod tests {
             late.expect(through);
             punctual.update(&config, now);
             punctual.expect(through);
-            // Too much comes for a while, and then less.
+            // The load is too high for a while, then low.
             for _ in 0..random.below(if round / 100 % 2 == 0 { 60 } else { 900 }) {
                 now += Duration::from_micros(700);
                 punctual.update(&config, now);
@@ -341,7 +341,7 @@ mod tests {
         }
         assert_eq!(dropped[0], 0);
         assert!(dropped[1] > 100, "{dropped:?}");
-        // What can be marked is, as long as that helps.
+        // Packets that can be marked are, as long as that helps.
         let marks = PieConfig { ecn: true, ..config };
         let pie = Pie { probability: ONE / 20, old_wait: 60 * MILLI as i64, ..Pie::default() };
         let verdicts: Vec<Verdict> =

@@ -1,8 +1,8 @@
-//! CoDel once more, as the judge of tests: in the form of the pseudocode of RFC 8289, section 5.
+//! A second CoDel, as the reference in tests: in the form of the pseudocode of RFC 8289, section 5.
 
 use std::collections::VecDeque;
 
-/// A packet: its number, and when it came in nanoseconds.
+/// A packet: its number, and its time of arrival in nanoseconds.
 pub(crate) type Stamped = (u64, u64);
 
 /// The state, under the names of the pseudocode. Zero is no time, and the square root is rounded down.
@@ -47,7 +47,8 @@ impl Pseudocode {
         (p, ok_to_drop)
     }
 
-    /// The number of the packet that leaves; `is_short` says of what is left that it is at most one packet of the longest.
+    /// Returns the number of the packet that leaves; `is_short` says whether the remaining packets fit into one of
+    /// maximum length.
     pub(crate) fn dequeue(
         &mut self,
         now: u64,

@@ -1,4 +1,4 @@
-//! Another path for what is held: by a call, or by a scenario.
+//! Changes of the path while packets are held: by a call, or by a scenario.
 
 use softtimers_core::Timestamp;
 
@@ -8,13 +8,12 @@ use crate::scenario::Timeline;
 use crate::{Aqm, PathConfig, PathError, Scenario, Way};
 
 impl<T: Clone> Direction<T> {
-    /// Another path from `now` on.
+    /// Changes the path from `now` on.
     ///
-    /// Nothing that is held is lost, and nothing changes its place. What waits, waits for the new link, and
-    /// of the packet on the link the same part is done; a limit that the queue exceeds now holds for what
-    /// comes. What is under way arrives when it would have, and unless packets may overtake each other,
-    /// those behind it wait for it. A trace begins anew unless it is the same. What was drawn at random
-    /// stays drawn.
+    /// No held packet is lost or reordered. Waiting packets wait for the new link, and the packet on the link keeps the
+    /// share of it that is done; if the queue exceeds a new limit, the limit applies to new packets. Packets under way
+    /// arrive at their old times, and unless packets may overtake each other, those behind wait for them. A trace
+    /// begins anew unless it is the same. Random draws already made stay.
     ///
     /// # Errors
     /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
@@ -25,11 +24,11 @@ impl<T: Clone> Direction<T> {
         Ok(())
     }
 
-    /// Changes the path by a scenario that begins at `now`, as its direction `way`; one that was played before ends. Each
-    /// round begins with the path of now.
+    /// Changes the path by a scenario that begins at `now`, for this direction, `way`; it replaces an earlier scenario.
+    /// Each round begins with the current path.
     ///
     /// # Errors
-    /// [`PathError`], as [`PathConfig::check`], of any path that it would come to; then nothing changes.
+    /// [`PathError`], as [`PathConfig::check`], of any path that the scenario leads to; then nothing changes.
     pub fn play(&mut self, now: Timestamp, scenario: &Scenario, way: Way) -> Result<(), PathError> {
         let timeline = self.timeline(now, scenario, way)?;
         self.follow(timeline);
@@ -50,7 +49,7 @@ impl<T: Clone> Direction<T> {
         self.timeline = timeline;
     }
 
-    /// Another path from `latest` on, up to which the link has been worked off.
+    /// Switches to another path at `latest`, up to which the link has been processed.
     pub(super) fn become_path(&mut self, path: PathConfig) {
         self.look_at_wait();
         let serving = self.serving.as_ref().map(|(done, packet)| (*done, self.on_link(packet.bytes)));
@@ -69,7 +68,7 @@ impl<T: Clone> Direction<T> {
         self.expect_wait();
     }
 
-    /// All that waits joins the queue that there is now, in the order in which it came.
+    /// Moves all waiting packets into the queue of the new path, in order of arrival.
     pub(super) fn wait_anew(&mut self) {
         let mut all: Vec<_> = self.waiting.drain(..).collect();
         all.extend(self.fair.take().into_iter().flat_map(|fair| fair.into_packets()));
@@ -81,12 +80,13 @@ impl<T: Clone> Direction<T> {
         all.into_iter().for_each(|packet| self.wait(packet));
     }
 
-    /// The parameters that hold now, up to where the link has been worked off: see [`path_at`](Self::path_at).
+    /// Returns the current parameters, as of the time up to which the link has been processed: see
+    /// [`path_at`](Self::path_at).
     pub fn path(&self) -> &PathConfig {
         &self.path
     }
 
-    /// The parameters at `now`, if a [scenario](Self::play) has changed or will change them by then.
+    /// Returns the parameters at `now`, including changes that a [scenario](Self::play) makes by then.
     pub fn path_at(&self, now: Timestamp) -> PathConfig {
         self.timeline.path_at(now, &self.path)
     }

@@ -1,4 +1,4 @@
-//! The queue in front of the link: which packet is next, and what a managed queue makes of those that wait.
+//! The queue in front of the link: which packet is next, and which ones a managed queue drops.
 
 use softtimers_core::Timestamp;
 
@@ -8,7 +8,7 @@ use crate::aqm::{Accounts, Store, Verdict};
 use crate::{Aqm, Backlog};
 
 impl<T: Clone> Direction<T> {
-    /// Takes the next packet out of the queue at `at`, when the link is free.
+    /// Removes and returns the next packet at `at`, when the link is free.
     pub(super) fn dequeue(&mut self, at: Timestamp) -> Option<Packet<T>> {
         let config = match self.path.aqm {
             Aqm::Codel(config) => config,
@@ -26,20 +26,20 @@ impl<T: Clone> Direction<T> {
         next
     }
 
-    /// The verdict of a managed queue on a packet that comes.
+    /// Returns a managed queue's decision about an arriving packet.
     pub(super) fn early_verdict(&mut self, ahead: &Backlog, capable: bool) -> Verdict {
         let Aqm::Pie(config) = self.path.aqm else { return Verdict::Enqueue };
         self.pie.verdict(&config, ahead.packets, capable, &mut self.early)
     }
 
-    /// Before anything changes what waits.
+    /// Makes PIE's updates; called before the queue changes.
     pub(super) fn look_at_wait(&mut self) {
         if let Aqm::Pie(config) = self.path.aqm {
             self.pie.update(&config, self.latest);
         }
     }
 
-    /// After it has changed.
+    /// Tells PIE the new wait; called after the queue has changed.
     pub(super) fn expect_wait(&mut self) {
         if let Aqm::Pie(_) = self.path.aqm {
             self.pie.expect(self.link.through(self.latest, self.waiting_bytes));
@@ -105,5 +105,6 @@ impl<T: Clone> Accounts<Packet<T>> for Direction<T> {
     }
 }
 
-/// A packet of the usual length, in bytes of Ethernet with a tag: with no more waiting, a drop would leave the link idle.
+/// The usual maximum packet, in bytes of Ethernet with a tag: when no more is waiting, a drop would leave the link
+/// idle.
 const LONGEST: u64 = 1_518;

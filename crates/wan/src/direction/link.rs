@@ -1,4 +1,4 @@
-//! The link and what lies behind it: packets leave it, are lost, copied, delayed and damaged.
+//! The link and everything behind it: packets leave it, are lost, copied, delayed and damaged.
 
 use std::cmp::Reverse;
 
@@ -9,11 +9,11 @@ use super::packet::{Packet, UnderWay};
 use crate::PathConfig;
 
 impl<T: Clone> Direction<T> {
-    /// Works off what the link has finished by `now`.
+    /// Processes everything that the link has finished by `now`.
     pub(super) fn advance(&mut self, now: Timestamp) {
         let now = self.latest.max(now);
         while let Some(change) = self.timeline.next_at().filter(|&change| change <= now) {
-            // What is through when it changes was through before.
+            // Packets through at the time of the change were through before it.
             self.work_off(change);
             self.latest = self.latest.max(change);
             let path = self.timeline.pass(&self.path);
@@ -26,10 +26,10 @@ impl<T: Clone> Direction<T> {
         self.latest = now;
     }
 
-    /// Packets that the link has finished by then leave it.
+    /// Lets the packets leave that the link has finished by `now`.
     fn work_off(&mut self, now: Timestamp) {
         while let Some((done, packet)) = self.serving.take_if(|(done, _)| *done <= now) {
-            // What a managed queue drops then was dropped then.
+            // A managed queue drops packets as of this time.
             self.latest = self.latest.max(done);
             self.leave(done, packet);
             if let Some(next) = self.dequeue(done) {
@@ -43,7 +43,7 @@ impl<T: Clone> Direction<T> {
         self.serving = Some((done, packet));
     }
 
-    /// A packet is through the bottleneck.
+    /// Handles a packet that is through the bottleneck.
     fn leave(&mut self, done: Timestamp, packet: Packet<T>) {
         let bytes = packet.bytes;
         if self.path.outage || self.loss.next(&self.path.loss) {

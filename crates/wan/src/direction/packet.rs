@@ -1,8 +1,8 @@
-//! A packet on its way: offered, under way, and delivered.
+//! A packet's states: offered, under way, and delivered.
 
 use softtimers_core::Timestamp;
 
-/// A packet that is held, with what it was offered with.
+/// A packet that is held, with the arguments of its offer.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet<T> {
     pub(super) packet: T,
@@ -13,10 +13,10 @@ pub(crate) struct Packet<T> {
     pub(super) traits: Traits,
 }
 
-/// The properties of a packet beside its length that a [managed queue](crate::Aqm) goes by.
+/// The properties of a packet, besides its length, that a [managed queue](crate::Aqm) uses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Traits {
-    /// Its transport understands marks: then a queue that may mark does not drop it.
+    /// Its transport understands marks, so a queue that may mark does not drop it.
     pub capable: bool,
     /// A number for its flow, such as a hash of its addresses and ports.
     pub flow: u64,
@@ -32,16 +32,16 @@ pub(super) struct UnderWay<T> {
     pub(super) packet: Packet<T>,
 }
 
-/// The result of offering a packet. A loss happens on the way, and is not told here.
+/// The result of offering a packet. Losses on the way are not reported here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Admission {
     /// It is on the link or waits for it.
     Accepted,
     /// It waits, and the queue has marked it.
     Marked,
-    /// The queue is full, or its management has dropped it.
+    /// The queue is full, or its management dropped it.
     QueueFull,
-    /// More is held than [`PathConfig`](crate::PathConfig) allows.
+    /// Already as much is held as [`PathConfig`](crate::PathConfig) allows.
     Overflow,
 }
 
@@ -50,7 +50,7 @@ pub enum Admission {
 pub struct Delivery<T> {
     /// The packet that was offered.
     pub packet: T,
-    /// Its length, as it was said to be.
+    /// Its length, as offered.
     pub bytes: u32,
     /// When it was offered.
     pub offered: Timestamp,
@@ -60,13 +60,13 @@ pub struct Delivery<T> {
     pub marked: bool,
     /// It is the second copy.
     pub copy: bool,
-    /// This bit of it is to be flipped, counted from the first byte's least significant one on. The model
-    /// does not see the bytes: see [`damaged`](Self::damaged).
+    /// The bit to flip, counted from the first byte's least significant one on. The model does not see the bytes: see
+    /// [`damaged`](Self::damaged).
     pub flipped: Option<u64>,
 }
 
 impl<T: AsMut<[u8]>> Delivery<T> {
-    /// The packet, with the bit flipped if one is to be.
+    /// Returns the packet, with the bit flipped if one is to be.
     pub fn damaged(mut self) -> T {
         if let Some(bit) = self.flipped {
             let byte = usize::try_from(bit / 8).ok().and_then(|byte| self.packet.as_mut().get_mut(byte));

@@ -5,21 +5,21 @@ use std::task::Waker;
 
 use crate::flow::{End, Flow, Load};
 
-/// Both directions of a stream. The side `n` writes to flow `n` and reads from the other.
+/// Both directions of a stream. Side `n` writes to flow `n` and reads from the other.
 #[derive(Debug, Default)]
 pub(crate) struct Connection {
     flows: [Flow; 2],
-    /// Each flow stands in line for the path, or does not.
+    /// Whether each flow is in line for the path.
     in_line: [bool; 2],
-    /// The number of each flow's next segment, to be sent and to be read.
+    /// The number of each flow's next segment to send, and of the next to read.
     sent: [u64; 2],
     expected: [u64; 2],
-    /// Segments that have come before one that they follow.
+    /// Segments received before one that precedes them.
     early: [BTreeMap<u64, Load>; 2],
     sides: [Side; 2],
 }
 
-/// One of its ends.
+/// One end of the stream.
 #[derive(Debug, Default)]
 struct Side {
     is_gone: bool,
@@ -28,10 +28,10 @@ struct Side {
     writer: Option<Waker>,
 }
 
-/// Why nothing can be read or written any more.
+/// Why a stream can no longer be read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Broken {
-    /// The other end is gone, and was written to.
+    /// The other end was dropped, and then written to.
     Reset,
     /// This end has ended its direction.
     Closed,
@@ -77,8 +77,8 @@ impl Connection {
         Ok(())
     }
 
-    /// A side is gone: its direction ends, and nobody reads the other. What it has not read makes that a reset. Says whether both
-    /// are gone.
+    /// Drops a side: its direction ends, and nobody reads the other, which becomes a reset if data is unread. Returns
+    /// whether both sides are dropped.
     pub(super) fn leave(&mut self, side: usize) -> bool {
         self.sides[side] = Side { is_gone: true, ..Side::default() };
         let is_unread = self.flows[1 - side].has_backlog();
@@ -87,7 +87,7 @@ impl Connection {
         self.sides.iter().all(|side| side.is_gone)
     }
 
-    /// Says whether a flow has something to send and does not stand in line yet; then it does.
+    /// Puts a flow in line if it has data to send and is not in line yet; returns whether it did.
     pub(super) fn joins(&mut self, flow: usize) -> bool {
         let joins = self.flows[flow].waits() && !self.in_line[flow];
         self.in_line[flow] |= joins;
@@ -98,7 +98,7 @@ impl Connection {
         self.flows[flow].next_length(most)
     }
 
-    /// The next segment of a flow that was first in line.
+    /// Returns the next segment of a flow that was first in line.
     pub(super) fn next_load(&mut self, flow: usize, most: usize) -> Option<(u64, Load)> {
         self.in_line[flow] = false;
         let load = self.flows[flow].next_load(most)?;
@@ -106,7 +106,7 @@ impl Connection {
         Some((self.sent[flow] - 1, load))
     }
 
-    /// A segment has come, perhaps again. Says whether it is answered by a reset.
+    /// Receives a segment, perhaps a repeated one. Returns whether it is answered by a reset.
     pub(super) fn arrive(&mut self, flow: usize, number: u64, load: Load) -> bool {
         if number < self.expected[flow] {
             return false;
@@ -129,7 +129,7 @@ impl Connection {
         answers
     }
 
-    /// A side has heard that the other is gone.
+    /// Tells a side that the other is gone.
     fn reset(&mut self, side: usize) {
         self.sides[side].was_reset = true;
         self.flows[side].end(End::Finished);
@@ -143,19 +143,19 @@ impl Connection {
         self.sides[side].writer = Some(waker.clone());
     }
 
-    /// Who waits for bytes of a flow, if there are some, or the end.
+    /// Returns the waker that waits to read a flow, if bytes or the end are there.
     pub(super) fn wake_reader(&mut self, flow: usize) -> Option<Waker> {
         let side = &mut self.sides[1 - flow];
         let ready = self.flows[flow].wants_to_write() || side.was_reset;
         if ready { side.reader.take() } else { None }
     }
 
-    /// Who waits to write to a flow, if there is room.
+    /// Returns the waker that waits to write to a flow, if there is room.
     pub(super) fn wake_writer(&mut self, flow: usize) -> Option<Waker> {
         let ready = self.flows[flow].room(WINDOW) > 0 || self.sides[flow].was_reset;
         if ready { self.sides[flow].writer.take() } else { None }
     }
 }
 
-/// The bytes of a flow that are held: no stream is faster than that in a round trip.
+/// The most bytes held of a flow: the limit of a stream's rate per round trip.
 const WINDOW: usize = 16 << 20;

@@ -14,7 +14,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// A datagram has come; those who wait for one.
+    /// Stores a datagram that has come, and returns the wakers that wait for one.
     pub(crate) fn take(&mut self, bytes: Box<[u8]>) -> Vec<Waker> {
         if self.is_closed || self.bytes + bytes.len() > ROOM || self.datagrams.len() == MOST {
             self.missed += 1;
@@ -31,14 +31,14 @@ impl Inbox {
         Some(next)
     }
 
-    /// Wakes this one when the next has come.
+    /// Wakes this waker when the next datagram comes.
     pub(crate) fn wait(&mut self, waker: &Waker) {
         if !self.readers.iter().any(|reader| reader.will_wake(waker)) {
             self.readers.push(waker.clone());
         }
     }
 
-    /// Datagrams that found no room here.
+    /// Returns how many datagrams found no room here.
     pub(crate) fn missed(&self) -> u64 {
         self.missed
     }
@@ -54,7 +54,7 @@ impl Inbox {
     }
 }
 
-/// Bytes that wait for their reader.
+/// The most bytes waiting to be read.
 const ROOM: usize = 4 << 20;
-/// Datagrams that do.
+/// The most datagrams waiting to be read.
 const MOST: usize = 1 << 16;

@@ -17,26 +17,26 @@ use crate::{Aqm, PathConfig, PathError, Scenario, Traits, WanBuilder, Way};
 pub struct BridgeConfig {
     /// The names of both interfaces. From the first to the second is [`Way::Up`].
     pub interfaces: [String; 2],
-    /// Take interfaces that this machine uses itself.
+    /// Take interfaces even if this machine uses them itself.
     pub take: bool,
-    /// Both are of a network that this process has made: nobody else is there, so nothing is probed for loops, and
-    /// ARP passes beside the path, for it is no traffic of the path's users.
+    /// Whether both belong to a network that this process created. No other host is there, so no probes for loops are
+    /// sent, and ARP bypasses the path, since it is not traffic of the path's users.
     pub own: bool,
 }
 
-/// Counters of a bridge, beside those of its path.
+/// Counters of a bridge, besides those of its path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct BridgeStats {
-    /// Frames that the kernel had joined, and that were cut.
+    /// Frames that the kernel had merged, and that were segmented.
     pub joined: u64,
-    /// Frames that the kernel had joined, and that were carried so: nothing of the path looks at packets.
+    /// Frames that the kernel had merged, and that passed so, since the path treats no packet individually.
     pub whole: u64,
-    /// Frames that could not be made what they are on the wire, and were dropped.
+    /// Frames that could not be converted to their form on the wire, and were dropped.
     pub unsplit: u64,
-    /// Frames longer than the other interface sends; dropped.
+    /// Dropped frames longer than the other interface sends.
     pub too_long: u64,
-    /// Marks written into packets; those whose transport is not capable are only counted by the path.
+    /// Marks written into packets; for transports without ECN, only the path counts them.
     pub marks_written: u64,
     /// Frames that the kernel had no buffer for when they were sent.
     pub send_full: u64,
@@ -46,7 +46,7 @@ pub struct BridgeStats {
     pub recv_drops: u64,
 }
 
-/// Two interfaces that are a path apart. See the [module documentation](super).
+/// Joins two interfaces by a path. See the [module documentation](super).
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -61,24 +61,24 @@ pub struct BridgeStats {
 /// ```
 ///
 /// # Cost
-/// A system call for each frame that is sent, one for each batch that has come in, and none while nothing is held
-/// and nothing comes. 8 MiB of address space for what comes in, used as far as frames are long.
+/// A system call for each frame sent, one for each batch received, and none while nothing is held and nothing comes. 8
+/// MiB of address space for received frames, used as far as frames are long.
 #[derive(Debug)]
 pub struct Bridge {
     sides: [Side; 2],
     live: Live<Carry, Event>,
     incoming: FrameBatch,
     probe: LoopProbe,
-    /// A probe will be sent; none is while nothing is carried.
+    /// Whether a probe is due; none is while no frame is carried.
     probe_is_due: bool,
     came_back: bool,
     own: bool,
-    /// A scenario may make a path of packets from any moment on.
+    /// Whether a scenario is active, which may begin to treat packets individually at any moment.
     follows: bool,
     stats: BridgeStats,
 }
 
-/// A frame on the path, with what is left to its interface.
+/// A frame on the path, with the offloads left to its interface.
 #[derive(Clone, Debug)]
 struct Carry {
     bytes: Box<[u8]>,
@@ -99,8 +99,7 @@ enum Event {
 controls!(Bridge);
 
 impl Bridge {
-    /// Looks at both interfaces, sends a frame out of each to see whether it comes back, and is ready. Takes a
-    /// tenth of a second.
+    /// Checks both interfaces and sends a probe out of each to detect a loop, which takes a tenth of a second.
     ///
     /// # Errors
     /// [`Problem`].
@@ -108,7 +107,7 @@ impl Bridge {
         Bridge::between(Claimed::new(config)?, path)
     }
 
-    /// The same between interfaces that were claimed before, which takes no privilege any more.
+    /// As [`new`](Self::new), between interfaces claimed earlier, which needs no privilege any more.
     ///
     /// # Errors
     /// [`Problem`].
@@ -143,20 +142,20 @@ impl Bridge {
         bridge.send_probes();
         let until = bridge.now() + FIRST_LOOK;
         bridge.carry(Some(until), false)?;
-        // Who was kept from its CPU all that time has seen the time pass, and not yet what came in it.
+        // A process kept from its CPU until now has seen the time pass, but has not read the frames that came.
         (0..2).for_each(|side| bridge.take(side, false));
         if bridge.came_back { Err(Problem::Loop) } else { Ok(bridge) }
     }
 
-    /// Carries frames until this time, or for good, or until a [watched](Self::watch) descriptor can be read.
+    /// Carries frames until this time, or without end, or until a [watched](Self::watch) descriptor is readable.
     ///
     /// # Errors
-    /// [`Problem::Loop`], and what a broken system gives: what goes wrong with a frame is counted.
+    /// [`Problem::Loop`], and errors of a broken system; errors about a single frame are counted.
     pub fn run(&mut self, until: Option<Timestamp>) -> Result<Ended, Problem> {
         self.carry(until, true)
     }
 
-    /// Another path in one direction from now on: see [`Direction::set`](crate::Direction::set).
+    /// Changes the path in one direction from now on: see [`Direction::set`](crate::Direction::set).
     ///
     /// # Errors
     /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
@@ -167,19 +166,19 @@ impl Bridge {
     /// Changes the path by a scenario that begins now: see [`Wan::play`](crate::Wan::play).
     ///
     /// # Errors
-    /// [`PathError`], as [`PathConfig::check`], of any path that it would come to; then nothing changes.
+    /// [`PathError`], as [`PathConfig::check`], of any path that the scenario leads to; then nothing changes.
     pub fn play(&mut self, scenario: &Scenario) -> Result<(), PathError> {
         self.live.wan.play(self.live.now(), scenario)?;
         self.follows = true;
         Ok(())
     }
 
-    /// Returns the counters beside those of the path.
+    /// Returns the counters besides those of the path.
     pub fn stats(&self) -> BridgeStats {
         self.stats
     }
 
-    /// Without `all` only looks out for loops.
+    /// Carries frames; without `all` it only detects loops.
     fn carry(&mut self, until: Option<Timestamp>, all: bool) -> Result<Ended, Problem> {
         let stop = until.map(|until| self.live.stop_at(until));
         let ended = loop {
@@ -202,13 +201,13 @@ impl Bridge {
         ended
     }
 
-    /// Takes a batch in from one side. More is reported again.
+    /// Receives a batch from one side. More frames are reported again.
     fn take(&mut self, side: usize, all: bool) {
         let Bridge { sides, live, incoming, probe, came_back, stats, own, follows, .. } = self;
         let [a, b] = sides;
         let (from, to) = if side == 0 { (a, b) } else { (b, a) };
         if let Err(error) = from.receiver.recv_batch(incoming) {
-            // A frame that Linux could not describe is gone; an interface that was switched off has none.
+            // A frame that Linux could not describe is lost; an interface that is down has none.
             stats.unsplit += u64::from(error.kind() == ErrorKind::InvalidInput);
             return;
         }
@@ -230,7 +229,7 @@ impl Bridge {
                 continue;
             }
             if *own && is_beside(frame.bytes) {
-                // It is asked again if it does not arrive.
+                // ARP asks again if it does not arrive.
                 let _ = to.sender.send(frame.bytes);
                 continue;
             }
@@ -244,7 +243,7 @@ impl Bridge {
             let mut pieces = 0u64;
             let outcome = frame.on_the_wire(&mut |bytes| {
                 pieces += 1;
-                // What is dropped here is counted there.
+                // The path counts its drops.
                 let is_fair = matches!(live.wan.direction(way).path().aqm, Aqm::FqCodel(_));
                 let traits =
                     Traits { capable: is_capable(bytes), flow: if is_fair { flow(bytes) } else { 0 } };
@@ -259,7 +258,7 @@ impl Bridge {
         }
     }
 
-    /// Sends what has arrived, at most a batch: the rest is due after another look at the sources.
+    /// Sends at most a batch of the frames that have arrived; the others are due after the next poll of the sources.
     fn deliver(&mut self) {
         for _ in 0..BATCH {
             let Some((way, delivery)) = self.live.wan.pop_due(self.live.now()) else { return };
@@ -290,27 +289,27 @@ impl Bridge {
     fn send_probes(&mut self) {
         let probes = self.probe.send(self.live.now());
         for (side, probe) in self.sides.iter().zip(probes) {
-            // An interface that is down sends nothing, and is in no loop.
+            // An interface that is down sends nothing, and so is in no loop.
             let _ = side.sender.send(&probe);
         }
     }
 }
 
-/// Says whether a frame passes beside the path: ARP as the kernel sends it, and not what somebody else calls so.
+/// Says whether a frame bypasses the path: ARP as the kernel sends it, not as a program may forge it.
 fn is_beside(frame: &[u8]) -> bool {
     frame.len() <= SHORTEST && frame.get(12..14) == Some(&ARP)
 }
 
-/// Frames in one go, so that each side gets its turn.
+/// Frames per batch, so that each side gets its turn.
 const BATCH: usize = 64;
-/// A loop of switches answers within microseconds; of tunnels and of other bridges, it is found later.
+/// A loop of switches shows within microseconds; one of tunnels or other bridges is found later.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 const BETWEEN_PROBES: Duration = Duration::from_secs(1);
-/// Addresses, ethertype and one tag, which an interface sends beyond its MTU.
+/// Addresses, ethertype and one tag, which an interface sends in addition to its MTU.
 const ETHERNET: usize = 18;
 /// The ethertype of ARP.
 const ARP: [u8; 2] = [8, 6];
-/// The shortest frame on a wire, without its check sequence: ARP needs less.
+/// The shortest frame on a wire, without its check sequence; ARP is shorter.
 const SHORTEST: usize = 60;
 /// `ENOBUFS`, which std has no kind for.
 const NO_BUFFERS: i32 = rustix::io::Errno::NOBUFS.raw_os_error();

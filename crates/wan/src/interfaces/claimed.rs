@@ -1,14 +1,14 @@
-//! [`Claimed`]: two interfaces that are open, before anything is carried between them.
+//! Two open interfaces, before frames are carried between them: [`Claimed`].
 
 use softtimers_net::packet::{ClaimError, FrameReceiver, FrameSender, Interface, claim};
 
 use super::bridge::BridgeConfig;
 use super::problem::Problem;
 
-/// Two interfaces that are open, for a [`Bridge`](super::Bridge) to lie [between](super::Bridge::between).
+/// Two open interfaces, for a [`Bridge`](super::Bridge) to lie [between](super::Bridge::between).
 ///
-/// Opening takes `CAP_NET_RAW`, and nothing afterwards does. A program may claim interfaces, give its privileges up, and carry on a
-/// thread that it starts later; a bridge itself stays on the thread that made it.
+/// Opening needs `CAP_NET_RAW`; carrying does not. A program may claim interfaces, drop its privileges, and carry
+/// frames on a thread that it starts later; a bridge itself stays on the thread that created it.
 ///
 /// ```no_run
 /// use softtimers_wan::Wan;
@@ -27,22 +27,22 @@ pub struct Claimed {
     pub(super) own: bool,
 }
 
-/// One of them.
+/// One of the interfaces.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) interface: Interface,
     pub(super) receiver: FrameReceiver,
     pub(super) sender: FrameSender,
-    /// The receiver's drops when it last said so, modulo 2³².
+    /// The receiver's drops at the last check, modulo 2³².
     pub(super) drops_seen: u32,
 }
 
 impl Claimed {
-    /// Opens both. Frames wait in the kernel from now on, as far as its buffer reaches.
+    /// Opens both. From now on frames wait in the kernel, up to the size of its buffer.
     ///
     /// # Errors
-    /// [`Problem::Interface`] for one that may not be taken, [`Problem::Privilege`] without `CAP_NET_RAW`, and what else the
-    /// system says.
+    /// [`Problem::Interface`] for one that may not be taken, [`Problem::Privilege`] without `CAP_NET_RAW`, and other
+    /// errors of the system.
     pub fn new(config: &BridgeConfig) -> Result<Self, Problem> {
         let [a, b] = &config.interfaces;
         if a == b {

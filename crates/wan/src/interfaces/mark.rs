@@ -1,4 +1,4 @@
-//! Congestion experienced, written into a frame (RFC 3168, section 5).
+//! Writing the congestion experienced mark into a frame (RFC 3168, section 5).
 //!
 //! ```text
 //!   IPv4  │ version, length │ DSCP …… ECN │     IPv6  │ version, class … │ … class (ECN), flow … │
@@ -9,14 +9,14 @@
 use softtimers_core::Random;
 use softtimers_net::packet::complete_ipv4_checksum;
 
-/// Says whether the transport of a frame's packet understands marks.
+/// Says whether the transport of a frame's packet is ECN-capable.
 pub(super) fn is_capable(frame: &[u8]) -> bool {
     let Some((network, is_v4)) = network(frame) else { return false };
     let (at, shift) = if is_v4 { (1, 0) } else { (1, 4) };
     frame.get(network + at).is_some_and(|byte| byte >> shift & 3 != 0)
 }
 
-/// A number for the flow of a frame: of addresses, protocol and, of TCP and UDP, ports (RFC 8290, section 4.1).
+/// Returns a number for a frame's flow: from addresses, protocol and, for TCP and UDP, ports (RFC 8290, section 4.1).
 pub(super) fn flow(frame: &[u8]) -> u64 {
     let mut sum = 0;
     let mut mix = |bytes: Option<&[u8]>| {
@@ -30,7 +30,7 @@ pub(super) fn flow(frame: &[u8]) -> u64 {
     };
     let packet = frame.get(at..).unwrap_or_default();
     let (addresses, protocol, ports) = if is_v4 {
-        // A fragment has no ports, or only the first has.
+        // Of the fragments at most the first has ports.
         let is_whole = packet.get(6..8).is_some_and(|flags| flags[0] & 0x3f == 0 && flags[1] == 0);
         let header = packet.first().map_or(0, |first| usize::from(first & 15) * 4);
         (packet.get(12..20), packet.get(9), is_whole.then_some(header))
@@ -45,7 +45,7 @@ pub(super) fn flow(frame: &[u8]) -> u64 {
     sum
 }
 
-/// Marks a frame; whether its transport is capable of that.
+/// Marks a frame, and returns whether its transport is ECN-capable.
 pub(super) fn mark(frame: &mut [u8]) -> bool {
     let Some((network, is_v4)) = network(frame) else { return false };
     let packet = &mut frame[network..];
@@ -61,7 +61,7 @@ pub(super) fn mark(frame: &mut [u8]) -> bool {
     true
 }
 
-/// The offset of the packet in a frame, and whether it is one of IPv4.
+/// Returns the packet's offset in a frame, and whether it is IPv4.
 fn network(frame: &[u8]) -> Option<(usize, bool)> {
     let mut at = 12;
     for _ in 0..3 {
@@ -83,7 +83,7 @@ mod tests {
         [&[2; 12][..], &ethertype.to_be_bytes(), packet].concat()
     }
 
-    /// The header of an everyday datagram; its checksum is that of its sender.
+    /// Returns the header of an ordinary datagram, with a correct checksum.
     fn v4(ecn: u8) -> Vec<u8> {
         let mut packet = vec![0x45, ecn, 0, 20, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         complete_ipv4_checksum(&mut packet);
@@ -134,7 +134,7 @@ mod tests {
         let v6 =
             |last: u8| frame(0x86dd, &[&[0x60, 0, 0, 0, 0, 8, 17, 64][..], &[last; 32], &[1; 8]].concat());
         assert_ne!(flow(&v6(1)), flow(&v6(2)));
-        // Whatever is cut off.
+        // Cut off anywhere.
         (0..60).for_each(|length| _ = flow(&v6(1)[..length.min(v6(1).len())]));
     }
 }

@@ -1,4 +1,4 @@
-//! Why a path does not join two interfaces: [`Problem`].
+//! Why two interfaces cannot be joined: [`Problem`].
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -7,18 +7,18 @@ use softtimers_net::packet::ClaimError;
 
 use crate::PathError;
 
-/// Why nothing passes between two interfaces, or no longer.
+/// Why nothing can pass between two interfaces, or not any longer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Problem {
-    /// An interface does not exist, is not Ethernet's, or there is only one; or this machine uses it itself, which must be
-    /// asked for, as by [`BridgeConfig::take`](super::BridgeConfig::take).
+    /// An interface does not exist, is not Ethernet, or both are the same; or this machine uses it itself, which
+    /// [`BridgeConfig::take`](super::BridgeConfig::take) allows.
     Interface(ClaimError),
-    /// A frame that one interface sends comes back to the other, or to itself.
+    /// A frame sent by one interface comes back to the other, or to itself.
     Loop,
     /// The privilege is missing.
     Privilege(io::Error),
-    /// The path is none.
+    /// The path is invalid.
     Path(PathError),
     /// Another error of the system.
     System(io::Error),

@@ -1,4 +1,4 @@
-//! How a relay of streams is set up, and what it counts.
+//! A relay of streams: its settings and its counters.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use softtimers::LoopConfig;
 /// The settings of a [`Relay`](super::Relay).
 #[derive(Clone, Copy, Debug)]
 pub struct StreamConfig {
-    /// The address that clients connect to; port 0 is any that is free.
+    /// The address that clients connect to; with port 0, any free port.
     pub listen: SocketAddr,
     /// The address that their streams go to.
     pub upstream: SocketAddr,
     /// The limits on number, time and bytes.
     pub limits: StreamLimits,
-    /// The loop that waits.
+    /// The settings of the event loop.
     pub events: LoopConfig,
     /// Called with the upstream's address when it first refuses a connection.
     pub on_first_refused: Option<fn(SocketAddr)>,
@@ -38,41 +38,41 @@ impl StreamConfig {
 pub struct StreamLimits {
     /// The most connections at once. Each takes two descriptors.
     pub most: u32,
-    /// A connection ends when nothing has moved on it, either way, for so long.
+    /// A connection ends when no byte has moved on it, in either direction, for this time.
     pub idle: Duration,
-    /// The most bytes of one direction of a connection that are held, on the path and for who does not read yet. No
-    /// connection is faster than one window in the time that a byte is under way.
+    /// The most bytes held of one direction of a connection, on the path and for a reader that is behind. No connection
+    /// is faster than one window per delay.
     pub window: usize,
 }
 
 impl Default for StreamLimits {
-    /// 480 connections, which a common limit of 1,024 descriptors has room for; two minutes; 16 MiB, which is
-    /// 1 Gbit/s over more than 100 ms.
+    /// Allows 480 connections, which fit a common limit of 1,024 descriptors; two minutes; 16 MiB, which is 1 Gbit/s
+    /// over more than 100 ms.
     fn default() -> Self {
         StreamLimits { most: 480, idle: Duration::from_secs(120), window: 16 << 20 }
     }
 }
 
-/// Counters of a relay, beside those of its path.
+/// Counters of a relay, besides those of its path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct StreamStats {
     /// Connections that are open now.
     pub connections: u32,
-    /// Connections there have been. `opened == connections + closed + reset + expired`.
+    /// Connections opened so far. `opened == connections + closed + reset + expired`.
     pub opened: u64,
     /// Connections that both sides have ended.
     pub closed: u64,
-    /// Connections that one side, or a host on the way, has reset; also those that the upstream refused.
+    /// Connections reset by one side or a host on the way; also those that the upstream refused.
     pub reset: u64,
-    /// Connections on which nothing moved.
+    /// Connections closed for inactivity.
     pub expired: u64,
     /// Connections for which there was no room; reset at once.
     pub refused: u64,
     /// Times that the system had no descriptor for another connection, which then waited.
     pub no_socket: u64,
-    /// Connections that the upstream did not take.
+    /// Connections that the upstream refused.
     pub upstream_refused: u64,
-    /// Pieces whose connection was gone when they arrived.
+    /// Pieces that arrived when their connection was gone.
     pub stray: u64,
 }

@@ -24,14 +24,14 @@ pub(super) struct Connection {
     pub(super) serial: u64,
     pub(super) flows: [Flow; 2],
     sides: [Side; 2],
-    /// Each direction stands in line for the path, or does not.
+    /// Whether each direction is in line for the path.
     pub(super) in_line: [bool; 2],
-    /// When a byte last came or went.
+    /// The time at which a byte last came or went.
     pub(super) moved: Timestamp,
     pub(super) expiry: Option<TimerId>,
     /// The toxics behind the path, each way.
     chains: [Chain; 2],
-    /// When they are looked at next.
+    /// The timer for their next event.
     pub(super) toxic_at: Option<(TimerId, Timestamp)>,
     was_reset: bool,
     was_closed: bool,
@@ -40,7 +40,7 @@ pub(super) struct Connection {
 /// One of its ends.
 #[derive(Debug, Default)]
 struct Side {
-    /// None before it is opened, and once it has failed.
+    /// `None` before it is opened, and once it has failed.
     socket: Option<TcpStream>,
     connecting: bool,
     watched: Option<Interest>,
@@ -49,11 +49,11 @@ struct Side {
 /// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Standing {
-    /// The connection goes on.
+    /// The connection is open.
     Open,
     /// Both directions are over.
     Closed,
-    /// The connection was reset by one side.
+    /// One side has reset the connection.
     Reset,
 }
 
@@ -73,7 +73,7 @@ impl Connection {
         }
     }
 
-    /// Takes in what has come over the path. An error is the upstream's, which could not be connected to.
+    /// Receives a piece from the path. An error is the upstream's, which could not be connected to.
     pub(super) fn arrive(
         &mut self,
         now: Timestamp,
@@ -102,13 +102,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Other toxics from now on.
+    /// Sets the toxics from now on.
     pub(super) fn set_toxics(&mut self, now: Timestamp, way: Way, doses: &[Dose]) {
         self.chains[flow(way)].set(now, doses);
         self.let_through(now);
     }
 
-    /// Takes what the toxics let go by now.
+    /// Passes on what the toxics release by now.
     pub(super) fn let_through(&mut self, now: Timestamp) {
         for (chain, flow) in self.chains.iter_mut().zip(&mut self.flows) {
             while let Some(passed) = chain.pop_due(now) {
@@ -123,12 +123,12 @@ impl Connection {
         }
     }
 
-    /// Returns when the toxics let go of something next.
+    /// Returns when the toxics release something next.
     pub(super) fn next_toxic(&self) -> Option<Timestamp> {
         self.chains.iter().filter_map(Chain::poll_at).min()
     }
 
-    /// Asks whether the upstream has taken the connection, of which its socket has just spoken.
+    /// Checks whether the upstream has accepted the connection, after its socket was reported.
     pub(super) fn connected(&mut self, side: usize) -> io::Result<()> {
         let Side { socket: Some(socket), connecting: connecting @ true, .. } = &mut self.sides[side] else {
             return Ok(());
@@ -144,7 +144,7 @@ impl Connection {
         outcome
     }
 
-    /// Reads once from one side, if there is an appetite.
+    /// Reads once from one side, if bytes are wanted.
     pub(super) fn read(&mut self, now: Timestamp, side: usize, window: usize, buffer: &mut [u8]) {
         let Side { socket: Some(socket), connecting: false, .. } = &mut self.sides[side] else { return };
         let room = self.flows[side].appetite(window).min(buffer.len());
@@ -162,7 +162,7 @@ impl Connection {
         }
     }
 
-    /// Writes to one side what it takes of what has arrived for it.
+    /// Writes arrived bytes to one side, as many as it accepts.
     pub(super) fn write(&mut self, now: Timestamp, side: usize) {
         let Side { socket: Some(socket), connecting: false, .. } = &mut self.sides[side] else { return };
         let flow = &mut self.flows[1 - side];
@@ -185,8 +185,8 @@ impl Connection {
         }
     }
 
-    /// Has the loop watch each side for what is wanted of it, and for nothing else: what is reported and left
-    /// undone would be reported for ever.
+    /// Makes the loop watch each side only for what it needs: an event that is reported and not handled would be
+    /// reported for ever.
     pub(super) fn watch(&mut self, events: &EventLoop, slot: u32, window: usize) {
         for side in 0..2 {
             let reads = self.flows[side].appetite(window) > 0;
@@ -220,7 +220,7 @@ impl Connection {
         } else if self.was_closed && !self.flows.iter().any(Flow::has_backlog) {
             Standing::Closed
         } else if self.flows.iter().all(|flow| flow.is_over) {
-            // With a side that failed, its reset is still on the path.
+            // If a side failed, its reset is still on the path.
             if self.sides.iter().all(|side| side.socket.is_some()) {
                 Standing::Closed
             } else {
@@ -231,12 +231,12 @@ impl Connection {
         }
     }
 
-    /// Ends it on both sides by a reset.
+    /// Resets both sides.
     pub(super) fn abort(&mut self) {
         self.sides.iter_mut().for_each(Side::abort);
     }
 
-    /// One side is gone: the other learns of it over the path.
+    /// Handles the failure of one side: the other learns of it over the path.
     fn fail(&mut self, side: usize) {
         self.sides[side].abort();
         self.flows[side].end(End::Reset);
@@ -253,14 +253,14 @@ impl Side {
     }
 }
 
-/// Ends a connection by a reset instead of in order.
+/// Ends a connection by a reset.
 pub(super) fn reset(socket: TcpStream) {
-    // If that cannot be, it ends in order.
+    // If the system refuses, it ends in order.
     let _ = sockopt::set_socket_linger(&socket, Some(Duration::ZERO));
     drop(socket);
 }
 
-/// The index of the flow in a direction; it reads from the side of the same number and writes to the other.
+/// Returns the index of a direction's flow, which reads from the side of the same number and writes to the other.
 pub(super) fn flow(way: Way) -> usize {
     if way == Way::Up { 0 } else { 1 }
 }

@@ -1,4 +1,4 @@
-//! [`Relay`]: streams on either side of a [`Wan`](crate::Wan), and the loop between them.
+//! The TCP relay: streams on either side of a [`Wan`](crate::Wan), and the loop between them. [`Relay`].
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -45,7 +45,7 @@ use crate::{Bottleneck, PathConfig, PathError, Scenario, WanBuilder, Way};
 /// ```
 ///
 /// # Cost
-/// A system call for each read of up to 64 KiB, one for what has arrived together, two for each change between
+/// A system call for each read of up to 64 KiB, one for all bytes that arrived together, two for each change between
 /// waiting and reading. None while nothing is held and nothing comes.
 #[derive(Debug)]
 pub struct Relay {
@@ -64,7 +64,7 @@ pub struct Relay {
     toxics: [Vec<Dose>; 2],
 }
 
-/// Names one connection; never another one.
+/// Identifies one connection; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ConnectionId {
     slot: u32,
@@ -80,22 +80,22 @@ struct Chunk {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
-    /// Nothing may have moved on a connection for its time.
+    /// A connection may have been inactive for too long.
     Expiry(ConnectionId),
-    /// A toxic lets go of something.
+    /// A toxic releases something.
     Toxic(ConnectionId),
-    /// There may be descriptors again.
+    /// Descriptors may be available again.
     Accept,
 }
 
 controls!(Relay);
 
 impl Relay {
-    /// Listens, on a path that is empty. Bytes flow while it [runs](Self::run).
+    /// Listens, with an empty path. Bytes flow while it [runs](Self::run).
     ///
     /// # Errors
-    /// The system's error for the listening address, or for another descriptor. `InvalidInput` if the path is none
-    /// for streams ([`PathConfig::check_stream`]) or the upstream is the relay itself.
+    /// The system's error for the listening address, or for another descriptor. `InvalidInput` if the path does not
+    /// suit streams ([`PathConfig::check_stream`]) or the upstream is the relay itself.
     pub fn bind(config: StreamConfig, path: WanBuilder) -> io::Result<Self> {
         let invalid = |error| io::Error::new(ErrorKind::InvalidInput, error);
         let seed = path.seed_set();
@@ -127,11 +127,11 @@ impl Relay {
         })
     }
 
-    /// Carries bytes until this time, or for good, or until a [watched](Self::watch) descriptor can be read. What is
-    /// on the path then stays there until it runs again.
+    /// Carries bytes until this time, or without end, or until a [watched](Self::watch) descriptor is readable. Bytes
+    /// on the path then stay there until it runs again.
     ///
     /// # Errors
-    /// None that a working system gives: what goes wrong with a connection is counted.
+    /// None on a working system: errors of a connection are counted.
     pub fn run(&mut self, until: Option<Timestamp>) -> io::Result<Ended> {
         self.run_observed(until, |_| {})
     }
@@ -151,7 +151,7 @@ impl Relay {
         ended
     }
 
-    /// Another path in one direction from now on: see [`Direction::set`](crate::Direction::set).
+    /// Changes the path in one direction from now on: see [`Direction::set`](crate::Direction::set).
     ///
     /// # Errors
     /// [`PathError`], as [`PathConfig::check_stream`]; then nothing changes.
@@ -163,7 +163,7 @@ impl Relay {
     /// Changes the path by a scenario that begins now: see [`Wan::play`](crate::Wan::play).
     ///
     /// # Errors
-    /// [`PathError`], as [`PathConfig::check_stream`], of any path that it would come to; then nothing changes.
+    /// [`PathError`], as [`PathConfig::check_stream`], of any path that the scenario leads to; then nothing changes.
     pub fn play(&mut self, scenario: &Scenario) -> Result<(), PathError> {
         for way in [Way::Up, Way::Down] {
             let mut paths = scenario.paths(way, self.path(way));
@@ -172,7 +172,7 @@ impl Relay {
         self.live.wan.play(self.live.now(), scenario)
     }
 
-    /// Other [toxics](crate::toxic) in one direction, behind the path, for all connections from now on.
+    /// Sets the [toxics](crate::toxic) of one direction, behind the path, for all connections from now on.
     pub fn set_toxics(&mut self, way: Way, doses: Vec<Dose>) {
         let now = self.live.now();
         for slot in 0..self.slots.len() as u32 {
@@ -190,7 +190,7 @@ impl Relay {
         self.local
     }
 
-    /// Returns the counters beside those of the path.
+    /// Returns the counters besides those of the path.
     pub fn stats(&self) -> StreamStats {
         self.stats
     }
@@ -207,7 +207,7 @@ impl Relay {
                 Next::Due(Event::Expiry(connection)) => self.expire(connection),
                 Next::Due(Event::Toxic(connection)) => self.let_through(connection),
                 Next::Due(Event::Accept) => {
-                    // If it fails, nobody connects any more, which a watched descriptor must still be told.
+                    // If it fails, no client can connect any more; watched descriptors must still be served.
                     let _ = self.live.events.register(&self.listen, LISTEN, Interest::Readable);
                 }
                 Next::Path => {}
@@ -218,7 +218,7 @@ impl Relay {
         }
     }
 
-    /// Returns when there will be room for those in line. Where the link is idle it is when something arrives, and
+    /// Returns when there will be room for the connections in line. On an idle link that is when something arrives, and
     /// the loop wakes for that anyway.
     fn room_at(&self) -> Option<Timestamp> {
         let ways = [Way::Up, Way::Down].into_iter().filter(|&way| !self.line[flow(way)].is_empty());
@@ -234,7 +234,8 @@ impl Relay {
                     reset(client);
                 }
                 Err(error) => {
-                    // A connection that is gone again is none; without a descriptor the next waits in the kernel.
+                    // A connection that is already gone does not count; without a descriptor the next one waits in the
+                    // kernel.
                     let none_left = matches!(
                         error.raw_os_error(),
                         Some(TOO_MANY | TOO_MANY_IN_SYSTEM | NO_BUFFERS | NO_MEMORY)
@@ -273,7 +274,7 @@ impl Relay {
         self.settle(slot);
     }
 
-    /// Counts that the upstream has refused a connection, and tells of the first.
+    /// Counts a connection refused by the upstream, and reports the first.
     fn note_refused(&mut self, refused: bool) {
         if refused {
             self.stats.upstream_refused += 1;
@@ -282,13 +283,13 @@ impl Relay {
         }
     }
 
-    /// Does what a socket is ready for.
+    /// Serves a ready socket.
     fn serve(&mut self, slot: u32, side: usize, readable: bool, writable: bool) {
         let now = self.live.now();
-        // A report of a connection that has just gone finds nothing, or another with nothing.
+        // The connection may just have gone: then the slot is empty, or holds one that is not ready.
         let Some(Some(connection)) = self.slots.get_mut(slot as usize) else { return };
         let refused = writable && connection.connected(side).is_err();
-        // Who is only written to and has hung up is found out by writing.
+        // A peer that is only written to and has hung up is detected by writing.
         connection.write(now, side);
         if readable {
             connection.read(now, side, self.config.limits.window, &mut self.buffer);
@@ -297,7 +298,7 @@ impl Relay {
         self.settle(slot);
     }
 
-    /// Hands on what has arrived, at most a batch: the rest is due after another look at the sources.
+    /// Passes on at most a batch of what has arrived; the others are due after the next poll of the sources.
     fn deliver(&mut self, observe: &mut impl FnMut(&Carried)) {
         let mut touched = Vec::new();
         for _ in 0..BATCH {
@@ -328,7 +329,7 @@ impl Relay {
         }
     }
 
-    /// Puts on the path what finds room there, a piece of each connection in turn.
+    /// Puts data on the path as long as there is room, a piece of each connection in turn.
     fn pump(&mut self, way: Way) {
         let Relay { live, slots, line, .. } = self;
         let now = live.events.now();
@@ -350,7 +351,7 @@ impl Relay {
             line[flow(way)].pop_front();
             if let Some(load) = flow_of.next_load(most) {
                 let bytes = load.bytes();
-                // There is room.
+                // The room was checked before.
                 let _ = direction.offer(now, bytes, Chunk { connection: id, load });
             }
             if flow_of.waits() {
@@ -363,7 +364,7 @@ impl Relay {
         settled.into_iter().for_each(|slot| self.settle(slot));
     }
 
-    /// After anything has happened to a connection: it stands in line, is watched for what it wants, or is over.
+    /// Updates a connection after any event: puts it in line, watches what it needs, or ends it.
     fn settle(&mut self, slot: u32) {
         let Relay { live, slots, line, config, .. } = self;
         let Some(connection) = slots.get_mut(slot as usize).and_then(Option::as_mut) else { return };
@@ -391,7 +392,7 @@ impl Relay {
         self.remove(slot);
     }
 
-    /// Takes what the toxics of a connection let go.
+    /// Passes on what the toxics of a connection release.
     fn let_through(&mut self, id: ConnectionId) {
         let now = self.now();
         let Some(connection) = self.find(id) else { return };
@@ -413,7 +414,7 @@ impl Relay {
         self.remove(id.slot);
     }
 
-    /// Nobody minds when exactly a connection ends.
+    /// Checks a connection again at a time; its exact end does not matter.
     fn look_again(&mut self, id: ConnectionId, at: Timestamp) {
         let slack = Slack::within(self.config.limits.idle / 8);
         let expiry = self.live.schedule(at, slack, Event::Expiry(id));
@@ -438,13 +439,13 @@ impl Relay {
 }
 
 const LISTEN: Token = Token(1 << 62);
-/// Connections, or pieces, in one go, so that each side gets its turn.
+/// Connections, or pieces, per batch, so that each side gets its turn.
 const BATCH: usize = 64;
-/// Read in one go, and a piece where nothing is slow.
+/// The bytes of one read, and of a piece on an unlimited path.
 const READ: usize = 64 << 10;
-/// A piece where something is: what TCP sends over an Ethernet.
+/// The bytes of a piece on a limited path: TCP's segment over Ethernet.
 const SEGMENT: usize = 1_448;
-/// The time for which nobody is accepted after that has failed.
+/// The pause after a failed accept.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 const TOO_MANY: i32 = rustix::io::Errno::MFILE.raw_os_error();
 const TOO_MANY_IN_SYSTEM: i32 = rustix::io::Errno::NFILE.raw_os_error();

@@ -1,4 +1,4 @@
-//! An end of a pair of sockets for datagrams: [`Datagrams`].
+//! One end of a pair of datagram sockets: [`Datagrams`].
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -36,23 +36,23 @@ impl Datagrams {
         Datagrams { shared, id, way }
     }
 
-    /// Sends a datagram. It never waits: what finds the queue full is dropped, and the answer says so. A loss on the way is not
-    /// told.
+    /// Sends a datagram. It never waits: if the queue is full, the datagram is dropped, and the result says so. Losses
+    /// on the way are not reported.
     pub fn send(&self, bytes: &[u8]) -> Admission {
         self.shared.with(|endpoints, now| endpoints.send_datagram(now, self.id, self.way, bytes))
     }
 
-    /// Waits for the next datagram. Nothing is lost if the waiting ends before.
+    /// Waits for the next datagram. Cancelling it loses nothing.
     pub async fn recv(&self) -> Box<[u8]> {
         poll_fn(|context| self.poll_recv(context)).await
     }
 
-    /// The next datagram that has arrived, if there is one.
+    /// Returns the next datagram that has arrived, if there is one.
     pub fn try_recv(&self) -> Option<Box<[u8]>> {
         self.shared.with(|endpoints, now| endpoints.inbox(now, self.id, self.way.back())?.next())
     }
 
-    /// As [`recv`](Self::recv), for futures of your own. Any number of tasks may wait.
+    /// As [`recv`](Self::recv), for hand-written futures. Any number of tasks may wait.
     pub fn poll_recv(&self, context: &mut Context<'_>) -> Poll<Box<[u8]>> {
         self.shared.with(|endpoints, now| {
             let Some(inbox) = endpoints.inbox(now, self.id, self.way.back()) else { return Poll::Pending };
@@ -66,7 +66,7 @@ impl Datagrams {
         })
     }
 
-    /// Returns how many datagrams arrived here and found no room: 4 MiB or 65,536 of them waited to be read.
+    /// Returns how many datagrams arrived here without room: 4 MiB or 65,536 of them were waiting to be read.
     pub fn missed(&self) -> u64 {
         self.shared.with(|endpoints, now| {
             endpoints.inbox(now, self.id, self.way.back()).map_or(0, |inbox| inbox.missed())

@@ -16,14 +16,14 @@ use crate::{Counters, Measured, PathConfig, PathError, WanBuilder, Way};
 /// A network path between tasks of tokio. Streams and datagrams share its link in each direction. See the
 /// [module documentation](super).
 ///
-/// A handle: clones are of the same path.
+/// A handle: clones share the path.
 #[derive(Clone, Debug)]
 pub struct Path {
     shared: Arc<Shared>,
 }
 
 impl Path {
-    /// A path that is empty. It needs the runtime of its task.
+    /// Creates an empty path. Its task runs on the current runtime.
     ///
     /// # Errors
     /// [`PathError`], as [`PathConfig::check`].
@@ -40,21 +40,21 @@ impl Path {
         Ok(Path { shared })
     }
 
-    /// A stream: the end of the client, which writes up, and that of the server.
+    /// Creates a stream, and returns the client's end, which writes up, and the server's.
     pub fn stream(&self) -> (Stream, Stream) {
         let id = self.shared.with(|endpoints, _| endpoints.connect());
         let end = |way| Stream::new(Arc::clone(&self.shared), id, way);
         (end(Way::Up), end(Way::Down))
     }
 
-    /// A pair of sockets for datagrams: that of the client, which sends up, and that of the server.
+    /// Creates a pair of datagram sockets, and returns the client's, which sends up, and the server's.
     pub fn datagrams(&self) -> (Datagrams, Datagrams) {
         let id = self.shared.with(|endpoints, _| endpoints.pair());
         let end = |way| Datagrams::new(Arc::clone(&self.shared), id, way);
         (end(Way::Up), end(Way::Down))
     }
 
-    /// Another path in one direction from now on: see [`Direction::set`](crate::Direction::set).
+    /// Changes the path in one direction from now on: see [`Direction::set`](crate::Direction::set).
     ///
     /// # Errors
     /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
@@ -67,17 +67,17 @@ impl Path {
         self.seen(way).0
     }
 
-    /// Returns what became of the packets of one direction: segments and ends of streams, and datagrams.
+    /// Returns the packet counts of one direction: segments and ends of streams, and datagrams.
     pub fn counters(&self, way: Way) -> Counters {
         self.seen(way).1
     }
 
-    /// Returns what was measured of what came out, by the path's own times.
+    /// Returns the measurements of packets that came out, by the path's own times.
     pub fn measured(&self, way: Way) -> Measured {
         self.seen(way).2
     }
 
-    /// Returns how many segments of streams were sent again.
+    /// Returns how many stream segments were sent again.
     pub fn resent(&self, way: Way) -> u64 {
         self.shared.with(|endpoints, now| {
             endpoints.advance(now);
@@ -93,11 +93,11 @@ impl Path {
     }
 }
 
-/// The path, its ends, and when its task looks next.
+/// The path, its ends, and the time of its task's next turn.
 pub(super) struct Shared {
     start: Instant,
     inner: Mutex<Inner>,
-    /// The task is to look sooner.
+    /// Makes the task's next turn come sooner.
     sooner: Arc<Notify>,
 }
 
@@ -107,7 +107,7 @@ struct Inner {
 }
 
 impl Shared {
-    /// Does something at the time of now, and wakes whom it concerns.
+    /// Runs `act` at the current time, and wakes the tasks concerned.
     pub(super) fn with<R>(&self, act: impl FnOnce(&mut Endpoints, Timestamp) -> R) -> R {
         let (result, is_sooner, woken) = self.locked(|inner, now| {
             let result = act(&mut inner.endpoints, now);
@@ -125,7 +125,7 @@ impl Shared {
         result
     }
 
-    /// Does what is due, and says when to look next.
+    /// Processes what is due, and returns when to call next.
     fn turn(&self) -> Option<Timestamp> {
         let (next, woken) = self.locked(|inner, now| {
             inner.endpoints.advance(now);
@@ -137,7 +137,7 @@ impl Shared {
     }
 
     fn locked<R>(&self, act: impl FnOnce(&mut Inner, Timestamp) -> R) -> R {
-        // Who has panicked with it has left it whole: it is a test's assertion.
+        // A task that panicked while it held the lock has left it whole: the panic is a test's assertion.
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let now = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         act(&mut inner, Timestamp::from_nanos(now))
@@ -156,7 +156,7 @@ impl Drop for Shared {
     }
 }
 
-/// Looks at the path whenever something is due, until nobody has it any more.
+/// Turns the path whenever something is due, until its last handle is dropped.
 async fn keep_time(path: Weak<Shared>, sooner: Arc<Notify>, start: Instant) {
     loop {
         let next = match path.upgrade() {
@@ -173,5 +173,5 @@ async fn keep_time(path: Weak<Shared>, sooner: Arc<Notify>, start: Instant) {
     }
 }
 
-/// No clock overflows that soon.
+/// Soon enough that no clock overflows.
 const LONGEST: Duration = Duration::from_secs(86_400);

@@ -66,7 +66,7 @@ impl AsyncWrite for Stream {
         })
     }
 
-    /// Nothing waits for more to come: what was written is on its way.
+    /// Flushing does nothing: written bytes are sent without waiting for more.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,4 +1,4 @@
-//! [`Relay`]: sockets on either side of a [`Wan`], and the loop between them.
+//! The UDP relay: sockets on either side of a [`Wan`], and the loop between them. [`Relay`].
 
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
@@ -41,8 +41,8 @@ use crate::{Delivery, PathConfig, PathError, Scenario, Traits, Wan, WanBuilder, 
 /// ```
 ///
 /// # Cost
-/// A system call for each packet that is sent, one for each batch that has come in, and none while nothing is
-/// held and nothing comes. 8 MiB of address space for what comes in, used as far as datagrams are long.
+/// A system call for each packet sent, one for each batch received, and none while nothing is held and nothing comes. 8
+/// MiB of address space for received datagrams, used as far as they are long.
 #[derive(Debug)]
 pub struct Relay {
     upstream: SocketAddr,
@@ -51,9 +51,9 @@ pub struct Relay {
     live: Live<Packet, Infallible>,
     sessions: Sessions,
     incoming: RecvBatch,
-    /// Apart, since the count of drops is one socket's.
+    /// Separate, since a drop count belongs to one socket.
     answers: RecvBatch,
-    /// The listening socket's drops when it last said so, modulo 2³².
+    /// The listening socket's drops at the last check, modulo 2³².
     drops_seen: u32,
 }
 
@@ -73,11 +73,11 @@ impl AsMut<[u8]> for Packet {
 controls!(Relay);
 
 impl Relay {
-    /// Listens, on a path that is empty. Packets flow while it [runs](Self::run).
+    /// Listens, with an empty path. Packets flow while it [runs](Self::run).
     ///
     /// # Errors
-    /// The system's error for the listening address, or for another descriptor. `InvalidInput` if the path is
-    /// none ([`PathError`]) or the upstream is the relay itself.
+    /// The system's error for the listening address, or for another descriptor. `InvalidInput` if the path is invalid
+    /// ([`PathError`]) or the upstream is the relay itself.
     pub fn bind(config: RelayConfig, path: WanBuilder) -> io::Result<Self> {
         let listen = UdpSocket::bind(config.listen)?;
         let local = listen.local_addr()?;
@@ -100,11 +100,11 @@ impl Relay {
         })
     }
 
-    /// Carries packets until this time, or for good, or until a [watched](Self::watch) descriptor can be
-    /// read. What is on the path then stays there until it runs again.
+    /// Carries packets until this time, or without end, or until a [watched](Self::watch) descriptor is readable.
+    /// Packets on the path then stay there until it runs again.
     ///
     /// # Errors
-    /// None that a working system gives: what goes wrong with a packet is counted.
+    /// None on a working system: errors of a packet are counted.
     pub fn run(&mut self, until: Option<Timestamp>) -> io::Result<Ended> {
         self.run_observed(until, |_| {})
     }
@@ -125,7 +125,7 @@ impl Relay {
         ended
     }
 
-    /// Another path in one direction from now on: see [`Direction::set`](crate::Direction::set).
+    /// Changes the path in one direction from now on: see [`Direction::set`](crate::Direction::set).
     ///
     /// # Errors
     /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
@@ -136,7 +136,7 @@ impl Relay {
     /// Changes the path by a scenario that begins now: see [`Wan::play`](crate::Wan::play).
     ///
     /// # Errors
-    /// [`PathError`], as [`PathConfig::check`], of any path that it would come to; then nothing changes.
+    /// [`PathError`], as [`PathConfig::check`], of any path that the scenario leads to; then nothing changes.
     pub fn play(&mut self, scenario: &Scenario) -> Result<(), PathError> {
         self.live.wan.play(self.live.now(), scenario)
     }
@@ -146,7 +146,7 @@ impl Relay {
         self.local
     }
 
-    /// Returns the counters beside those of the path.
+    /// Returns the counters besides those of the path.
     pub fn stats(&self) -> RelayStats {
         *self.sessions.stats()
     }
@@ -165,10 +165,10 @@ impl Relay {
         }
     }
 
-    /// Takes a batch in. More is reported again.
+    /// Receives a batch. More packets are reported again.
     fn take_from_clients(&mut self) {
         let Relay { live, sessions, incoming, local, upstream, .. } = self;
-        // Not connected, so the system has nothing to report but that nothing is there.
+        // The socket is not connected, so an error can only mean that it is empty.
         if self.listen.recv_batch(incoming).is_err() {
             return;
         }
@@ -193,7 +193,7 @@ impl Relay {
 
     fn take_answers(&mut self, slot: u64) {
         let Relay { live, sessions, answers, .. } = self;
-        // A report of a slot whose client has just gone finds nothing, or another client with nothing.
+        // The client may just have gone: then the slot is empty, or holds another client without datagrams.
         let Some((client, socket)) = sessions.in_slot(slot as u32) else { return };
         if let Err(error) = socket.recv_batch(answers) {
             if is_about_an_earlier_datagram(&error) {
@@ -205,7 +205,7 @@ impl Relay {
         answers.iter().for_each(|datagram| offer(&mut live.wan, now, Way::Down, client, &datagram));
     }
 
-    /// Sends what has arrived, at most a batch: the rest is due after another look at the sources.
+    /// Sends at most a batch of the packets that have arrived; the others are due after the next poll of the sources.
     fn deliver(&mut self, observe: &mut impl FnMut(&Carried)) {
         let Relay { live, sessions, listen, .. } = self;
         for _ in 0..BATCH {
@@ -223,7 +223,7 @@ impl Relay {
                     send_twice(|| socket.send(&payload))
                 }
                 Way::Down => {
-                    // Here, where each copy of an answer comes by.
+                    // Checked here, where each copy of an answer passes.
                     let Ok(to) = sessions.answer(now, client, payload.len()) else { continue };
                     send_twice(|| listen.send_to(&payload, to))
                 }
@@ -241,23 +241,23 @@ impl Relay {
     }
 }
 
-/// Puts a datagram on the path, at the time when the kernel received it.
+/// Puts a datagram on the path, with the time at which the kernel received it.
 fn offer(wan: &mut Wan<Packet>, now: Timestamp, way: Way, client: ClientId, datagram: &Datagram<'_>) {
     let received = datagram.received.unwrap_or(now).min(now);
     let packet = Packet { client, payload: datagram.payload.into() };
-    // What is dropped here is counted there.
+    // The path counts its drops.
     let traits = Traits { capable: false, flow: client.slot().into() };
     let _ = wan.offer_of(received, way, datagram.payload.len() as u32, traits, packet);
 }
 
 /// The outcome of sending a datagram.
 struct Sent {
-    /// A first attempt met an error about an earlier one.
+    /// Whether a first attempt met an error about an earlier datagram.
     refused: bool,
     error: Option<io::Error>,
 }
 
-/// Sends once more if the first attempt only brings news about an earlier datagram.
+/// Sends again if the first attempt only returned an error about an earlier datagram.
 fn send_twice(send: impl Fn() -> io::Result<usize>) -> Sent {
     match send() {
         Err(error) if is_about_an_earlier_datagram(&error) => Sent { refused: true, error: send().err() },
@@ -265,9 +265,9 @@ fn send_twice(send: impl Fn() -> io::Result<usize>) -> Sent {
     }
 }
 
-/// Below are the clients' slots.
+/// Tokens below are the clients' slots.
 const LISTEN: Token = Token(1 << 62);
-/// Datagrams in one go, so that each side gets its turn.
+/// Datagrams per batch, so that each side gets its turn.
 const BATCH: usize = 64;
-/// No UDP datagram is longer.
+/// The maximum UDP datagram.
 const MAX_DATAGRAM: usize = 65_535;

@@ -1,6 +1,6 @@
-//! A server of hyper behind a path in virtual time: an hour of requests in a moment, the same each time.
+//! A hyper server behind a path in virtual time: an hour of requests in a moment, reproducibly.
 //!
-//! The clock is tokio's, paused: it jumps to the next thing that happens. hyper does not notice.
+//! The clock is tokio's, paused: it jumps to the next event. hyper does not notice.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -25,7 +25,7 @@ struct Seen {
     resent: u64,
 }
 
-/// Asks for `bytes` every ten seconds for a time, over one connection.
+/// Requests `bytes` every ten seconds for a time, over one connection.
 async fn visit(line: Line, bytes: usize, duration: Duration) -> Result<Seen, Box<dyn Error>> {
     let path = Path::new(line.path)?;
     let (client, server) = path.stream();
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 mod tests {
     use super::*;
 
-    /// No request is answered sooner than the path allows, none is lost, and an hour is the same twice.
+    /// No request is answered sooner than the path allows, none is lost, and an hour gives the same result twice.
     #[test]
     fn an_hour_of_requests() {
         for line in lines().unwrap() {

@@ -1,7 +1,7 @@
-//! QUIC of quinn-proto over a path in virtual time: seconds of transfer in milliseconds.
+//! quinn-proto's QUIC over a path in virtual time: seconds of transfer in milliseconds.
 //!
-//! quinn-proto takes the time as `std::time::Instant`, which cannot be made of nothing: one is read at the
-//! beginning, and everything after is counted from there.
+//! quinn-proto takes the time as `std::time::Instant`, which cannot be created from nothing: one is read at the
+//! beginning, and all later ones are relative to it.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -21,7 +21,7 @@ use softtimers_core::Timestamp;
 use softtimers_wan::{Wan, WanBuilder, Way};
 use wan_examples::{Line, Transfer, lines, show};
 
-/// A datagram as it crosses the path: its bytes, and what its IP header says of congestion.
+/// A datagram on the path: its bytes, and the ECN bits of its IP header.
 type Packet = (Vec<u8>, Option<EcnCodepoint>);
 
 /// One end of the connection.
@@ -44,7 +44,7 @@ impl Peer {
         self.connections.values_mut().next()
     }
 
-    /// A datagram has arrived.
+    /// Receives a datagram.
     fn take(&mut self, now: Instant, (bytes, ecn): Packet) -> Result<(), Box<dyn Error>> {
         let mut buffer = vec![];
         match self.endpoint.handle(now, self.far, None, ecn, bytes.as_slice().into(), &mut buffer) {
@@ -63,7 +63,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Lets the connection work; what it sends goes on the path.
+    /// Lets the connection work, and puts its datagrams on the path.
     fn drive(&mut self, now: Timestamp, instant: Instant, wan: &mut Wan<Packet>) {
         let mut buffer = vec![];
         for (handle, connection) in &mut self.connections {
@@ -87,7 +87,7 @@ impl Peer {
     }
 }
 
-/// A certificate for one run. Ed25519, whose signatures are all of one length.
+/// Creates a certificate for one run. Ed25519 signatures all have the same length.
 fn configs() -> Result<(ClientConfig, ServerConfig), Box<dyn Error>> {
     let key = KeyPair::generate_for(&PKCS_ED25519)?;
     let certificate = CertificateParams::new(vec!["server".into()])?.self_signed(&key)?;
@@ -110,7 +110,7 @@ fn configs() -> Result<(ClientConfig, ServerConfig), Box<dyn Error>> {
     Ok((client, server))
 }
 
-/// Has a client send `bytes` on one stream.
+/// Sends `bytes` from a client on one stream.
 fn transfer(path: WanBuilder, bytes: u64) -> Result<Transfer, Box<dyn Error>> {
     let mut wan: Wan<Packet> = path.build()?;
     let [near, far] = [1, 2].map(|last| SocketAddr::from((Ipv4Addr::new(10, 0, 0, last), 443)));
@@ -140,7 +140,7 @@ fn transfer(path: WanBuilder, bytes: u64) -> Result<Transfer, Box<dyn Error>> {
         server.drive(now, instant(now), &mut wan);
         let timeouts = [client.poll_timeout(), server.poll_timeout()].into_iter().flatten();
         let timeouts = timeouts.map(|at| Timestamp::ZERO + at.saturating_duration_since(epoch));
-        let next = timeouts.chain(wan.poll_at()).min().ok_or("everybody waits for somebody")?;
+        let next = timeouts.chain(wan.poll_at()).min().ok_or("both ends wait for each other")?;
         now = next.max(now);
     }
     let counters = wan.direction(Way::Up).counters();
@@ -228,7 +228,7 @@ mod tests {
         main().unwrap();
     }
 
-    /// Keys are drawn anew each time, and nothing else: the packets are as long and leave when they did.
+    /// Only the keys are random: the packets have the same lengths and times in each run.
     #[test]
     fn a_run_can_be_repeated() {
         let [_, _, radio] = lines().unwrap();
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(run(), run());
     }
 
-    /// A queue that marks early keeps the sender from filling it: nothing is dropped.
+    /// A queue that marks early keeps the sender from filling it, so no packet is dropped.
     #[test]
     fn marks_are_heeded() {
         let path = |queue| {

@@ -1,7 +1,7 @@
-//! TCP of smoltcp over a path in virtual time: seconds of transfer in milliseconds, the same each time.
+//! smoltcp's TCP over a path in virtual time: seconds of transfer in milliseconds, reproducibly.
 //!
-//! smoltcp reads no clock either, so the loop is short: both ends and the path say when they want to be looked
-//! at, and time jumps to the earliest.
+//! smoltcp reads no clock either, so the loop is short: both ends and the path say when to call them next, and time
+//! jumps to the earliest.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -15,7 +15,7 @@ use softtimers_core::Timestamp;
 use softtimers_wan::{Wan, WanBuilder, Way};
 use wan_examples::{Line, Transfer, lines, show};
 
-/// One end: what has come in, and what is to go out.
+/// One end: received packets, and packets to send.
 #[derive(Default)]
 struct Wire {
     incoming: VecDeque<Vec<u8>>,
@@ -89,7 +89,7 @@ impl Host {
         self.sockets.get_mut(self.socket)
     }
 
-    /// Lets it work; what it sends goes on the path.
+    /// Lets it work, and puts its packets on the path.
     fn poll(&mut self, now: Timestamp, way: Way, wan: &mut Wan<Vec<u8>>) {
         self.interface.poll(instant(now), &mut self.wire, &mut self.sockets);
         for packet in self.wire.outgoing.drain(..) {
@@ -103,12 +103,12 @@ impl Host {
     }
 }
 
-/// smoltcp counts microseconds. Rounded up, so that what is due at a time is due then.
+/// Converts to smoltcp's microseconds, rounded up, so that an event due at a time is due then.
 fn instant(now: Timestamp) -> Instant {
     Instant::from_micros(now.as_nanos().div_ceil(1_000) as i64)
 }
 
-/// Has a client send `bytes` to a server, with a buffer of `window` bytes at either end.
+/// Sends `bytes` from a client to a server, with a buffer of `window` bytes at either end.
 fn transfer(path: WanBuilder, bytes: u64, window: usize) -> Result<Transfer, Box<dyn Error>> {
     let mut wan = path.build()?;
     let (mut client, mut server) = (Host::new(1, window)?, Host::new(2, window)?);
@@ -135,11 +135,11 @@ fn transfer(path: WanBuilder, bytes: u64, window: usize) -> Result<Transfer, Box
         while server.tcp().can_recv() {
             received += server.tcp().recv(|data| (data.len(), data.len()))? as u64;
         }
-        // What has been put into a buffer, or taken out of one, can be acted upon at once.
+        // After a buffer was filled or read, there may be work at once.
         client.poll(now, Way::Up, &mut wan);
         server.poll(now, Way::Down, &mut wan);
         let wishes = [wan.poll_at(), client.poll_at(now), server.poll_at(now)];
-        let next = wishes.into_iter().flatten().min().ok_or("everybody waits for somebody")?;
+        let next = wishes.into_iter().flatten().min().ok_or("both ends wait for each other")?;
         now = next.max(now);
     }
     let counters = wan.direction(Way::Up).counters();
@@ -157,8 +157,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Bytes at either end. smoltcp sends a whole window anew when it finds a gap in it, so more than a path
-/// holds is only dropped in its queue.
+/// Bytes at either end. smoltcp retransmits a whole window when it finds a gap in it, so more than a path holds would
+/// only be dropped in its queue.
 const WINDOW: usize = 128 * 1024;
 
 #[cfg(test)]
@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// The oldest law of windows: one of them a round trip, whatever the link could do.
+    /// The oldest law of windows: one window per round trip, whatever the link's rate.
     #[test]
     fn a_window_a_round_trip() {
         let path = Wan::builder().both(PathConfig::default().delay(Duration::from_millis(50)));

@@ -102,14 +102,14 @@ pub(crate) struct BenchPlan {
 /// The offers to a receiver.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Offers {
-    /// Multiples of what it can do, which is found first.
+    /// Multiples of its capacity, which is found first.
     Multiples(Vec<f64>),
     /// These rates, in packets a second.
     Rates(Vec<u64>),
 }
 
 impl BenchPlan {
-    /// Understands the arguments of `bench`.
+    /// Interprets the arguments of `bench`.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
@@ -140,7 +140,7 @@ impl BenchPlan {
 }
 
 impl TrialLength {
-    /// The time of the trial at this rate.
+    /// Returns the length of the trial at this rate.
     pub(crate) fn at(self, packets_per_second: f64) -> Duration {
         match self {
             TrialLength::Time(time) => time,
@@ -173,7 +173,7 @@ fn multiple(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "a multiple of the capacity, from 0 to 100".to_owned())
 }
 
-/// In packets a second; zero is a receiver that idles.
+/// Parses a rate in packets a second; zero lets the receiver idle.
 fn rate(text: &str) -> Result<u64, String> {
     let most = 100_000_000;
     if text.eq_ignore_ascii_case("0pps") {
@@ -185,7 +185,7 @@ fn rate(text: &str) -> Result<u64, String> {
     }
 }
 
-/// The shortest trial with a given number of datagrams: a timer of 20 ms is to fire in it.
+/// The shortest trial with a given number of datagrams: long enough for a timer of 20 ms.
 const SHORTEST: Duration = Duration::from_millis(40);
 const LONGEST: Duration = Duration::from_secs(60);
 

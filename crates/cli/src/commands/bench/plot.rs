@@ -1,8 +1,8 @@
-//! The curve as text, so that a plateau and a collapse are told apart at a glance: [`lines`].
+//! Draws the curve as text, so that a plateau and a collapse are easy to tell apart: [`lines`].
 //!
 //! ```text
 //!   delivered ▏            ideal, '.'
-//!             ▏      ..' ****  realisable
+//!             ▏      ..' ****  stable
 //!             ▏  ..*'   *
 //!             ▏.*        *     livelock
 //!             └──────────────▶ offered
@@ -10,7 +10,7 @@
 
 use softtimers_forward::overload::Point;
 
-/// Lines from the top, each with its name: a point is `*`, and `.` is where all would be that is offered.
+/// Returns named lines from the top: a point is `*`, and `.` marks full delivery of the offered rate.
 pub(super) fn lines(points: &[Point]) -> Vec<(String, String)> {
     let rates = || points.iter().map(Point::rates);
     let [right, top] =

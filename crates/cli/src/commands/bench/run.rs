@@ -15,7 +15,7 @@ use crate::run::output::Output;
 use crate::run::privileges::{Needs, Rights};
 use crate::run::{Command, Disturbance, Outcome, Run};
 
-/// The measurement that is asked for, and the bench that makes it.
+/// The requested measurement, and the bench that makes it.
 pub(crate) struct Overload {
     plan: BenchPlan,
     bench: Bench,
@@ -25,7 +25,7 @@ impl Overload {
     /// Prepares a measurement; nothing is measured yet.
     ///
     /// # Errors
-    /// A check failure if the system does not tell where this program is, which is also the sender.
+    /// A check failure if the system does not tell the path of this program, which is also the sender.
     pub(crate) fn new(plan: BenchPlan) -> Result<Self, Failure> {
         let program =
             std::env::current_exe().map_err(|error| Failure::broke_off("finding this program", &error))?;
@@ -59,16 +59,16 @@ impl Command for Overload {
         }
     }
 
-    /// Makes the trials.
+    /// Runs the trials.
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<BenchReport>, Failure> {
-        // Each trial has a receive buffer of its own, which is granted in full with this.
+        // Each trial has its own receive buffer, which is granted in full with this capability.
         run.drop_privileges(Needs { kept: CapabilitySet::NET_ADMIN, ..Needs::default() })?;
         let interrupt = run.interrupt()?;
         let progress = run.begin(self, "measuring", Some(self.plan.expected()));
         let report = Search::new(&self.plan, &mut self.bench, interrupt).run()?;
         drop(progress);
         let fallbacks = notes(&self.plan, &self.bench, &report, interrupt);
-        // What others did says why the figures may contradict each other.
+        // Interference by others explains why the figures may contradict each other.
         let inconclusive = run.disturbed().or_else(|| report.contradiction());
         Ok(Outcome { fallbacks, inconclusive, ..Outcome::of(report) })
     }
@@ -82,14 +82,14 @@ impl BenchPlan {
         }
     }
 
-    /// About how long it takes, for the progress bar.
+    /// Returns the approximate duration, for the progress bar.
     fn expected(&self) -> Duration {
         let search = if matches!(self.offers, Offers::Multiples(_)) { SEARCH } else { 0 };
         (self.trial.at(EXPECTED_RATE) + TRIAL_OVERHEAD) * (self.points() as u32 + search)
     }
 }
 
-/// Says what was not as asked.
+/// Returns notes about everything that did not work as requested.
 fn notes(plan: &BenchPlan, bench: &Bench, report: &BenchReport, interrupt: &Interrupt) -> Vec<String> {
     let mut notes = Vec::new();
     if !bench.has_two_processors() {
@@ -110,9 +110,9 @@ fn notes(plan: &BenchPlan, bench: &Bench, report: &BenchReport, interrupt: &Inte
     notes
 }
 
-/// Trials of a search, more or less, its longer one counted as four.
+/// Trials of a search, approximately; its longer one counts as four.
 const SEARCH: u32 = 20;
-/// For the length of a trial with a given number of datagrams: about what a receiver with the default work does.
+/// The rate assumed to convert a number of datagrams to a time: about that of a receiver with the default work.
 const EXPECTED_RATE: f64 = 50_000.0;
-/// Starting the sender, and waiting for what is in buffers.
+/// The time to start the sender and drain the buffers.
 const TRIAL_OVERHEAD: Duration = Duration::from_millis(70);

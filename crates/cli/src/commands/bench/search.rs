@@ -17,7 +17,7 @@ pub(super) struct Search<'a> {
     plan: &'a BenchPlan,
     bench: &'a mut Bench,
     interrupt: &'a Interrupt,
-    /// From this rate on the sender needs bursts of this length.
+    /// The rate from which on the sender needs longer bursts, and their length.
     longer: Option<(f64, u32)>,
 }
 
@@ -26,10 +26,10 @@ impl<'a> Search<'a> {
         Search { plan, bench, interrupt, longer: None }
     }
 
-    /// Makes all trials, or as many as there is time for before a signal.
+    /// Runs all trials, or as many as possible before a signal.
     ///
     /// # Errors
-    /// What breaks a trial off.
+    /// The failure of a trial.
     pub(super) fn run(mut self) -> Result<BenchReport, Failure> {
         let work = self.bench.work_cost()?;
         let mut report = BenchReport { work_ns: nanos(work), ..BenchReport::default() };
@@ -49,7 +49,7 @@ impl<'a> Search<'a> {
         Ok(report)
     }
 
-    /// Searches the loss-free rate and confirms it. Returns the most that was delivered meanwhile.
+    /// Searches for the loss-free rate and confirms it. Returns the highest rate delivered meanwhile.
     fn find(&mut self, work: Duration, report: &mut BenchReport) -> Result<f64, Failure> {
         let guess = 1.0 / (work.as_secs_f64() + BESIDE_WORK);
         let first =
@@ -78,14 +78,14 @@ impl<'a> Search<'a> {
             };
             report.search_trials += 1;
             confirmation.tried(point.loss_free);
-            // What was sent is what held, not what was asked of the sender.
+            // The rate actually sent is the confirmed one, not the requested one.
             report.mlfrr_pps = confirmation.confirmed().map(|rate| rate.min(point.offered_pps as u64));
         }
         Ok(capacity)
     }
 
-    /// One trial of `times` the usual length, in longer bursts where the sender does not come up to the rate; `None` after
-    /// a signal.
+    /// Runs one trial of `times` the usual length, in longer bursts where the sender does not reach the rate otherwise;
+    /// `None` after a signal.
     fn trial(&mut self, rate: f64, times: u32) -> Result<Option<Point>, Failure> {
         let mut offer = self.offer(rate);
         offer.length *= times;
@@ -94,7 +94,7 @@ impl<'a> Search<'a> {
                 return Ok(None);
             }
             let outcome = self.bench.trial(offer);
-            // On a terminal, Ctrl-C goes to the sender, too.
+            // On a terminal, Ctrl-C also reaches the sender.
             if self.interrupt.arrived() {
                 return Ok(None);
             }
@@ -116,7 +116,7 @@ impl<'a> Search<'a> {
 }
 
 impl BenchReport {
-    /// Why its own figures contradict each other, if they do.
+    /// Returns why the figures contradict each other, if they do.
     pub(super) fn contradiction(&self) -> Option<String> {
         let costs = [self.work_ns, self.work_after_ns];
         let [before, after] = costs.map(|nanos| nanos as f64);
@@ -128,7 +128,7 @@ impl BenchReport {
             ));
         }
         let mlfrr = self.mlfrr_pps? as f64;
-        // One CPU does the work of all datagrams.
+        // One CPU does the work for all datagrams.
         if mlfrr * before.min(after) / 1e9 > 1.0 + MOST_DRIFT {
             let [work, _] = said;
             return Some(format!("an MLFRR of {mlfrr:.0} packets/s leaves no time for {work} of work each"));
@@ -142,7 +142,7 @@ impl BenchReport {
         ))
     }
 
-    /// Draws the conclusions from all points together.
+    /// Draws the conclusions from all points.
     fn conclude(&mut self) {
         let mut points: Vec<CurvePoint> = self.points.iter().map(of_curve).collect();
         points.sort_by_key(|point| point.offered);
@@ -166,13 +166,13 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A rate is confirmed by a trial 4 times as long as those of the search.
+/// The length of the confirming trial, relative to those of the search.
 const LONGER: u32 = 4;
-/// As for the host and other programs: beyond it figures of one run do not compare.
+/// The drift, by the host or other programs, beyond which the figures of one run are not comparable.
 const MOST_DRIFT: f64 = 0.05;
-/// The cost of a datagram beside the filter, in seconds: a guess that only decides where the search begins.
+/// The cost of a datagram apart from the filter, in seconds: a guess that only decides where the search begins.
 const BESIDE_WORK: f64 = 4e-6;
-/// More than any machine of today receives from one sender.
+/// More than any current machine receives from one sender.
 const MOST: u64 = 100_000_000;
 
 #[cfg(test)]
@@ -232,7 +232,7 @@ mod tests {
             assert_eq!(report.curve.map(|curve| curve.behaviour), Some(behaviour));
             assert_eq!((report.highest_multiple, report.timer_share), (Some(4.9), Some(timer)));
         }
-        // In whatever order, and the end of a trial is no loss.
+        // In any order, and the end of a trial does not count as loss.
         let mut report = BenchReport {
             points: vec![
                 point((490_000.0, 4_000.0, 0.0)),
@@ -242,7 +242,7 @@ mod tests {
         };
         report.conclude();
         assert_eq!(report.curve.map(|curve| curve.loss_free_pps), Some(20_000));
-        // What a buffer held and let go of afterwards was not delivered at the rate at which it came.
+        // Datagrams that a buffer held and released later were not delivered at the rate at which they came.
         let absorbed = |(offered_pps, delivered_pps)| Point {
             sent: 1_000,
             delivered: 1_000,

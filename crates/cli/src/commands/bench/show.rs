@@ -19,9 +19,9 @@ use crate::run::table::Table;
 /// The configuration in effect.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct BenchConfig {
-    /// When the receiver looks.
+    /// When the receiver polls.
     pub(crate) mode: Mode,
-    /// The number of its threads.
+    /// The number of threads.
     pub(crate) stages: u8,
     /// Rules of the filter.
     pub(crate) rules: u32,
@@ -39,7 +39,7 @@ pub(crate) struct BenchConfig {
     pub(crate) nice: u8,
     /// The program beside the receiver on its CPU.
     pub(crate) beside: Beside,
-    /// Datagrams the queue between the stages has room for; of `naive` also with one stage.
+    /// The capacity of the queue between the stages in datagrams; `naive` has it even with one stage.
     pub(crate) queue: u32,
     /// The receive buffer, as the system granted it.
     pub(crate) recv_buffer_bytes: usize,
@@ -50,7 +50,7 @@ pub(crate) struct BenchConfig {
 }
 
 impl BenchConfig {
-    /// As it was asked for, with what the system granted.
+    /// Returns the configuration of the plan, with the values that the system granted.
     pub(super) fn of(plan: &BenchPlan, bench: &Bench) -> Self {
         let receiver = &plan.receiver;
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -82,18 +82,18 @@ impl BenchConfig {
 /// The findings of the run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct BenchReport {
-    /// The most that was delivered in a trial of the search: what multiples are multiples of. `null` without a search,
-    /// or if a signal came before its first trial had ended.
+    /// The highest rate delivered in a trial of the search, to which multiples refer. `null` without a search, or if a
+    /// signal came before its first trial had ended.
     pub(crate) capacity_pps: Option<f64>,
-    /// The maximum loss-free receive rate: found by halving to 1%, then offered again for four times as long. The rate that
-    /// was offered in that longer trial; `null` without a search, or if it and six lower rates lost datagrams.
+    /// The maximum loss-free receive rate: found by halving to 1%, then offered again for four times as long. It is the
+    /// rate sent in that longer trial; `null` without a search, or if it and six lower rates lost datagrams.
     pub(crate) mlfrr_pps: Option<u64>,
-    /// Trials that this took.
+    /// The number of trials of the search.
     pub(crate) search_trials: u64,
     /// Whether a signal ended them.
     #[serde(skip)]
     pub(crate) search_ended: bool,
-    /// The time that the filter takes for a datagram, measured before the first trial.
+    /// The filter's time per datagram, measured before the first trial.
     pub(crate) work_ns: u64,
     /// The same after the last trial.
     pub(crate) work_after_ns: u64,
@@ -101,11 +101,11 @@ pub(crate) struct BenchReport {
     pub(crate) highest_multiple: Option<f64>,
     /// The conclusion from all points; `null` without a point.
     pub(crate) curve: Option<CurveReport>,
-    /// The least share of its times that a timer of 20 ms fired, of all points; `null` if trials are shorter.
+    /// The smallest share of its periods in which a timer of 20 ms fired, of all points; `null` if trials are shorter.
     pub(crate) timer_share: Option<f64>,
     /// The largest share of a point's time in which there was input and no progress for 10 ms.
     pub(crate) stalled_share: Option<f64>,
-    /// One for each rate.
+    /// One point for each rate.
     pub(crate) points: Vec<Point>,
 }
 
@@ -114,13 +114,13 @@ pub(crate) struct BenchReport {
 pub(crate) struct CurveReport {
     /// `ideal`, `realisable` or `livelock`.
     pub(crate) behaviour: &'static str,
-    /// The highest rate of a point up to which no more than half a percent is lost, or left to a buffer.
+    /// The highest rate of a point up to which at most half a percent is lost, or left in a buffer.
     pub(crate) loss_free_pps: u64,
-    /// The most that was delivered within a trial.
+    /// The highest rate delivered within a trial.
     pub(crate) peak_pps: u64,
-    /// The rate delivered at the highest offers.
+    /// The rate delivered at the highest offered rates.
     pub(crate) asymptote_pps: u64,
-    /// That as a share of the peak.
+    /// That rate as a share of the peak.
     pub(crate) asymptote_share: f64,
 }
 
@@ -197,7 +197,7 @@ pub(super) fn header(config: &BenchConfig) -> String {
     format!("bench of a receiver over loopback: mode {mode}, {stages}, {rules}; trials of {trial}")
 }
 
-/// Datagrams of a trial, per second. A single one is seen in a long trial, too.
+/// Returns datagrams of a trial per second. A single one shows even in a long trial.
 fn per_second(point: &Point, datagrams: u64) -> String {
     let rate = datagrams as f64 / point.trial_s;
     format!("{:.0}", if datagrams == 0 { 0.0 } else { rate.max(1.0) })
@@ -225,8 +225,8 @@ fn cells(point: &Point) -> [String; 13] {
     ]
 }
 
-/// All from `offered` to `output` but the burst is datagrams per second, so that a line adds up: what was offered was
-/// delivered, left late, or was dropped.
+/// All values from `offered` to `output`, except the burst, are datagrams per second, so that a line adds up: offered
+/// datagrams were delivered, left late, or were dropped.
 const POINTS: [&str; 13] = [
     "load",
     "offered",

@@ -93,7 +93,7 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "USER", help_heading = OTHER, hide_short_help = true)]
     pub(crate) user: Option<String>,
 
-    /// When it ends; what is counted are frames in the file.
+    /// When it ends; it counts frames in the file.
     #[command(flatten)]
     pub(crate) end: EndArgs,
 
@@ -106,23 +106,23 @@ pub(crate) struct CaptureArgs {
 pub(crate) struct Capture {
     /// The names of the interfaces, at least one.
     pub(crate) interfaces: Vec<String>,
-    /// The file that frames go to.
+    /// The file to write frames to.
     pub(crate) sink: SinkConfig,
-    /// The longest until they are there.
+    /// The longest time until they are there.
     pub(crate) max_delay: Duration,
-    /// The most bytes that are kept of each frame.
+    /// The most bytes to keep of each frame.
     pub(crate) snap_length: u32,
-    /// The filter that says which frames are kept; without it, all.
+    /// The filter that decides which frames are kept; without it, all.
     pub(crate) filter: Option<Filter>,
     /// The filter as it was typed.
     pub(crate) expression: Option<String>,
-    /// Frames for others, too.
+    /// Whether frames for other stations are captured, too.
     pub(crate) promiscuous: bool,
     /// The size of the ring in bytes.
     pub(crate) ring: u64,
-    /// The kernel was found to take no blocks.
+    /// Whether the kernel was found to support no blocks.
     pub(crate) only_slots: bool,
-    /// Frames between the loop and the writer; without it there is no writer.
+    /// The capacity of the queue between the loop and the writer in frames; `None` without a second thread.
     pub(crate) queue: Option<u32>,
     /// The user to become.
     pub(crate) user: Option<User>,
@@ -132,7 +132,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Understands the arguments of `capture`.
+    /// Interprets the arguments of `capture`.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
@@ -181,10 +181,10 @@ impl Capture {
     }
 }
 
-/// Whom to become: `named` if there is one, or if this is root the caller of `sudo`, or nobody. `None`: stay.
+/// Returns the user to become: `named`, or if this is root, the caller of `sudo` or else nobody. `None` for no change.
 ///
 /// # Errors
-/// A usage failure if there is no such user, or another one is wanted by who is not root.
+/// A usage failure if there is no such user, or if another one is wanted and this is not root.
 fn to_become(named: Option<&str>) -> Result<Option<User>, Failure> {
     let is_root = geteuid().is_root();
     match named {
@@ -201,7 +201,7 @@ fn to_become(named: Option<&str>) -> Result<Option<User>, Failure> {
     }
 }
 
-/// Checks that none is named twice, and that there are not too many for one thread.
+/// Checks that no interface is named twice, and that one thread can serve all.
 fn check_interfaces(names: &[String]) -> Result<(), Failure> {
     let twice = names.iter().enumerate().find(|(place, name)| names[..*place].contains(name));
     if let Some((_, name)) = twice {
@@ -214,7 +214,7 @@ fn check_interfaces(names: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that frames and a report do not both go to stdout.
+/// Checks that not both frames and a report go to stdout.
 fn check_file(file: &Path, rotate: Option<Rotate>, output: &Output) -> Result<(), Failure> {
     if file == Path::new("-") {
         let prints = output.json || output.stream || !output.assertions.is_empty();
@@ -234,7 +234,7 @@ fn check_file(file: &Path, rotate: Option<Rotate>, output: &Output) -> Result<()
 /// A group of flags.
 const BUFFERS: &str = "Delay and buffers";
 
-/// The shortest delay that can be asked for, which a wake-up takes.
+/// The shortest possible delay, since a wake-up takes that long.
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_secs(10);
 const MOST_INTERFACES: usize = 64;

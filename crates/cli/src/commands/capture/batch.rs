@@ -1,4 +1,4 @@
-//! From a frame to the file: [`BatchWriter`], which gathers a batch and writes it at once.
+//! Writing frames to the file: [`BatchWriter`], which gathers a batch and writes it at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,39 +14,39 @@ use super::sink::{Loss, Sink, Why};
 use super::stats::{CaptureStats, DropCounts};
 use crate::run::output::say;
 
-/// The losses of each interface before frames came to the writer, as of the last check.
+/// The losses of each interface upstream of the writer, as of the last check.
 pub(crate) type Before = Arc<Mutex<Vec<DropCounts>>>;
 
-/// Whether all frames that were wanted are in the file.
+/// Whether all wanted frames are in the file.
 pub(crate) type Complete = Arc<AtomicBool>;
 
 /// Gathers frames and writes them.
 #[derive(Debug)]
 pub(crate) struct BatchWriter {
     sink: Sink,
-    /// Blocks that are to be written.
+    /// The blocks to write.
     blocks: Vec<u8>,
     /// The packets in them.
     waiting: Vec<Waiting>,
-    /// The account of each interface's packets.
+    /// The counts of each interface's packets.
     written: Vec<Passed>,
     counter: Counter<CaptureStats>,
     before: Before,
     /// The beginning, since 1970.
     begin: Duration,
     stop: StopHandle,
-    /// Frames that were taken to be written, and the most that are wanted.
+    /// Frames accepted for writing, and the most that are wanted.
     taken: u64,
     most: u64,
     /// Whether enough frames are written.
     complete: Complete,
-    /// The reason for which nothing can be written any more.
+    /// Why nothing can be written any more.
     broken: Option<Why>,
-    /// It was said that the disk is full.
+    /// Whether the user has been told that the disk is full.
     told: bool,
 }
 
-/// A packet that is to be written.
+/// A packet to be written.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     arrived: Timestamp,
@@ -76,14 +76,14 @@ pub(crate) struct Written {
     pub(crate) counter: Counter<CaptureStats>,
     /// The packets of each interface.
     pub(crate) passed: Vec<Passed>,
-    /// The number of files, and of those of them that were removed again.
+    /// The number of files, and how many of them were removed again.
     pub(crate) files: [u64; 2],
-    /// The reason for which it could not be written to the end.
+    /// Why it could not be written to the end.
     pub(crate) broken: Option<Why>,
 }
 
 impl BatchWriter {
-    /// To this sink, which was begun. When it cannot be written any more, `stop` ends the run.
+    /// Creates a writer to this sink, whose file has begun. When it can no longer be written, `stop` ends the run.
     pub(crate) fn new(sink: Sink, before: Before, stop: StopHandle, counter: Counter<CaptureStats>) -> Self {
         let interfaces = before.lock().unwrap_or_else(PoisonError::into_inner).len();
         BatchWriter {
@@ -108,7 +108,7 @@ impl BatchWriter {
         Complete::clone(&self.complete)
     }
 
-    /// Begins the file. When `count` frames are in it, it ends the run, and takes no others.
+    /// Begins the file. Once `count` frames are in it, it ends the run and accepts no more.
     pub(crate) fn begin(&mut self, count: Option<u64>) {
         self.most = count.unwrap_or(u64::MAX);
         if let Err(loss) = self.sink.begin() {
@@ -116,7 +116,7 @@ impl BatchWriter {
         }
     }
 
-    /// Takes a frame, which is in the file after the next [`flush`](BatchWriter::flush) at the latest.
+    /// Accepts a frame, which is in the file after the next [`flush`](BatchWriter::flush) at the latest.
     pub(crate) fn take(&mut self, stamp: &Stamp, arrived: Timestamp, bytes: &[u8]) {
         if self.taken >= self.most {
             return;
@@ -133,7 +133,7 @@ impl BatchWriter {
         self.taken += 1;
     }
 
-    /// Writes what was taken.
+    /// Writes the accepted frames.
     pub(crate) fn flush(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -154,11 +154,11 @@ impl BatchWriter {
         }
     }
 
-    /// Writes what was taken, and ends the file.
+    /// Writes the accepted frames, and ends the file.
     pub(crate) fn finish(mut self) -> Written {
         self.flush();
         if !matches!(self.broken, Some(Why::Gone | Why::Stalled(_))) {
-            // On a full disk there may be room for it: the batch that did not fit was longer.
+            // On a full disk there may be room for the ending: the batch that did not fit was longer.
             let mut ending = Vec::new();
             end(&mut ending, &self.before, self.begin, &self.written);
             if let Err(loss) = self.sink.finish(&ending)
@@ -178,7 +178,7 @@ impl BatchWriter {
         &mut self.written[place]
     }
 
-    /// Counts the first `kept` of those that wait as written now, and the others as lost.
+    /// Counts the first `kept` of the waiting frames as written now, and the others as lost.
     fn count(&mut self, kept: usize) {
         let now = Monotonic.now();
         let waiting = std::mem::take(&mut self.waiting);
@@ -206,7 +206,7 @@ impl BatchWriter {
     fn lose(&mut self, loss: Loss, frames: usize) {
         self.count_lost(frames as u64);
         if let Why::Full(why) = &loss.why {
-            // They are not in the file, so others are wanted.
+            // They are not in the file, so as many others are wanted.
             self.taken -= frames as u64;
             if !std::mem::replace(&mut self.told, true) {
                 say(format_args!("{why}; frames are lost until there is room"));
@@ -235,11 +235,11 @@ fn end(ending: &mut Vec<u8>, before: &Before, begin: Duration, written: &[Passed
     }
 }
 
-/// As the kernel's times of frames.
+/// Returns the time since 1970, like the kernel's timestamps of frames.
 fn since_1970() -> Duration {
     let time = clock_gettime(ClockId::Realtime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// The bytes that are written at once: some hundred long frames; far below the least that a file may have.
+/// The bytes written at once: some hundred long frames; far below the minimum size of a file.
 const BATCH: usize = 256 << 10;

@@ -1,37 +1,37 @@
-//! When a capture looks at its ring: [`Batching`].
+//! When a capture checks its ring: [`Batching`].
 
 use std::time::Duration;
 
 use softtimers::Timestamp;
 use softtimers_poll::{Look, Next, Policy};
 
-/// One wake-up for all that comes within a period, and none while nothing comes.
+/// One wake-up for all frames that come within a period, and none while nothing comes.
 ///
 /// ```text
 ///   frames     ●                 ● ●● ●●●  ● ●● ●
-///   looks      ↑─ period ─╷      ↑─ period ─╷─ period ─╷─ period ─╷
+///   checks     ↑─ period ─╷      ↑─ period ─╷─ period ─╷─ period ─╷
 ///              woken up   none: wait to be woken up again         none
 /// ```
 ///
-/// Where the kernel hands frames over in blocks it waits by itself, and each wake-up is for one.
+/// Where the kernel hands frames over in blocks it waits by itself, and each wake-up is for one block.
 ///
-/// A capture has nobody waiting for it but who reads the file, and they have said how long: so each look takes as
-/// many frames as there can be, and a batch is one write. The policies of core want a few packets a look, or polls for
-/// a busy CPU; a forwarder's packets have somewhere to go.
+/// Only the reader of the file waits for a capture, and the user has said how long: so each check takes as many frames
+/// as there can be, and a batch is one write. Core's policies aim at a few packets per poll, or poll on a busy CPU,
+/// because a forwarder's packets are waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Batching {
-    /// `None`: a wake-up is for a batch.
+    /// The time between checks; `None` for one wake-up per batch.
     period: Option<Duration>,
     next: Next,
 }
 
 impl Batching {
-    /// Batches that follow one another after this time.
+    /// Returns a policy with batches this far apart.
     pub(crate) const fn each(period: Duration) -> Self {
         Batching { period: Some(period), next: Next::Armed }
     }
 
-    /// The batches of the kernel.
+    /// Returns a policy that takes the kernel's batches.
     pub(crate) const fn woken() -> Self {
         Batching { period: None, next: Next::Armed }
     }

@@ -28,7 +28,7 @@ use super::stage::Stage;
 use super::stats::{CaptureStats, DropCounts};
 use super::tap::Tap;
 
-/// The capture, while it runs.
+/// A running capture.
 #[derive(Debug)]
 pub(crate) struct CaptureLoop {
     poller: Poller<Tap, Batching>,
@@ -41,23 +41,23 @@ pub(crate) struct CaptureLoop {
     start: Timestamp,
     until: Option<Timestamp>,
     before: Before,
-    /// The drops of each device and the stage at the last check.
+    /// The drops of each device and of the stage at the last check.
     dropped: Vec<DropCounts>,
-    /// Frames that were in each ring at the end and could not be taken.
+    /// Frames left in each ring at the end.
     stuck: Vec<u64>,
-    /// The CPU time of the process at that time.
+    /// The CPU time of the process at that check.
     cpu: Duration,
     counter: Counter<CaptureStats>,
 }
 
-/// The part of frames that is taken.
+/// The part of a frame that is kept.
 #[derive(Clone, Copy, Debug)]
 struct Intake {
     snap_length: usize,
 }
 
 impl CaptureLoop {
-    /// Captures from interfaces that are open, to a stage.
+    /// Creates a capture from open interfaces to a stage.
     ///
     /// # Errors
     /// A check failure if the system has no descriptors left.
@@ -95,12 +95,13 @@ impl CaptureLoop {
         })
     }
 
-    /// Keeps no more of a frame.
+    /// Limits the bytes kept of each frame.
     pub(crate) fn cut_to(&mut self, bytes: u32) {
         self.intake.snap_length = bytes as usize;
     }
 
-    /// Captures until this time, a signal, or until the stage is complete, and ends the file. What broke it off is told beside the findings.
+    /// Captures until this time, a signal, or until the stage is complete, and ends the file. Returns a failure besides
+    /// the findings.
     pub(crate) fn run(mut self, until: Option<Timestamp>) -> (CaptureReport, Result<(), Failure>) {
         self.until = until;
         let (ended, trouble) = match self.capture() {
@@ -126,7 +127,7 @@ impl CaptureLoop {
             if self.until.is_some_and(|until| until <= now) {
                 return Ok("duration");
             }
-            // Last: the writer ends the run as a signal does.
+            // Checked last: the writer ends the run as a signal does.
             if self.interrupt.arrived() {
                 return Ok("signal");
             }
@@ -147,7 +148,7 @@ impl CaptureLoop {
         }
     }
 
-    /// Takes what had come before the end, which is the same for all interfaces.
+    /// Receives the frames that came before the end, which is the same time for all interfaces.
     fn drain(&mut self) {
         let Self { poller, stage, intake, sources, stuck, .. } = self;
         let waits = sources.iter().map(|&source| poller.device(source).close()).max();
@@ -158,18 +159,18 @@ impl CaptureLoop {
         stage.flush();
     }
 
-    /// Which interface is gone, as words behind `capturing`.
+    /// Returns which interface is gone, as words after `capturing`.
     fn on_gone(&self) -> String {
         let mut taps = self.sources.iter().map(|&source| self.poller.device(source));
         taps.find(|tap| tap.is_gone()).map_or_else(String::new, |tap| format!(" on {}", tap.name()))
     }
 
-    /// Asks for what takes system calls.
+    /// Reads the counts that take system calls.
     fn ask(&mut self) {
         let Self { poller, stage, sources, dropped, stuck, .. } = self;
         let mut news = DropCounts::default();
         for (place, &source) in sources.iter().enumerate() {
-            // A device that does not say so goes on not saying it.
+            // A device without this count stays without it.
             let (interface, ring) = match poller.device_mut(source).drops() {
                 Ok(drops) => (drops.interface, drops.ring),
                 Err(_) => (dropped[place].interface, dropped[place].ring),
@@ -242,19 +243,19 @@ impl Intake {
     }
 }
 
-/// Counts what this process has used since `before`.
+/// Counts the CPU time of this process since `before`.
 fn count_cpu(counter: &mut Counter<CaptureStats>, before: &mut Duration) {
     let now = cpu_time();
     let used = now.saturating_sub(std::mem::replace(before, now));
     counter.count(|stats| stats.cpu += used);
 }
 
-/// The CPU time of this process, all threads.
+/// Returns the CPU time of this process, all threads.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// The period in which the system is asked for drops.
+/// The period in which drops are read.
 const ASK: Duration = Duration::from_millis(250);
 const SIGNAL: Token = Token(0);

@@ -1,4 +1,4 @@
-//! Which frames are kept: an expression that libpcap compiles, or the program that it has compiled elsewhere.
+//! Which frames are kept: by an expression that libpcap compiles, or by a program that it has compiled elsewhere.
 //!
 //! ```text
 //!   --filter 'udp port 53'  ─▶ tcpdump -ddd ─┐
@@ -8,9 +8,10 @@
 //!     …
 //! ```
 //!
-//! libpcap's language has no other definition than libpcap. A compiler that differs loses frames, or keeps others, and says
-//! nothing; those in Rust that were held against it did so for expressions as plain as `udp or icmp`. Linking it would ask who
-//! installs this command for a library in C and its headers. So its own program is asked, once, before anything is opened.
+//! libpcap's language is defined only by libpcap. A compiler that differs loses frames, or keeps others, without
+//! notice; those in Rust that were compared with it did so even for expressions as plain as `udp or icmp`. Linking
+//! libpcap would require a C library and its headers to install this command. So its own program is run once, before
+//! anything is opened.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::process::CommandExt;
@@ -23,11 +24,11 @@ use softtimers_net::packet::Filter;
 use crate::file::{self, quoted};
 use crate::run::privileges::user::{User, as_caller};
 
-/// The filter of an expression, compiled by a process of who asked for the run, or of nobody if that is root: whom the
-/// capture becomes has no say in it.
+/// Compiles an expression, in a process of the user who asked for the run, or of nobody if that is root; the user that
+/// the capture becomes cannot affect it.
 ///
 /// # Errors
-/// A usage failure for one that is none; not-possible without tcpdump.
+/// A usage failure for an invalid expression; not-possible without tcpdump.
 pub(crate) fn of_expression(expression: &str) -> Result<Filter, Failure> {
     let refused = |why: &dyn std::fmt::Display| {
         Failure::usage(format_args!("--filter '{expression}': {why}; 'udp port 53' is one"))
@@ -42,7 +43,7 @@ pub(crate) fn of_expression(expression: &str) -> Result<Filter, Failure> {
         command.uid(uid).gid(gid);
     }
     let output = as_caller(|| output(command)).map_err(|error| match error.kind() {
-        // A search that passes a directory that nobody may enter says so, and not that there is none.
+        // A search that passes a forbidden directory reports that, and not that there is no such program.
         ErrorKind::NotFound | ErrorKind::PermissionDenied => Failure::not_possible(format_args!(
             "--filter: tcpdump is needed, which compiles it ({error}); --filter-code takes what it has compiled elsewhere",
         )),
@@ -60,8 +61,8 @@ pub(crate) fn of_expression(expression: &str) -> Result<Filter, Failure> {
     of_decimal(&String::from_utf8_lossy(&output.stdout)).map_err(|problem| refused(&problem))
 }
 
-/// Its end, and what it has said. `Command::output` panics where a filter of system calls refuses what waits for both pipes at
-/// once; these words are few and fit into one.
+/// Runs the command, and returns its status and output. `Command::output` panics where a system call filter refuses to
+/// wait for both pipes at once; this output is short and fits into one.
 fn output(mut command: Command) -> io::Result<Output> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (mut stdout, mut stderr) = (vec![], vec![]);
@@ -74,17 +75,17 @@ fn output(mut command: Command) -> io::Result<Output> {
     read.map(|_| Output { status, stdout, stderr })
 }
 
-/// Words that libpcap compiles otherwise if it knows the interface: the kernel takes tags out of frames before a filter sees them,
-/// and a program has to ask for them.
+/// Returns a word that libpcap compiles differently if it knows the interface: the kernel takes tags out of frames
+/// before a filter sees them, and a program has to ask for them.
 fn unknown(expression: &str) -> Option<&str> {
     let mut words = expression.split(|c: char| !c.is_ascii_alphanumeric());
     words.find(|word| ["vlan", "inbound", "outbound", "ifindex"].contains(word))
 }
 
-/// The filter in a file.
+/// Reads the filter in a file.
 ///
 /// # Errors
-/// A usage failure if it cannot be read, or is none.
+/// A usage failure if it cannot be read or is invalid.
 pub(crate) fn of_file(path: &Path) -> Result<Filter, Failure> {
     let refused = |why: &dyn std::fmt::Display| {
         Failure::usage(format_args!("--filter-code '{}': {why}", path.display()))
@@ -95,7 +96,7 @@ pub(crate) fn of_file(path: &Path) -> Result<Filter, Failure> {
     of_decimal(&text).map_err(|problem| refused(&problem))
 }
 
-/// The filter that `tcpdump -ddd` has printed: how many instructions, then one in each line.
+/// Parses the output of `tcpdump -ddd`: the number of instructions, then one on each line.
 ///
 /// # Errors
 /// The line that is wrong, and what is allowed there.
@@ -128,7 +129,7 @@ fn instruction(line: &str) -> Option<(u16, u8, u8, u32)> {
     words.next().is_none().then_some(one)
 }
 
-/// 4,096 lines of the longest instructions, and some.
+/// More than 4,096 lines of the longest instructions.
 const LONGEST_FILE: u64 = 256 << 10;
 
 #[cfg(test)]

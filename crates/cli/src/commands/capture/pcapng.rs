@@ -1,7 +1,7 @@
 //! Blocks of pcapng, version 1.0, with times in nanoseconds.
 //!
-//! A block says its length at both ends, so a file that was cut between two blocks is a whole file, and one that
-//! was cut inside of one can be mended by cutting off the rest: [`whole_blocks`] tells how much that is.
+//! A block gives its length at both ends. So a file truncated between two blocks is complete, and one truncated inside
+//! a block can be repaired by dropping the incomplete block: [`whole_blocks`] finds where that begins.
 //!
 //! ```text
 //!   section │ interface │ … │ packet │ packet │ … │ statistics │ …
@@ -9,8 +9,8 @@
 //!             filter, 10⁻⁹ s       whole length, direction
 //! ```
 //!
-//! Blocks are appended to a buffer that is used again, whatever is in the frames: nothing of them but their bytes is
-//! looked at. Numbers are little-endian. Names of numbers are those of draft-ietf-opsawg-pcapng.
+//! Blocks are appended to a reused buffer; the content of frames is copied, not interpreted. Numbers are little-endian.
+//! The names of numbers are those of draft-ietf-opsawg-pcapng.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use softtimers_net::poller::FrameKind;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Interface<'a> {
     pub(crate) name: &'a str,
-    /// The most bytes that are kept of a frame.
+    /// The most bytes kept of a frame.
     pub(crate) snap_length: u32,
-    /// The expression by which frames were chosen.
+    /// The filter expression.
     pub(crate) filter: Option<&'a str>,
 }
 
-/// The properties of a frame beside its bytes.
+/// The properties of a frame besides its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Stamp {
     /// When it was received, since 1970.
@@ -35,7 +35,7 @@ pub(crate) struct Stamp {
     pub(crate) length: u32,
     /// The interface, by its number in the file.
     pub(crate) interface: u32,
-    /// Whom it was for, or that it was sent here.
+    /// Whether it was for this machine, for others, or sent by it.
     pub(crate) kind: FrameKind,
 }
 
@@ -46,17 +46,17 @@ pub(crate) struct Statistics {
     pub(crate) begin: Duration,
     /// The end, since 1970.
     pub(crate) end: Duration,
-    /// Packets that the interface received, as far as that is known.
+    /// Packets that the interface received, as far as known.
     pub(crate) received: u64,
     /// Packets that the interface dropped.
     pub(crate) dropped: u64,
-    /// Packets that were dropped behind it: in the ring, at a queue.
+    /// Packets dropped after it: in the ring, or at a queue.
     pub(crate) dropped_behind: u64,
     /// Packets that were delivered.
     pub(crate) delivered: u64,
 }
 
-/// Begins a file: a section, and its interfaces, of Ethernet.
+/// Begins a file: a section, and its Ethernet interfaces.
 pub(crate) fn begin<'a>(buffer: &mut Vec<u8>, interfaces: impl IntoIterator<Item = Interface<'a>>) {
     block(buffer, SECTION, |buffer| {
         buffer.extend(BYTE_ORDER.to_le_bytes());
@@ -77,23 +77,23 @@ fn describe(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
         option(buffer, INTERFACE_NAME, cut(interface.name).as_bytes());
         option(buffer, INTERFACE_RESOLUTION, &[NANOSECONDS]);
         if let Some(filter) = interface.filter {
-            // What follows is an expression.
+            // Zero announces an expression.
             option(buffer, INTERFACE_FILTER, &[&[0], cut(filter).as_bytes()].concat());
         }
         option(buffer, END, &[]);
     });
 }
 
-/// Adds a frame, of which `bytes` were kept: more than 4 GiB of it were not.
+/// Adds a frame of which `bytes` were kept.
 ///
 /// # Cost
-/// Three copies, for this is done for each frame.
+/// Three copies, since this is done for each frame.
 pub(crate) fn packet(buffer: &mut Vec<u8>, stamp: &Stamp, bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(LONGEST)];
     let (length, kept) = (packet_size(bytes.len()) as u32, bytes.len() as u32);
     let [high, low] = halves(stamp.time);
     let head = [PACKET, length, stamp.interface, high, low, kept, stamp.length.max(kept)];
-    // An option of four bytes, the end of options, and the length once more.
+    // An option of four bytes, the end of options, and the length again.
     let tail = [u32::from(PACKET_FLAGS) | 4 << 16, flags(stamp.kind), u32::from(END), length];
     buffer.reserve(length as usize);
     buffer.extend_from_slice(little_endian(&mut [0; 28], &head));
@@ -106,7 +106,7 @@ fn little_endian<'a>(bytes: &'a mut [u8], words: &[u32]) -> &'a [u8] {
     bytes
 }
 
-/// The direction of a frame, and whom it was for.
+/// Returns a frame's direction, and for whom it was.
 fn flags(kind: FrameKind) -> u32 {
     let (direction, reception) = match kind {
         FrameKind::Unknown => (0, 0),
@@ -119,7 +119,7 @@ fn flags(kind: FrameKind) -> u32 {
     direction | reception << 2
 }
 
-/// Adds what is told of an interface at the end.
+/// Adds the statistics of an interface at the end.
 pub(crate) fn statistics(buffer: &mut Vec<u8>, interface: u32, statistics: &Statistics) {
     let Statistics { begin, end, received, dropped, dropped_behind, delivered } = *statistics;
     block(buffer, STATISTICS, |buffer| {
@@ -147,8 +147,8 @@ pub(crate) fn packet_size(bytes: usize) -> usize {
     PACKET_OVERHEAD + bytes.min(LONGEST).next_multiple_of(4)
 }
 
-/// Finds the end of the last block that is there whole, when only `written` bytes of blocks came into a file, and the
-/// number of packets among those before it.
+/// Returns the end of the last complete block if only `written` bytes of blocks reached the file, and the number of
+/// packets before it.
 pub(crate) fn whole_blocks(blocks: &[u8], written: usize) -> (usize, usize) {
     let (mut end, mut packets) = (0, 0);
     while let Some((kind, length)) = head(&blocks[end..]) {
@@ -162,12 +162,12 @@ pub(crate) fn whole_blocks(blocks: &[u8], written: usize) -> (usize, usize) {
     (end, packets)
 }
 
-/// The length of the first of these blocks; zero if there is none.
+/// Returns the length of the first of these blocks; zero if there is none.
 pub(crate) fn first_block(blocks: &[u8]) -> usize {
     head(blocks).map_or(0, |(_, length)| length)
 }
 
-/// The kind and the length of the block that begins here.
+/// Returns the kind and the length of the block that begins here.
 fn head(block: &[u8]) -> Option<(u32, usize)> {
     let (kind, rest) = block.split_first_chunk()?;
     let length = u32::from_le_bytes(*rest.first_chunk()?) as usize;
@@ -200,13 +200,13 @@ fn time(buffer: &mut Vec<u8>, time: Duration) {
     halves(time).iter().for_each(|half| buffer.extend(half.to_le_bytes()));
 }
 
-/// The upper half first. It lasts until 2554.
+/// Returns the time as two halves, the upper first. It lasts until 2554.
 fn halves(time: Duration) -> [u32; 2] {
     let nanos = time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into());
     [(nanos >> 32) as u32, nanos as u32]
 }
 
-/// As much as an option has room for, in whole characters.
+/// Cuts a text to the room of an option, at a character boundary.
 fn cut(text: &str) -> &str {
     let end = (0..=text.len().min(LONGEST_TEXT)).rev().find(|&at| text.is_char_boundary(at));
     &text[..end.unwrap_or(0)]
@@ -216,7 +216,7 @@ const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const PACKET: u32 = 6;
 const STATISTICS: u32 = 5;
-/// As it is read by who knows the order of bytes.
+/// A number that shows the byte order to readers.
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const ETHERNET: u16 = 1;
 
@@ -235,11 +235,11 @@ const STATISTICS_DELIVERED: u16 = 8;
 /// Decimal places of a second.
 const NANOSECONDS: u8 = 9;
 
-/// A block without a body.
+/// The length of a block without a body.
 const OVERHEAD: usize = 12;
-/// That, and what a packet's has before its bytes and behind them.
+/// The same for a packet's block, with the fields around the packet's bytes.
 const PACKET_OVERHEAD: usize = OVERHEAD + 20 + 12;
-/// The most bytes that are kept of a frame: more than any has, and what readers take.
+/// The most bytes kept of a frame: more than any has, and the limit of readers.
 const LONGEST: usize = 256 << 10;
 const LONGEST_TEXT: usize = 32_000;
 
@@ -289,10 +289,10 @@ mod tests {
         assert_eq!(cut(&format!("x{name}")).len(), 31_999);
     }
 
-    /// Its time in ns, its length, and what was kept of it.
+    /// A frame's time in ns, its length, and its kept bytes.
     type Frame = (u64, u32, Vec<u8>);
 
-    /// The packets that a program reads from a capture, rewritten in the older format.
+    /// The packets that a program reads from a capture and rewrites in the older format.
     fn rewritten(program: &str, flags: &[&str], file: &Path) -> Option<Vec<Frame>> {
         let input = fs::File::open(file).unwrap();
         let Ok(Output { status, stdout, stderr }) = Command::new(program).args(flags).stdin(input).output()
@@ -313,7 +313,8 @@ mod tests {
         Some(packets)
     }
 
-    /// The files of the property test, by the libraries of tcpdump and of Wireshark, which share nothing with its reader.
+    /// Checks the property test's files with the libraries of tcpdump and Wireshark, which share no code with its
+    /// reader.
     #[test]
     fn other_readers_read_the_same() {
         let file = std::env::temp_dir().join(format!("softtimers-readers-{}", std::process::id()));

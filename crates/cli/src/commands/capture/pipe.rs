@@ -1,18 +1,18 @@
-//! Blocks to who may stop reading: [`Pipe`].
+//! Writing blocks to a reader that may stop: [`Pipe`].
 //!
-//! A write to a full pipe lasts until somebody reads, and meanwhile no signal and no time would end the run. So there is a
-//! look for room before each write, together with the signals, and no write is longer than the room must be:
+//! A write to a full pipe blocks until the reader reads, and meanwhile no signal and no time-out would end the run. So
+//! each write first waits for room, together with the signals, and is no longer than the room that is certain:
 //!
 //! ```text
 //!   blocks ─▶ room? ── yes ─▶ write, 4 KiB at most, whole blocks ─┐
-//!     ▲        │ no, and the run is over: a second more for       │
-//!     │        ▼ who is only slow                                 │
-//!     │      given up: what was not written is told               │
+//!     ▲        │ no, and the run is over: one more second for     │
+//!     │        ▼ a slow reader                                    │
+//!     │      gives up and reports the unwritten bytes             │
 //!     └───────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! `O_NONBLOCK` would be simpler, and is not ours to set: it belongs to the open file description, which stdout shares with
-//! the shell and with whoever else was started by it.
+//! `O_NONBLOCK` would be simpler, but must not be set: it belongs to the open file description, which stdout shares
+//! with the shell and other programs started by it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -27,43 +27,43 @@ use softtimers_measure::interrupt::Interrupt;
 
 use super::pcapng;
 
-/// The time that a reader is waited for: for ever while the run lasts, and then while it reads.
+/// How long to wait for a reader: without limit while the run lasts, and after that as long as it reads.
 #[derive(Debug)]
 pub(crate) struct Patience {
     interrupt: Interrupt,
     until: Option<Timestamp>,
 }
 
-/// A pipe that somebody else reads, or a device.
+/// A pipe with a reader, or a device.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     to: OwnedFd,
     patience: Arc<Patience>,
-    /// The most bytes of one write, at least a block: a file always has room.
+    /// The most bytes of one write, at least one block: a file always has room.
     longest: usize,
 }
 
-/// Why not all was written.
+/// Why not everything was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Trouble {
-    /// Nobody will read any more.
+    /// The reader is gone.
     Gone,
-    /// The run is over, and nobody reads.
+    /// The run is over, and the reader has stopped.
     Stalled,
     /// An error of the system.
     System(Errno),
 }
 
 impl Patience {
-    /// For a run that `interrupt` ends, or this time.
+    /// Creates it for a run that ends by `interrupt` or at this time.
     pub(crate) fn new(interrupt: Interrupt, until: Option<Timestamp>) -> Self {
         Patience { interrupt, until }
     }
 
-    /// Waits for this long at most, or until the run is over; returns `false` if it was over before.
+    /// Waits for this long at most, or until the run is over; returns `false` if it was over already.
     ///
     /// # Errors
-    /// None that a working kernel gives.
+    /// None with a working kernel.
     pub(crate) fn goes_on(&self, wait: Duration) -> io::Result<bool> {
         let left = self.left(Monotonic.now());
         if left == Some(Duration::ZERO) {
@@ -76,7 +76,7 @@ impl Patience {
         }
     }
 
-    /// The rest of the run; `None`: it has no end.
+    /// Returns the remaining time of the run; `None` if it has no end.
     fn left(&self, now: Timestamp) -> Option<Duration> {
         if self.interrupt.arrived() {
             return Some(Duration::ZERO);
@@ -84,7 +84,7 @@ impl Patience {
         self.until.map(|until| until.saturating_duration_since(now))
     }
 
-    /// Waits until `to` has room, or has nobody at its other end; `false` if the run is over and that has taken [`GRACE`].
+    /// Waits until `to` has room or no reader; returns `false` if the run is over and this has taken [`GRACE`].
     fn waits_for(&self, to: &OwnedFd) -> Result<bool, Errno> {
         loop {
             let left = self.left(Monotonic.now());
@@ -92,7 +92,7 @@ impl Patience {
             let wait = if over { Some(GRACE) } else { left };
             let wait = wait.map(|wait| wait.try_into().map_err(|_| Errno::INVAL)).transpose()?;
             let mut waited = [PollFd::new(to, PollFlags::OUT), PollFd::new(&self.interrupt, PollFlags::IN)];
-            // A signal that has arrived is readable for ever.
+            // A signal that has arrived stays readable for ever.
             let waited = if over { &mut waited[..1] } else { &mut waited[..] };
             match poll(waited, wait.as_ref()) {
                 Ok(_) if !waited[0].revents().is_empty() => return Ok(true),
@@ -105,25 +105,25 @@ impl Patience {
 }
 
 impl Pipe {
-    /// Writes to this descriptor, as it is.
+    /// Writes to this descriptor without changing its flags.
     ///
     /// # Errors
-    /// None that a working kernel gives.
+    /// None with a working kernel.
     pub(crate) fn new(to: OwnedFd, patience: Arc<Patience>) -> io::Result<Self> {
         let is_file = FileType::from_raw_mode(fstat(&to)?.st_mode) == FileType::RegularFile;
         Ok(Pipe { to, patience, longest: if is_file { usize::MAX } else { PIPE_BUF } })
     }
 
-    /// Writes these blocks to the reader.
+    /// Writes these blocks.
     ///
     /// # Errors
-    /// How many bytes of them were written, and why no more. It is whole blocks, but where a block is longer than 4 KiB.
+    /// The number of bytes written, and why no more. These are whole blocks, unless a block is longer than 4 KiB.
     pub(crate) fn write(&self, blocks: &[u8]) -> Result<(), (usize, Trouble)> {
         let mut written = 0;
         while written < blocks.len() {
             let rest = &blocks[written..];
             let (whole, _) = pcapng::whole_blocks(rest, self.longest);
-            // Of one that is longer, all the same.
+            // A longer block is written in parts.
             let end = if whole > 0 { whole } else { pcapng::first_block(rest) };
             let end = written + end.clamp(1, rest.len());
             while written < end {
@@ -134,14 +134,14 @@ impl Pipe {
         Ok(())
     }
 
-    /// Writes some of it.
+    /// Writes a part.
     fn put(&self, bytes: &[u8]) -> Result<usize, Trouble> {
         if !self.patience.waits_for(&self.to).map_err(Trouble::System)? {
             return Err(Trouble::Stalled);
         }
         match rustix::io::write(&self.to, bytes) {
             Ok(some) => Ok(some),
-            // Another process has set the flag that we do not, and another has taken the room.
+            // Another process has set the flag, or has used up the room.
             Err(Errno::INTR | Errno::AGAIN) => Ok(0),
             Err(Errno::PIPE) => Err(Trouble::Gone),
             Err(error) => Err(Trouble::System(error)),
@@ -149,9 +149,9 @@ impl Pipe {
     }
 }
 
-/// The time for which a reader may do something else, when the run is over. It is told.
+/// How long a reader may pause after the end of the run; the user is told.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
-/// A pipe that has room has room for so much (Linux: it has room when a page is free).
+/// The room that a pipe has if it has any (on Linux, a free page).
 const PIPE_BUF: usize = 4_096;
 
 #[cfg(test)]
@@ -170,7 +170,7 @@ mod tests {
         Arc::new(Patience::new(interrupt, until))
     }
 
-    /// Packets of which some are longer than a write.
+    /// Packets, some of them longer than a write.
     fn blocks(packets: usize) -> Vec<u8> {
         let mut blocks = Vec::new();
         (0..packets).for_each(|n| {
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(read.join().unwrap(), expected);
     }
 
-    /// By a signal that comes meanwhile, or by its time.
+    /// By a signal during the write, or by its time.
     #[test]
     fn who_does_not_read_cannot_hold_the_run() {
         for until in [None, Some(Monotonic.now() + Duration::from_millis(50))] {

@@ -1,4 +1,4 @@
-//! A capture, from the interface that is opened to the file that is whole.
+//! A capture, from opening the interfaces to a complete file.
 
 use std::path::Path;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::run::{Command, Disturbance, Outcome, Run};
 impl Command for Capture {
     type Config = CaptureConfig;
     type Report = CaptureReport;
-    // What sends is most often another program on this machine.
+    // The sender is most often another program on this machine.
     const DISTURBED_BY: Disturbance = Disturbance::Host;
     const RIGHTS: Rights = Rights::ToOpen;
 
@@ -52,7 +52,7 @@ impl Command for Capture {
 
     /// Captures until the plan's end or a signal.
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<CaptureReport>, Failure> {
-        // Signals end it from here on: what is open is to be closed whole.
+        // From here on signals end it, so that open files are completed.
         let patient = run.own_interrupt()?;
         sink::check_rotation(&self.sink, self.user)?;
         let (taps, refused) = Tap::open_all(self, Layout::of(self))?;
@@ -61,7 +61,7 @@ impl Command for Capture {
         let shown = sink.shown();
 
         run.watch();
-        // Where frames go to stdout, nothing else does.
+        // Where frames go to stdout, nothing else may.
         let counter = if self.writes_to_stdout() {
             Counter::new(CaptureStats::default())
         } else {
@@ -86,7 +86,7 @@ impl Command for Capture {
         Ok(Outcome { fallbacks, broke_off: captured.err(), ..Outcome::of(report) })
     }
 
-    /// To stdout, unless the frames go there.
+    /// Prints the report to stdout, unless the frames go there.
     fn print(&mut self, object: &Object<'_, CaptureReport, CaptureConfig>) -> Result<(), Failure> {
         if self.writes_to_stdout() {
             say(format_args!("{}", object.to_text(&Screen::PIPE).trim_end()));
@@ -102,7 +102,7 @@ impl Capture {
     }
 }
 
-/// Opens the file, and gives all privileges up: from then on nothing is opened but the files of `--rotate`.
+/// Opens the file, and drops all privileges: from then on nothing is opened but the files of `--rotate`.
 fn open_and_drop(plan: &Capture, run: &Run<'_>, patience: Patience) -> Result<Sink, Failure> {
     let open = || Sink::open(plan.sink.clone(), head(plan), patience);
     let needs = |opens| {
@@ -110,7 +110,7 @@ fn open_and_drop(plan: &Capture, run: &Run<'_>, patience: Patience) -> Result<Si
         Needs { user: plan.user, ..Needs::confined(confined) }
     };
     if plan.sink.rotate.is_some() {
-        // All by the same user: who may not open the later ones may not open the first.
+        // All by the same user: one who may not open the later ones may not open the first.
         run.drop_privileges(needs(Opens {
             writes: Some(directory_of(&plan.sink.path).to_owned()),
             ..Opens::default()
@@ -123,7 +123,7 @@ fn open_and_drop(plan: &Capture, run: &Run<'_>, patience: Patience) -> Result<Si
     Ok(sink)
 }
 
-/// Holds a short slice until it is dropped; what is to be told where the kernel grants none.
+/// Holds a short slice until it is dropped; also returns a note if the kernel grants none.
 fn hold_slice(max_delay: Duration) -> (Option<Slice>, Vec<String>) {
     match Slice::hold(slice(max_delay)) {
         Ok(held) => (Some(held), vec![]),
@@ -131,8 +131,9 @@ fn hold_slice(max_delay: Duration) -> (Option<Slice>, Vec<String>) {
     }
 }
 
-/// The slice that is asked of the scheduler. A program that computes on the same CPU goes on until its own is
-/// over, some 3 ms, unless who wakes up has a shorter one: with that the first frame after a look would be late.
+/// Returns the slice to request from the scheduler. A computing program on the same CPU goes on until its own slice of
+/// some 3 ms is over, unless the thread that wakes up has a shorter one: otherwise the first frame after a check would
+/// be late.
 fn slice(max_delay: Duration) -> Duration {
     (max_delay / 4).clamp(*Slice::ALLOWED.start(), LONGEST_SLICE)
 }
@@ -145,5 +146,5 @@ fn head(plan: &Capture) -> Vec<u8> {
     head
 }
 
-/// Long enough for all that a look finds, and shorter than what programs have by default.
+/// Long enough to handle one check, and shorter than the default slice of programs.
 const LONGEST_SLICE: Duration = Duration::from_millis(1);

@@ -18,7 +18,7 @@ use crate::run::table::Table;
 /// The `config` object of `capture`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct CaptureConfig {
-    /// The first one.
+    /// The first interface.
     interface: String,
     interfaces: Vec<String>,
     file: String,
@@ -35,7 +35,7 @@ pub(crate) struct CaptureConfig {
     rotate_bytes: Option<u64>,
     rotate_s: Option<f64>,
     keep: Option<u32>,
-    /// Whom it became; `null`: it stayed who it was.
+    /// The user it became; `null` if it stayed the same.
     user: Option<u32>,
     duration_s: Option<f64>,
     count: Option<u64>,
@@ -83,40 +83,40 @@ pub(crate) struct CaptureReport {
     pub(crate) counts: Counts,
     /// From the kernel's receive time until a frame was in the file.
     pub(crate) delay_ns: Distribution,
-    /// The share of a CPU that this process used; the kernel's work at an interrupt is not in it.
+    /// The share of a CPU that this process used, without the kernel's work in interrupts.
     pub(crate) cpu_share: Option<f64>,
     /// The time that it ran.
     pub(crate) span_s: f64,
-    /// Files that were written.
+    /// Files written.
     pub(crate) files: u64,
-    /// Those of them that were removed again, with `--keep`.
+    /// Files among them that were removed again, with `--keep`.
     pub(crate) removed: u64,
     /// Times that it slept.
     pub(crate) wakeups: u64,
     /// The counts of the queue's feedback; `null` without a queue.
     pub(crate) feedback: Option<FeedbackCounts>,
-    /// Times that an interface was found switched off.
+    /// Times that an interface was found down.
     pub(crate) outages: u64,
-    /// Times that the ring was made anew, because a frame had stopped it.
+    /// Times that the ring was created anew, because a frame had stopped it.
     pub(crate) renewals: u64,
     /// Why it ended: `signal`, `duration`, `count`, `interface` (it is gone), `output` (it cannot be written).
     pub(crate) ended: &'static str,
-    /// The part of each interface, in the order of the file.
+    /// The counts of each interface, in the order of the file.
     pub(crate) interfaces: Vec<InterfaceCounts>,
 }
 
-/// The part of an interface in a capture.
+/// The counts of one interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct InterfaceCounts {
     /// Frames that are in the file.
     pub(crate) captured: u64,
-    /// Not in the file, by where they were lost.
+    /// Frames not in the file, by place.
     pub(crate) dropped: DropCounts,
-    /// Times that it was found switched off.
+    /// Times that it was found down.
     pub(crate) outages: u64,
 }
 
-/// Counts of how often the input was shut because the queue was nearly full.
+/// How often a nearly full queue shut the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct FeedbackCounts {
     /// Times that it was shut.

@@ -1,16 +1,16 @@
-//! Where blocks go: a file, numbered files one after another, or a pipe such as stdout. [`Sink`].
+//! The destination of blocks: a file, a series of numbered files, or a pipe such as stdout. [`Sink`].
 //!
-//! Each file is whole at any time between two writes, and stays so when one of them fails: what fitted of it is kept
-//! up to the end of its last whole block. What went into a pipe cannot be taken back, so whole blocks go there at a time.
+//! Each file is complete between any two writes, and stays so when a write fails: it is cut after the last complete
+//! block that fitted. Bytes in a pipe cannot be taken back, so a pipe gets whole blocks.
 //!
-//! With `--keep` the oldest of numbered files goes when there are enough of them, and also when the disk is full: one for each
-//! write, since a file that somebody reads gives no room until they close it. The one that is written never goes. What a
-//! full disk has no room for even then is lost and counted, and the run goes on.
+//! With `--keep` the oldest of the numbered files is removed when there are enough of them, and also when the disk is
+//! full: one per write, since a file open in a reader frees no room until it is closed. The current file is never
+//! removed. Frames without room on a full disk are then lost and counted, and the run goes on.
 //!
 //! ```text
-//!   blocks ─▶ fit the file? ─ no ─▶ is there another? ─ yes ─▶ this one's end; the oldest goes, if there are enough
+//!   blocks ─▶ fit the file? ─ no ─▶ is there another? ─ yes ─▶ end this one; remove the oldest, if there are enough
 //!     │                      └ yes     │ disk full
-//!     └─▶ written? ─ disk full ────────┴─▶ the oldest goes, and once more ─ none left, or full all the same: counted as lost
+//!     └─▶ written? ─ disk full ────────┴─▶ remove the oldest, retry ─ none left, or still full: counted as lost
 //! ```
 
 use std::collections::VecDeque;
@@ -37,7 +37,7 @@ use crate::run::privileges::user::{User, as_caller};
 pub(crate) enum Rotate {
     /// Before one would be longer than this.
     Bytes(u64),
-    /// After this long; not before a frame comes.
+    /// After this time; not before a frame comes.
     Time(Duration),
 }
 
@@ -46,58 +46,58 @@ pub(crate) enum Rotate {
 pub(crate) struct SinkConfig {
     /// The path; `-` is stdout.
     pub(crate) path: PathBuf,
-    /// Write over what exists.
+    /// Whether to overwrite an existing file.
     pub(crate) force: bool,
-    /// Several, one after another: then all are numbered.
+    /// Whether to write several numbered files, and when to begin each.
     pub(crate) rotate: Option<Rotate>,
-    /// The most of them that have frames at a time, at least two.
+    /// The most files kept at a time, at least two.
     pub(crate) keep: Option<u32>,
-    /// The number of interfaces, each with a last word in each file.
+    /// The number of interfaces, each with a closing block in each file.
     pub(crate) interfaces: usize,
 }
 
-/// The frames that were not written.
+/// Frames that were not written.
 #[derive(Debug)]
 pub(crate) struct Loss {
-    /// Packets of the blocks that are in the file all the same.
+    /// Packets of the blocks that did get into the file.
     pub(crate) kept: usize,
-    /// The reason that kept the others from it.
+    /// Why the others did not.
     pub(crate) why: Why,
 }
 
-/// Why something was not written.
+/// Why blocks could not be written.
 #[derive(Debug)]
 pub(crate) enum Why {
     /// The reader has gone.
     Gone,
-    /// The run is over, for another reason, and who reads it does not.
+    /// The run is over for another reason, and the reader has stopped.
     Stalled(Failure),
-    /// The disk is full for now, and files are kept: the run goes on.
+    /// The disk is full for now, and old files can be removed: the run goes on.
     Full(Failure),
     /// It cannot be written, and that ends the run.
     Failed(Failure),
 }
 
-/// The file that blocks are written to.
+/// The destination that blocks are written to.
 #[derive(Debug)]
 pub(crate) struct Sink {
     config: SinkConfig,
-    /// The blocks that each file begins with, and the most bytes that its last ones need.
+    /// The blocks that begin each file, and the most bytes that its last ones need.
     head: Vec<u8>,
     ending: usize,
     output: Output,
-    /// The patience with who reads a pipe.
+    /// The patience with the reader of a pipe.
     patience: Arc<Patience>,
     /// The files before this one that are still there, the oldest first.
     earlier: VecDeque<NamedFile>,
-    /// One of them may go for what is being written.
+    /// Whether one of them may be removed for the current write.
     may_remove: bool,
-    /// The number of files so far, and of those of them that were removed.
+    /// The number of files so far, and how many of them were removed.
     files: u64,
     removed: u64,
-    /// The bytes of the current file.
+    /// The bytes written to the current file.
     bytes: u64,
-    /// Its last blocks are in it, as far as there was room.
+    /// Whether it has its last blocks, as far as there was room.
     is_ended: bool,
     begun: Timestamp,
 }
@@ -109,9 +109,9 @@ enum Output {
 }
 
 impl Sink {
-    /// Opens the first file and begins it with `head`: one that cannot be written to is removed again while that is allowed, and
-    /// from then on it is whole. Who reads a pipe is waited for with `patience`, and the pipe is begun by
-    /// [`begin`](Sink::begin).
+    /// Opens the first file and begins it with `head`, while files may still be removed: one that cannot be written to
+    /// is removed, and otherwise it is complete from then on. The reader of a pipe is waited for with `patience`, and a
+    /// pipe is begun by [`begin`](Sink::begin).
     ///
     /// # Errors
     /// A usage failure if it exists or cannot be opened; a check failure if it cannot be written to.
@@ -141,12 +141,12 @@ impl Sink {
         }
     }
 
-    /// Returns the number of files that were begun, and of those of them that were removed again.
+    /// Returns the number of files begun, and how many of them were removed again.
     pub(crate) fn files(&self) -> [u64; 2] {
         [self.files, self.removed]
     }
 
-    /// The destination of the frames, for people.
+    /// Returns the destination of the frames, for people.
     pub(crate) fn shown(&self) -> String {
         if self.config.path == Path::new("-") {
             return "stdout".to_owned();
@@ -154,12 +154,12 @@ impl Sink {
         name(&self.config, 1).display().to_string()
     }
 
-    /// Begins the file, which a reader of a pipe waits for, unless that is done.
+    /// Begins the file unless that is done; the reader of a pipe waits for this.
     ///
     /// # Errors
-    /// What kept it from being written.
+    /// Why it could not be written.
     pub(crate) fn begin(&mut self) -> Result<(), Loss> {
-        // On a full disk a part of it may be there.
+        // On a full disk a part of it may be written already.
         let there = self.head.len().min(self.bytes as usize);
         if there == self.head.len() {
             return Ok(());
@@ -170,10 +170,10 @@ impl Sink {
         written
     }
 
-    /// Writes blocks of packets. If it is time for another file, `end` makes the blocks that end this one.
+    /// Writes blocks of packets. If another file is due, `end` makes the blocks that end this one.
     ///
     /// # Errors
-    /// What kept them from being written, and how many packets were.
+    /// Why not all could be written, and how many packets were.
     pub(crate) fn write(&mut self, blocks: &[u8], end: impl FnOnce(&mut Vec<u8>)) -> Result<(), Loss> {
         self.may_remove = self.config.keep.is_some();
         let is_full = match self.config.rotate {
@@ -188,10 +188,10 @@ impl Sink {
         self.put(blocks)
     }
 
-    /// Writes the blocks that end the last file, unless they are there.
+    /// Writes the blocks that end the last file, unless that is done.
     ///
     /// # Errors
-    /// What kept them from being written.
+    /// Why they could not be written.
     pub(crate) fn finish(&mut self, blocks: &[u8]) -> Result<(), Loss> {
         self.may_remove = self.config.keep.is_some();
         self.begin()?;
@@ -202,13 +202,13 @@ impl Sink {
         if std::mem::replace(&mut self.is_ended, true) { Ok(()) } else { self.put(blocks) }
     }
 
-    /// Goes on in another file. That is opened first: as long as there is none, this one stays the current one.
+    /// Continues in another file. It is opened first: until that succeeds, this one stays the current one.
     fn next(&mut self, end: impl FnOnce(&mut Vec<u8>)) -> Result<(), Loss> {
         let next = self.open_next()?;
         let mut ending = Vec::with_capacity(self.ending);
         end(&mut ending);
         match self.end(&ending) {
-            // The file is whole without it.
+            // The file is complete without it.
             Ok(()) | Err(Loss { why: Why::Full(_), .. }) => {}
             lost => return lost,
         }
@@ -228,7 +228,7 @@ impl Sink {
             match Output::open(&self.config, self.files + 1, &self.patience) {
                 Ok(output) => return Ok(output),
                 Err(Unopened { failure, is_full }) => {
-                    // It is no mistake of the command line any more.
+                    // By now it is not a mistake of the command line any more.
                     let made = self.make_room(is_full, Failure::check(failure));
                     made.map_err(|why| Loss { kept: 0, why })?;
                 }
@@ -236,10 +236,10 @@ impl Sink {
         }
     }
 
-    /// On a full disk removes the oldest file that is still ours, if one may go.
+    /// On a full disk, removes the oldest file that is still ours, if one may be removed.
     ///
     /// # Errors
-    /// What the failure means for the run, where none went.
+    /// The meaning of the failure for the run, if no file was removed.
     fn make_room(&mut self, is_full: bool, failure: Failure) -> Result<(), Why> {
         if !is_full || self.config.keep.is_none() {
             return Err(Why::Failed(failure));
@@ -266,7 +266,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Adds blocks to the file, for which earlier ones may have to go.
+    /// Appends blocks to the file, for which earlier files may have to be removed.
     fn append(&mut self, blocks: &[u8]) -> Result<(), Loss> {
         let (mut rest, mut packets) = (blocks, 0);
         while let Output::File(file) = &mut self.output {
@@ -302,11 +302,11 @@ impl Output {
     }
 }
 
-/// Checks that all files of `--rotate` can be made by `user`, whom the capture becomes: those after the first are
-/// opened when it has, and by then it can become nobody else.
+/// Checks that `user`, whom the capture becomes, can create all files of `--rotate`: those after the first are opened
+/// later, and by then it can become no other user.
 ///
 /// # Errors
-/// A usage failure where somebody who called `sudo` wants them to be another user's.
+/// A usage failure if not.
 pub(crate) fn check_rotation(config: &SinkConfig, user: Option<User>) -> Result<(), Failure> {
     let caller = User::caller().map_err(Failure::usage)?;
     match user {
@@ -320,7 +320,7 @@ pub(crate) fn check_rotation(config: &SinkConfig, user: Option<User>) -> Result<
     }
 }
 
-/// Checks that this process, as it is now, can make files beside the first.
+/// Checks that this process, with its current rights, can create files next to the first.
 ///
 /// # Errors
 /// A usage failure if not.
@@ -328,7 +328,7 @@ pub(crate) fn check_directory(config: &SinkConfig) -> Result<(), Failure> {
     let directory = directory_of(&config.path);
     as_caller(|| Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)).map_err(|error| {
         let (user, directory) = (getuid().as_raw(), directory.display());
-        // Where somebody called sudo, it must be them.
+        // After sudo, the files must belong to its caller.
         let other = if User::caller().is_ok_and(User::is_root) { "; --user names another" } else { "" };
         Failure::usage(format_args!(
             "--rotate: files are made by user {user}, who may not in '{directory}' ({error}){other}"
@@ -353,7 +353,7 @@ fn why(trouble: Trouble, path: &Path) -> Why {
     }
 }
 
-/// `trace.pcapng`, or where there are several `trace-00001.pcapng`.
+/// Returns `trace.pcapng`, or for several files `trace-00001.pcapng`.
 fn name(config: &SinkConfig, number: u64) -> PathBuf {
     if config.rotate.is_none() {
         return config.path.clone();
@@ -367,7 +367,7 @@ fn name(config: &SinkConfig, number: u64) -> PathBuf {
     config.path.with_file_name(name)
 }
 
-/// The most bytes that a file's last block needs, of each interface.
+/// The most bytes of a file's closing block, per interface.
 const ENDING: usize = 128;
 
 #[cfg(test)]

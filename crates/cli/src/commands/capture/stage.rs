@@ -1,15 +1,15 @@
-//! Who writes: the loop itself, or a thread behind a bounded queue. [`Stage`].
+//! The writer: the loop itself, or a thread behind a bounded queue. [`Stage`].
 //!
 //! ```text
-//!   to completion    ring ─▶ loop ─▶ batch ─▶ file             what is too much stays in the ring
+//!   to completion    ring ─▶ loop ─▶ batch ─▶ file             excess frames stay in the ring
 //!
 //!   --queue 32       ring ─▶ loop ─▶ queue ─▶ thread ─▶ batch ─▶ file
 //!                      ▲               └ room for fewer than a quarter: shut for 1 ms (livelock §9)
 //!                      └───────────────────┘
 //! ```
 //!
-//! The queue is the paper's: its monitor was a program behind the kernel's packet filter. The ring does the same for
-//! less, for it is larger, and what it has no room for costs nothing; the queue is for those who want to see that.
+//! The queue is the paper's: its monitor was a program behind the kernel's packet filter. The ring does the same at
+//! less cost, since it is larger and its drops cost nothing; the queue is there to show that.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -32,9 +32,9 @@ pub(crate) struct Stage {
 
 #[derive(Debug)]
 enum Way {
-    /// Frames go to the file at once.
+    /// Frames are written at once, in this thread.
     Here(Box<BatchWriter>),
-    /// Frames go to a thread by a queue.
+    /// Frames go to a thread through a queue.
     Beside(Queue),
 }
 
@@ -45,7 +45,7 @@ struct Queue {
     gauge: Gauge,
     capacity: u32,
     writer: JoinHandle<Written>,
-    /// By interface.
+    /// Dropped frames by interface.
     dropped: Vec<u64>,
 }
 
@@ -58,7 +58,7 @@ struct Frame {
 }
 
 impl Stage {
-    /// Writes behind a queue of `capacity` frames, or without one.
+    /// Creates a writer behind a queue of `capacity` frames, or without one.
     ///
     /// # Errors
     /// A check failure if the system has no descriptor or no thread left.
@@ -77,19 +77,19 @@ impl Stage {
         Ok(Stage { way, complete })
     }
 
-    /// The queue's gauge, and when it shuts the input.
+    /// Returns the queue's gauge, and when it shuts the input.
     pub(crate) fn feedback(&self) -> Option<(&Gauge, FeedbackConfig)> {
         let Way::Beside(queue) = &self.way else { return None };
         let config = FeedbackConfig::monitor(queue.capacity, queue.capacity / 4).ok()?;
         Some((&queue.gauge, config))
     }
 
-    /// Says whether all frames that were wanted are in the file.
+    /// Says whether all wanted frames are in the file.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete.load(Ordering::Acquire)
     }
 
-    /// Takes a frame on, unless that is so.
+    /// Accepts a frame, unless that is so.
     pub(crate) fn take(&mut self, stamp: &Stamp, arrived: Timestamp, bytes: &[u8]) {
         if self.is_complete() {
             return;
@@ -100,7 +100,7 @@ impl Stage {
         }
     }
 
-    /// The loop has nothing more for now.
+    /// Called when the loop has no more frames for now.
     pub(crate) fn flush(&mut self) {
         if let Way::Here(writer) = &mut self.way {
             writer.flush();
@@ -135,7 +135,7 @@ impl Queue {
         if self.gauge.depth() >= self.capacity {
             return self.refuse(stamp.interface);
         }
-        // Before the writer can take it.
+        // Before the writer can take it out.
         self.gauge.put(1);
         let frame = Frame { stamp: *stamp, arrived, bytes: bytes.into() };
         match self.frames.try_send(frame) {
@@ -157,7 +157,7 @@ impl Queue {
     }
 }
 
-/// Writes what is there, and then waits for more.
+/// Writes the queued frames, and then waits for more.
 fn write(mut writer: BatchWriter, frames: &Receiver<Frame>, gauge: &Gauge) -> Written {
     while let Ok(first) = frames.recv() {
         for Frame { stamp, arrived, bytes } in std::iter::once(first).chain(frames.try_iter()) {

@@ -5,14 +5,14 @@ use softtimers_measure::distribution::Distribution;
 use softtimers_measure::stats::passage::{Counted, Interval, Passage};
 use softtimers_measure::sums;
 
-/// The counts of frames. Frames that the filter does not keep are not counted.
+/// The counts of frames, without those rejected by the filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Counts {
-    /// Frames that are in the file.
+    /// Frames in the file.
     pub(crate) captured: u64,
-    /// Bytes of these that were kept.
+    /// Bytes kept of these.
     pub(crate) bytes: u64,
-    /// Not in the file, by where they were lost.
+    /// Frames not in the file, by place.
     pub(crate) dropped: DropCounts,
 }
 
@@ -21,16 +21,16 @@ pub(crate) struct Counts {
 pub(crate) struct DropCounts {
     /// At the interface, before the kernel saw them, whatever the filter.
     pub(crate) interface: u64,
-    /// In the ring, which was full.
+    /// In the full ring.
     pub(crate) ring: u64,
-    /// At the queue before the writer, with `--queue`.
+    /// At the queue of the writer, with `--queue`.
     pub(crate) queue: u64,
-    /// At the file, which could not be written.
+    /// At the file, when it could not be written.
     pub(crate) output: u64,
 }
 
 impl DropCounts {
-    /// Those that came since `earlier`. Only the interface's count may begin anew.
+    /// Returns the losses since `earlier`. Only the interface's count may restart.
     pub(crate) fn since(&self, earlier: &DropCounts) -> DropCounts {
         DropCounts {
             interface: self.interface.saturating_sub(earlier.interface),
@@ -44,7 +44,7 @@ impl DropCounts {
 sums!(DropCounts: interface, ring, queue, output);
 sums!(Counts: captured, bytes, dropped);
 
-/// The counts of an interval, or of the whole run; a frame's stay is its delay.
+/// The counts of an interval, or of the whole run.
 pub(crate) type CaptureStats = Passage<Counts>;
 
 /// The keys of `interval` and of `total`.

@@ -1,12 +1,12 @@
-//! How an interface is listened to: [`Tap`], by slots or by blocks, as the [`Layout`] of the ring says.
+//! Receiving from an interface: [`Tap`], with slots or blocks as the ring's [`Layout`].
 //!
 //! ```text
-//!   slots    │ frame          │ frame          │ …    each seen at once; room for the longest, whatever comes
+//!   slots    │ frame          │ frame          │ …    each seen at once; room for the longest frame in each
 //!   blocks   │ frame frame frame … │ frame … │ …      no gaps; seen when the block is full, or its time is over
 //! ```
 //!
-//! Blocks hold out longer and cost less, and take time that the delay must have to spare. While nobody looks, each such time
-//! uses up a block: so there must be enough of them that a ring holds out long where little comes, too.
+//! Blocks hold more frames and cost less, but need time that the delay must allow. While the ring is not checked, each
+//! such time uses up a block: so there must be enough of them to last, even at a low rate.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -34,7 +34,7 @@ pub(crate) enum Layout {
     Blocks { block: usize, blocks: usize, retire: Duration },
 }
 
-/// An interface that is listened to.
+/// An interface that is captured.
 #[derive(Debug)]
 pub(crate) struct Tap {
     name: String,
@@ -45,12 +45,12 @@ pub(crate) struct Tap {
 #[derive(Debug)]
 enum Ring {
     Slots(PacketDevice),
-    /// And the longest time of a block.
+    /// Blocks, and their longest time.
     Blocks(PackedDevice, Duration),
 }
 
 impl Layout {
-    /// Blocks, where the delay has room for them and the ring for enough of them.
+    /// Returns blocks, where the delay has room for them and the ring for enough of them; otherwise slots.
     pub(crate) fn of(plan: &Capture) -> Self {
         if plan.only_slots {
             return Layout::Slots;
@@ -59,13 +59,13 @@ impl Layout {
         Layout::new(plan.ring as usize, plan.snap_length as usize, plan.max_delay, lateness, page)
     }
 
-    /// Returns the layout of a ring of `ring` bytes for frames of `snap_length`. A block comes at most `lateness`
-    /// late, and is whole pages.
+    /// Returns the layout of a ring of `ring` bytes for frames of `snap_length`. A block comes at most `lateness` late,
+    /// and consists of whole pages.
     fn new(ring: usize, snap_length: usize, max_delay: Duration, lateness: Duration, page: usize) -> Self {
-        // The rest of the delay is for the wake-up and for writing.
+        // The remaining delay is for the wake-up and for writing.
         let millis = (max_delay / 2).saturating_sub(lateness).as_millis().min(LONGEST_RETIRE) as usize;
         let holds_out = |block: usize| ring / block >= LEAST_BLOCKS && ring / block * millis >= LEAST_MILLIS;
-        // Joined frames are longer than the interface sends.
+        // Merged frames are longer than the interface's MTU.
         let longest = snap_length.min(LONGEST_FRAME);
         let fits = |block: &usize| PackedConfig::longest(*block) >= longest;
         let Some(mut block) =
@@ -79,7 +79,7 @@ impl Layout {
         Layout::Blocks { block, blocks: ring / block, retire: Duration::from_millis(millis as u64) }
     }
 
-    /// Returns its name in a report.
+    /// Returns the name for a report.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Layout::Slots => "slots",
@@ -87,10 +87,10 @@ impl Layout {
         }
     }
 
-    /// Returns when to look, and how much to take: between turns the capture writes, and looks whether it is to end.
+    /// Returns when to check, and how much to take: between turns the capture writes, and checks whether it is over.
     pub(crate) fn turns(self, plan: &Capture) -> SourceConfig<Batching> {
         let (batching, frames) = match self {
-            // The rest of the bound is for the wake-up and for writing.
+            // The remaining delay is for the wake-up and for writing.
             Layout::Slots => (Batching::each(plan.max_delay / 2), FRAMES),
             Layout::Blocks { .. } if plan.queue.is_some() => (Batching::woken(), FRAMES),
             Layout::Blocks { .. } => (Batching::woken(), FRAMES_OF_BLOCKS),
@@ -100,10 +100,11 @@ impl Layout {
 }
 
 impl Tap {
-    /// Opens the interfaces of the plan with this layout, or with slots and the reason where the kernel takes no such blocks.
+    /// Opens the interfaces of the plan with this layout, or with slots and a reason if the kernel does not support
+    /// such blocks.
     ///
     /// # Errors
-    /// A failure that says what is wrong with one, or missing.
+    /// A failure that says what is wrong with an interface, or missing.
     pub(crate) fn open_all(
         plan: &mut Capture,
         layout: Layout,
@@ -112,7 +113,7 @@ impl Tap {
             plan.interfaces.iter().map(|name| Tap::open(plan, name, layout)).collect::<Result<_, _>>()
         };
         match with(plan, layout) {
-            // A filter that is none is refused with slots, too.
+            // An invalid filter is refused with slots, too.
             Err(Refused::Ring(failure)) if layout != Layout::Slots => {
                 let taps = with(plan, Layout::Slots).map_err(Refused::failure)?;
                 plan.only_slots = true;
@@ -131,7 +132,7 @@ impl Tap {
         })?;
         let filter = plan.filter.clone().unwrap_or_else(|| Filter::everything(plan.snap_length));
         let filter = filter.cut_to(plan.snap_length);
-        // Those of the loopback interface are seen when they come in.
+        // Frames of the loopback interface are seen when they come in.
         let outgoing = !interface.is_loopback();
         let promiscuous = plan.promiscuous;
         let ring = match layout {
@@ -168,7 +169,7 @@ impl Tap {
         }
     }
 
-    /// Times that the ring was made anew.
+    /// Returns how often the ring was created anew.
     pub(crate) fn renewals(&self) -> u64 {
         match &self.ring {
             Ring::Slots(device) => device.renewals(),
@@ -183,9 +184,9 @@ impl Tap {
         }
     }
 
-    /// Lets nothing in any more, and returns the time until all that came before can be taken, at the most.
+    /// Stops new frames, and returns an upper bound for the time until all earlier ones can be read.
     pub(crate) fn close(&self) -> Duration {
-        // If it is refused, more comes in meanwhile, and is taken as well.
+        // If that is refused, more frames come in and are read as well.
         match &self.ring {
             Ring::Slots(device) => {
                 let _ = device.close();
@@ -193,16 +194,16 @@ impl Tap {
             }
             Ring::Blocks(device, retire) => {
                 let _ = device.close();
-                // What is in the block that is being filled is seen when its time is over.
+                // Frames in the current block are seen when its time is over.
                 *retire + PATIENCE
             }
         }
     }
 
-    /// Takes what came before it was closed, and returns how much of it was not available by `until`.
+    /// Reads the frames that came before it was closed, and returns how many were not available by `until`.
     pub(crate) fn drain(&mut self, until: Timestamp, mut take: impl FnMut(Packet<'_, FrameInfo>)) -> u64 {
         match &mut self.ring {
-            // No more than the ring has room for: if it could not be closed, there is always more.
+            // At most the ring's capacity: if it could not be closed, there are always more.
             Ring::Slots(device) => {
                 let turns = device.slots().div_ceil(TURN);
                 let _ = (0..turns).try_for_each(|_| more(device.poll_rx(TURN, |packet, _| take(packet))));
@@ -227,10 +228,10 @@ impl Tap {
     }
 }
 
-/// Why an interface is not listened to.
+/// Why an interface cannot be captured.
 #[derive(Debug)]
 enum Refused {
-    /// The kernel takes no such ring, or no such filter.
+    /// The kernel does not support such a ring, or such a filter.
     Ring(Failure),
     Interface(Failure),
 }
@@ -243,14 +244,14 @@ impl Refused {
     }
 }
 
-/// Whether a turn says that there is more.
+/// Returns `Some` if a turn found more.
 fn more(turn: io::Result<Received>) -> Option<()> {
     turn.is_ok_and(|turn| turn.more).then_some(())
 }
 
 fn slots(plan: &Capture, interface: &Interface, outgoing: bool, filter: &Filter) -> io::Result<PacketDevice> {
     let frame = (plan.snap_length as usize).min(interface.mtu() as usize + HEADERS);
-    // Longer ones are rare, or of the loopback interface, and cost a system call each.
+    // Longer ones are rare, or on the loopback interface, and cost a system call each.
     let frame = if frame > LONG_SLOT { PacketConfig::default().max_frame } else { frame.max(LEAST_FRAME) };
     let slot = (frame + SLOT_HEADERS).next_power_of_two();
     let config = PacketConfig {
@@ -328,33 +329,34 @@ impl AsFd for Tap {
     }
 }
 
-/// Frames of a turn.
+/// Frames per turn.
 const FRAMES: u32 = 256;
-/// As many as a block has: then it costs one write. In 26 KB at a time a frame of 60 bytes costs a fifth more to write than in 200 KB.
+/// The frames of a block, which then costs one write. In parts of 26 KB, a frame of 60 bytes costs a fifth more to
+/// write than in 200 KB.
 const FRAMES_OF_BLOCKS: u32 = 2_048;
-/// The time that a ring of blocks holds out, in ms, however little comes: two disks' worst stalls and more. With fewer blocks,
-/// or shorter times, slots do better.
+/// The minimum time that a ring of blocks lasts, in ms, at any rate: more than twice a disk's worst stall. With fewer
+/// blocks, or shorter times, slots do better.
 const LEAST_MILLIS: usize = 500;
 const LEAST_BLOCKS: usize = 8;
 const LEAST_BLOCK: usize = 4 << 10;
-/// Some 1,800 of the shortest frames: a wake-up for each is cheap enough.
+/// Some 1,800 of the shortest frames: one wake-up for these is cheap enough.
 const MOST_BLOCK: usize = 256 << 10;
 /// The longest time for a block, in ms: the end of a run waits for the last one.
 const LONGEST_RETIRE: u128 = 100;
-/// The longest frame that Linux joins, with Ethernet's header and tags.
+/// The longest frame that Linux merges, with Ethernet's header and tags.
 const LONGEST_FRAME: usize = 65_536 + 64;
 /// Ethernet's header and two tags.
 const HEADERS: usize = 22;
 /// The bytes that a slot of the ring has before a frame.
 const SLOT_HEADERS: usize = 96;
-/// The shortest frame that slots can be made for.
+/// The shortest frame that slots can be sized for.
 const LEAST_FRAME: usize = 64;
-/// The longest frame that slots are made for.
+/// The longest frame that slots are sized for.
 const LONG_SLOT: usize = 9_100;
 const MOST_SLOTS: usize = 65_536;
 /// Frames of a turn at the end.
 const TURN: usize = 256;
-/// Beyond the time of a block, for a machine that is busy.
+/// Additional time for a busy machine, beyond the time of a block.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -418,7 +420,7 @@ mod tests {
         args: CaptureArgs,
     }
 
-    /// Half a page is a block on no machine.
+    /// No machine has a page size for which half a page is a valid block.
     #[test]
     #[cfg_attr(miri, ignore)]
     fn where_blocks_are_refused_frames_have_slots() {

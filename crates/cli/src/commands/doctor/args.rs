@@ -47,12 +47,12 @@ pub(crate) struct DoctorArgs {
 pub(crate) struct Doctor {
     /// The length of each trial.
     pub(crate) trial_s: f64,
-    /// Datagrams that the echo server takes in one go.
+    /// Datagrams that the echo server receives at once.
     pub(crate) echo_batch: usize,
     /// The gap asked of the idle loop.
     pub(crate) idle_interval_ns: u64,
-    /// The number of methods that are postponed to the end: what runs first meets another machine than what runs last.
-    /// Results stand in the same order whatever this is.
+    /// The number of methods postponed to the end: the machine may change between the first and the last trial. The
+    /// order of the report does not depend on it.
     pub(crate) rotate: usize,
     #[serde(skip)]
     pub(super) duration: Duration,
@@ -81,7 +81,7 @@ impl From<&DoctorArgs> for Doctor {
     }
 }
 
-/// The length of a trial unless it is given.
+/// The default length of a trial.
 pub(crate) const FULL_TRIAL: Duration = Duration::from_millis(1_250);
 /// The length of a trial with `--quick`.
 pub(crate) const QUICK_TRIAL: Duration = Duration::from_millis(225);

@@ -1,4 +1,4 @@
-//! The cost of the operations that a timer is made of.
+//! The cost of a timer's basic operations.
 
 mod signal;
 mod sleeps;
@@ -25,28 +25,28 @@ pub(crate) struct Costs {
     pub(crate) tsc_read_ns: Option<f64>,
     /// A trigger state at which nothing is due, the clock read included.
     pub(crate) turn_ns: f64,
-    /// A soft event: scheduled, found due at a trigger state and handed out, the clock read included.
+    /// A soft event: scheduled, found due at a trigger state and returned, the clock read included.
     pub(crate) soft_event_ns: f64,
     /// A system call that does nothing.
     pub(crate) syscall_ns: f64,
-    /// Arming the backup for another time.
+    /// Arming the backup timer for another time.
     pub(crate) timer_arm_ns: f64,
     /// CPU time of this thread for one sleep and its wake-up.
     pub(crate) wakeup_cpu_ns: f64,
-    /// CPU time for one sleep on a timer descriptor, which is armed and read besides, and its wake-up.
+    /// CPU time for one sleep on a timer descriptor, its arming and reading included, and its wake-up.
     pub(crate) timerfd_wakeup_cpu_ns: f64,
-    /// CPU time that an expiry of a timer takes from a computing thread that it interrupts by a signal,
-    /// at 10,000 expiries a second; `null` if the system refuses such a timer.
+    /// CPU time that an expiry of a timer takes from a computing thread, which it interrupts by a signal, at 10,000
+    /// expiries a second; `null` if the system refuses such a timer.
     pub(crate) timer_signal_cpu_ns: Option<f64>,
     /// The cost of a soft event as a share of that of a timer's signal.
     pub(crate) soft_event_of_signal: Option<f64>,
-    /// By how much a sleep of 200 µs is late with the thread's timer slack as it was.
+    /// How late a sleep of 200 µs ends, with the thread's original timer slack.
     pub(crate) wakeup_late_default_ns: Distribution,
-    /// By how much such a sleep is late with a timer slack of 1 ns.
+    /// How late such a sleep ends with a timer slack of 1 ns.
     pub(crate) wakeup_late_slack1_ns: Distribution,
-    /// For how long a computing thread keeps the CPU from another one; `null` if it did not.
+    /// How long a computing thread keeps the CPU from another one; `null` if it did not.
     pub(crate) sched_slice_ns: Option<f64>,
-    /// The slice of a thread by the kernel's word; `null` before Linux 6.12. The tick may make it longer.
+    /// The slice of a thread as the kernel states it; `null` before Linux 6.12. The tick may make it longer.
     pub(crate) sched_slice_stated_ns: Option<f64>,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn measure() -> io::Result<Costs> {
     let (wakeup_late_slack1_ns, wakeup_cpu_ns) = sleeps::by_timeout()?;
     let (_, timerfd_wakeup_cpu_ns) = sleeps::by_timer()?;
     drop(slack);
-    // A sandbox may forbid these two; the rest is worth knowing all the same.
+    // A sandbox may forbid these two; the other costs are useful all the same.
     let timer_signal_cpu_ns = signal::cpu_taken().ok();
     let sched_slice_ns = slice::measured().ok().flatten();
     Ok(Costs {
@@ -105,19 +105,18 @@ pub(super) fn measure() -> io::Result<Costs> {
     })
 }
 
-/// The cost of a soft event, as a share of a timer's signal. A signal that was too cheap to be measured is nothing to
-/// compare with.
+/// Returns the cost of a soft event as a share of a timer's signal; `None` if the signal was too cheap to be measured.
 fn share_of(soft_event_ns: f64, signal_ns: Option<f64>) -> Option<f64> {
     signal_ns.filter(|&cost| cost > 0.0).map(|cost| soft_event_ns / cost)
 }
 
-/// A read of the CPU's own counter as a clock, where that is possible.
+/// Measures a read of the CPU's own counter as a clock, where that is possible.
 fn tsc_read() -> Option<f64> {
     let clock = Tsc::new().ok()?;
     let read = price(100_000, || {
         black_box(clock.now());
     });
-    // One that was given up meanwhile reads the kernel's clock instead.
+    // A counter that was abandoned meanwhile is replaced by the kernel's clock.
     clock.disagreement().is_none().then_some(read)
 }
 
@@ -127,7 +126,7 @@ fn arming() -> io::Result<f64> {
     let mut armed = 0;
     Ok(price(2_000, || {
         armed += 1;
-        // Each time is earlier than the last, so that none of the calls is saved.
+        // Each time is earlier than the last, so that no call can be skipped.
         let earlier = far.saturating_sub(Duration::from_millis(armed));
         black_box(backup.arm(far, Some(earlier)).is_ok());
     }))
@@ -139,8 +138,8 @@ struct Turns {
     soft_event_ns: f64,
 }
 
-/// A clock read; a trigger state with one event pending far ahead; one that finds an event due. They
-/// are interleaved, so that all see the same machine.
+/// Measures a clock read; a trigger state with one event pending far ahead; and one that finds an event due. They are
+/// interleaved, so that all see the same machine.
 fn turns() -> Turns {
     let mut timers = SoftTimers::new(Config::default());
     timers.schedule(Monotonic.now(), Duration::from_secs(3_600), Slack::EXACT, ());
@@ -168,7 +167,7 @@ fn turns() -> Turns {
     least
 }
 
-/// The least mean of several rounds of `calls` calls.
+/// Returns the minimum of the means of several rounds of `calls` calls.
 fn price(calls: u32, mut operation: impl FnMut()) -> f64 {
     (0..ROUNDS).map(|_| round(calls, &mut operation)).fold(f64::MAX, f64::min)
 }
@@ -187,7 +186,7 @@ const ROUNDS: u32 = 7;
 mod tests {
     use super::*;
 
-    /// Soft timers §5.1: 4.45 µs for a timer's interrupt, and for a soft event next to nothing.
+    /// Soft timers §5.1: 4.45 µs for a timer's interrupt, and almost nothing for a soft event.
     #[test]
     fn a_soft_event_is_a_share_of_a_timers_signal() {
         assert_eq!(share_of(50.0, Some(4_000.0)), Some(0.0125));

@@ -1,11 +1,11 @@
-//! Features that work on this kernel: each feature is used once, in a process of its own.
+//! Which kernel features work: each feature is used once, in a process of its own.
 //!
-//! A sandbox may answer a system call by killing who made it, and what a probe sets up must be gone
-//! when it ends, however that is. So each probe is this program once more, with a hidden command:
+//! A sandbox may answer a system call by killing its caller, and a probe's state must be gone when the probe ends for
+//! any reason. So each probe is a process of this program with a hidden command:
 //!
 //! ```text
 //!   doctor ──▶ softtimers --with-parent … probe-feature af_xdp ──▶ one finding on stdout
-//!      └ no word in time, or killed: that is the finding
+//!      └ no output in time, or killed: that is the finding
 //! ```
 
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::run::table::Table;
 pub(crate) struct FeatureReport {
     /// The name of the feature.
     pub(crate) name: String,
-    /// Whether it was seen to work, for this user.
+    /// Whether it was seen to work for this user.
     pub(crate) works: bool,
     /// The evidence, or the reason why it does not work.
     pub(crate) how: String,
@@ -48,25 +48,25 @@ impl FeatureReport {
 /// Probes all features, one after another, until a signal arrives.
 ///
 /// # Cost
-/// About half a second; no probe is waited for longer than two.
+/// About half a second; each probe has at most two.
 pub(super) fn all(interrupt: &Interrupt) -> Vec<FeatureReport> {
     let probed = |&feature: &Feature| {
         let found = (!interrupt.arrived()).then(|| in_a_child(feature));
-        // On a terminal, Ctrl-C ends the child, too; that is no finding.
+        // On a terminal, Ctrl-C ends the child too; that is not a finding.
         let found = found.filter(|_| !interrupt.arrived());
         found.unwrap_or_else(|| FeatureReport::not(feature, NOT_PROBED))
     };
     Feature::ALL.iter().map(probed).collect()
 }
 
-/// The findings of a probe that has not been made.
+/// Returns the findings of a probe that has not run.
 pub(super) fn blank() -> Vec<FeatureReport> {
     Feature::ALL.iter().map(|&feature| FeatureReport::not(feature, "")).collect()
 }
 
 const NOT_PROBED: &str = "not probed: interrupted";
 
-/// The findings for people: what works first. How it was seen is for who asks.
+/// Adds the findings for people: working features first. The evidence is shown with `verbose`.
 pub(super) fn add_to(features: &[FeatureReport], verbose: bool, table: &mut Table) {
     let label_of = |found: &FeatureReport| match (found.works, found.how.as_str()) {
         (true, _) => "works here",
@@ -105,12 +105,12 @@ pub(crate) struct ProbeFeatureArgs {
 /// If stdout cannot be written to.
 pub(crate) fn run(args: &ProbeFeatureArgs) -> Result<(), Failure> {
     let feature = args.feature;
-    // A process that is killed by a sandbox must not leave its core behind.
+    // A process killed by a sandbox must not leave a core file behind.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let may_have_networks =
         capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
     if feature.wants_own_network() && !may_have_networks {
-        // Where users may not have namespaces, the probe itself will say so.
+        // Where users may not create namespaces, the probe itself will report it.
         let _ = kernel::own_user_namespace();
     }
     let found = serde_json::to_string(&FeatureReport::from(feature.probe()))
@@ -132,7 +132,7 @@ fn in_a_child(feature: Feature) -> FeatureReport {
         .unwrap_or_else(|failure| FeatureReport::not(feature, failure))
 }
 
-/// Several times what the slowest probe waits, on a loaded machine.
+/// Several times the longest wait of a probe, on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Between which intervals soft events are the right tool (soft timers §5.10).
+//! The range of intervals for which soft events are the right tool (soft timers §5.10).
 //!
 //! ```text
 //!      nothing helps        │      soft events       │   a hardware timer does as well
@@ -6,9 +6,9 @@
 //!              interval of trigger states    cost of its event / acceptable share
 //! ```
 //!
-//! An event cannot come more often than a busy program passes trigger states. And where a timer that
-//! interrupts takes no more than a twentieth of the CPU, it may as well be one. Both ends are
-//! measured here: the first in the busy loop of the comparison, the second on a computing thread.
+//! An event cannot come more often than a busy program passes trigger states. And where a timer that interrupts takes
+//! no more than a twentieth of the CPU, it serves as well. Both ends are measured here: the first in the busy loop of
+//! the comparison, the second on a computing thread.
 
 use serde::Serialize;
 use softtimers_measure::distribution::Distribution;
@@ -17,22 +17,20 @@ use super::costs::Costs;
 use crate::run::quantity::{share, time};
 use crate::run::table::Table;
 
-/// The intervals between events for which soft timers are useful on this machine. Empty if the first
-/// end is not below the second.
+/// The range of intervals between events for which soft timers are useful on this machine. Empty if the first end is
+/// not below the second.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct UsefulRange {
-    /// The median interval between the trigger states of a busy loop; `null` if it was not measured.
-    /// Not the mean, as in the paper: whoever takes the CPU away for milliseconds makes that one
-    /// longer, and no trigger state rarer.
+    /// The median interval between the trigger states of a busy loop; `null` if it was not measured. Not the mean, as
+    /// in the paper: a CPU taken away for milliseconds increases the mean without making trigger states rarer.
     pub(crate) shortest_ns: Option<f64>,
-    /// The interval at which a timer's signals take the acceptable share; `null` if their cost was not
-    /// measured.
+    /// The interval at which a timer's signals take the acceptable share; `null` if their cost was not measured.
     pub(crate) longest_ns: Option<f64>,
     /// The share of a CPU that is acceptable for a hardware timer's events.
     pub(crate) acceptable_share: f64,
 }
 
-/// The range that follows from the cost of a timer's signal and the intervals between trigger states.
+/// Computes the range from the cost of a timer's signal and the intervals between trigger states.
 pub(super) fn useful(costs: &Costs, trigger_interval: Option<&Distribution>) -> UsefulRange {
     UsefulRange {
         shortest_ns: trigger_interval.and_then(|interval| interval.p50).map(|nanos| nanos as f64),
@@ -64,8 +62,8 @@ impl UsefulRange {
     }
 }
 
-/// The paper leaves open what is acceptable; its "few hundred" µs, at 4.45 µs an event, are one or two
-/// percent. This is more, and so claims less of the range for soft timers.
+/// The paper leaves the acceptable share open; its "few hundred" µs, at 4.45 µs an event, are one or two percent. This
+/// is more, and so claims less of the range for soft timers.
 const ACCEPTABLE_SHARE: f64 = 0.05;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The costs, the features and the trials, one after another.
+//! Runs the costs, the features and the trials, one after another.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl Command for Doctor {
     }
 
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<DoctorReport>, Failure> {
-        // Busy and idle, and a baseline for every two of the busy ones.
+        // Busy and idle, and a baseline for every two busy ones.
         let trials = 5 * METHODS.len() as u32 / 2;
         let expected = (self.duration + TRIAL_OVERHEAD) * trials + COSTS_TAKE;
         let _progress = run.begin(self, "examining", Some(expected));
@@ -66,12 +66,12 @@ impl Command for Doctor {
     }
 }
 
-/// Makes the trials until a signal arrives, and returns the cells of all of them in the fixed order.
+/// Runs the trials until a signal arrives, and returns the cells of all of them in the fixed order.
 fn compare(plan: &Doctor, notes: &mut Notes, interrupt: &Interrupt) -> Result<Vec<Cell>, Failure> {
     let class = Class::current();
     let mut cells = Vec::new();
     for neighbours in plan.in_turn().chunks(2) {
-        // The baseline stands between the two: a virtual machine's speed drifts by a fifth in seconds.
+        // The baseline runs between the two, because a virtual machine's speed drifts by a fifth in seconds.
         let mut baseline = None;
         let mut pair = Vec::new();
         for &(place, trial) in neighbours {
@@ -95,8 +95,8 @@ fn compare(plan: &Doctor, notes: &mut Notes, interrupt: &Interrupt) -> Result<Ve
     Ok(cells.into_iter().map(|(_, cell)| cell).collect())
 }
 
-/// Returns the result of `part` if no signal arrives before or in the middle of it: on a terminal, Ctrl-C goes to the
-/// processes of a trial too, and one that it ended early is none.
+/// Returns the result of `part` if no signal arrives before or during it: on a terminal, Ctrl-C also reaches a trial's
+/// processes, and a trial that it ended early has no result.
 fn unless_interrupted<T>(
     interrupt: &Interrupt,
     part: impl FnOnce() -> Result<T, Failure>,
@@ -109,7 +109,7 @@ fn unless_interrupted<T>(
 }
 
 impl Doctor {
-    /// The trials in the order of the report, without the baselines.
+    /// Returns the trials in the order of the report, without the baselines.
     fn trials(&self) -> Vec<Trial> {
         let (duration, echo_batch) = (self.duration, self.echo_batch);
         let loads = [(Load::Echo, INTERVAL), (Load::None, self.idle_interval)];
@@ -119,7 +119,7 @@ impl Doctor {
         trials.collect()
     }
 
-    /// The trials in the order in which they are made, with their places in the report.
+    /// Returns the trials in the order in which they run, with their indices in the report.
     fn in_turn(&self) -> Vec<(usize, Trial)> {
         let mut trials: Vec<(usize, Trial)> = self.trials().into_iter().enumerate().collect();
         trials.chunks_mut(METHODS.len()).for_each(|load| load.rotate_left(self.rotate));
@@ -128,7 +128,7 @@ impl Doctor {
 }
 
 const INTERRUPTED: &str = "interrupted";
-/// Starting the processes and saying goodbye; measured.
+/// The measured time to start the processes and send goodbyes.
 const TRIAL_OVERHEAD: Duration = Duration::from_millis(50);
 /// The time that the costs and the probes take.
 const COSTS_TAKE: Duration = Duration::from_secs(2);

@@ -1,5 +1,5 @@
-//! The findings for people: the verdict, one line for each method, and what the machine costs. With `--verbose` also a stretch
-//! of each method's gaps, why it was late, and what each kernel feature did.
+//! The findings for people: the verdict, one line for each method, and the costs of the machine. With `--verbose` also
+//! a stretch of each method's gaps, the causes of lateness, and the evidence for each kernel feature.
 
 use std::time::Duration;
 
@@ -25,20 +25,20 @@ pub(crate) struct DoctorReport {
     pub(crate) costs: Costs,
     /// The features of the kernel, tried.
     pub(crate) features: Vec<FeatureReport>,
-    /// Between which intervals soft events are the right tool.
+    /// The range of intervals for which soft events are the right tool.
     pub(crate) useful_range: UsefulRange,
-    /// The same stream by every method.
+    /// The results of the same stream by every method.
     pub(crate) pacing: Vec<Cell>,
     /// The verdict, in two sentences.
     pub(crate) verdict: String,
-    /// The remarks that are worth knowing beside it, a sentence each.
+    /// Remarks worth knowing besides the verdict, a sentence each.
     pub(crate) remarks: Vec<String>,
-    /// Whether people are told everything.
+    /// Whether all details are shown to people.
     #[serde(skip)]
     pub(crate) verbose: bool,
 }
 
-/// Says how many trials there are, and how long each is.
+/// Returns the number of trials, and the length of each.
 pub(super) fn header(plan: &Doctor) -> String {
     let (trials, length) = (2 * METHODS.len(), setting(plan.duration));
     format!("doctor: {trials} trials of {length} over loopback, from a busy loop and from an idle one")
@@ -82,7 +82,7 @@ impl DoctorReport {
     }
 }
 
-/// A line for each method.
+/// Adds a line for each method.
 fn methods(cells: &[&Cell], table: &mut Table) {
     let mut grid = Grid::new(COLUMNS);
     for cell in cells.iter().filter(|cell| cell.not_made.is_none()) {
@@ -97,7 +97,7 @@ fn methods(cells: &[&Cell], table: &mut Table) {
     }
 }
 
-/// A stretch of gaps of each method, why it was late, and how often it checked the clock.
+/// Adds a stretch of gaps of each method, why it was late, and how often it checked the clock.
 fn details(cells: &[&Cell], table: &mut Table, alphabet: Alphabet) {
     let drawn = || cells.iter().filter(|cell| !cell.gap_strip_ns.is_empty());
     if drawn().next().is_some() {
@@ -139,7 +139,7 @@ impl Cell {
         self.late.values().any(|late| late.count > 0) || self.long_handlers.is_some_and(|count| count > 0)
     }
 
-    /// Each cause with its departures, the most frequent first.
+    /// Returns each cause with its departures, the most frequent first.
     fn causes(&self) -> String {
         let mut causes: Vec<_> = self.late.iter().filter(|(_, late)| late.count > 0).collect();
         causes.sort_by_key(|(_, late)| std::cmp::Reverse(late.count));
@@ -156,7 +156,7 @@ impl Cell {
     }
 }
 
-/// A baseline that was disturbed can make a share of any size.
+/// Formats a share; a disturbed baseline can make it any size.
 fn percent(part: f64) -> String {
     if part < 9.995 { share(part) } else { ">999%".to_owned() }
 }

@@ -1,11 +1,11 @@
-//! A stretch of gaps as a line of bars, so that a limp, a burst or a hole is seen at a glance.
+//! Draws a stretch of gaps as a line of bars, so that unevenness, bursts and holes are easy to see.
 //!
 //! ```text
 //!   gap / target   below 1/2  to 3/4  to 9/10  to 11/10  to 3/2  to 2   to 4   above
 //!   bars               ▁         ▂       ▃        ▄         ▅      ▆      ▇      █
 //!   ASCII              _         ,       -        =         +      *      #      @
 //! ```
-//! An even train is a flat line of ▄; a burst lies on the floor, a hole stands out.
+//! An even train is a flat line of ▄; a burst is low bars, a hole a high one.
 
 /// The characters that the bars are drawn with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,7 +17,7 @@ pub(super) enum Alphabet {
 }
 
 impl Alphabet {
-    /// The one for the locale whose variables `variable` tells, the decisive one first.
+    /// Returns the alphabet for the locale of the variables that `variable` looks up, in order of precedence.
     pub(super) fn of_locale(variable: impl Fn(&str) -> Option<String>) -> Self {
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(|name| variable(name));
         let decisive = locale.into_iter().find(|value| !value.is_empty()).unwrap_or_default();
@@ -42,14 +42,14 @@ impl Alphabet {
         format!("{even} on target  {floor} back to back  {twice} up to twice  {hole} a hole of over four")
     }
 
-    /// One bar for each gap.
+    /// Draws one bar for each gap.
     pub(super) fn draw(self, gaps_ns: &[u64], target_ns: u64) -> String {
         gaps_ns.iter().map(|&gap| self.bars()[height(gap, target_ns)]).collect()
     }
 }
 
-/// The step of the table above; the last of each step belongs to it, but half the target is not back
-/// to back.
+/// Returns the step in the table above. A gap at the end of a step belongs to it, but half the target is not back to
+/// back.
 fn height(gap_ns: u64, target_ns: u64) -> usize {
     let (gap, target) = (u128::from(gap_ns) * 20, u128::from(target_ns));
     // In twentieths of the target.

@@ -40,13 +40,13 @@ pub(crate) struct Cell {
     pub(crate) method: String,
     /// The load of the loop.
     pub(crate) busy: Load,
-    /// The gap asked for.
+    /// The requested gap.
     pub(crate) target_gap_ns: u64,
-    /// Why there was no such trial, so that the figures are none; `null` if there was.
+    /// Why this trial was not run, so that it has no figures; `null` if it was run.
     pub(crate) not_made: Option<String>,
     /// The rate achieved, in departures a second.
     pub(crate) achieved_pps: f64,
-    /// That as a share of what was asked for.
+    /// The achieved rate as a share of the requested one.
     pub(crate) achieved_share: f64,
     /// Gaps between arrivals, by the kernel's timestamps.
     pub(crate) gap_ns: Distribution,
@@ -56,27 +56,27 @@ pub(crate) struct Cell {
     pub(crate) back_to_back: Option<f64>,
     /// The most datagrams in a row joined by such gaps.
     pub(crate) longest_burst: Option<u64>,
-    /// The same share by the sender's own account.
+    /// The same share by the sender's own counts.
     pub(crate) sender_back_to_back: Option<f64>,
-    /// The same run by the sender's own account.
+    /// The longest burst by the sender's own counts.
     pub(crate) sender_longest_burst: Option<u64>,
     /// Datagrams sent and not received.
     pub(crate) lost: Option<u64>,
-    /// Departure time less the place in the schedule.
+    /// Departure time minus scheduled time.
     pub(crate) late_ns: Distribution,
     /// The same, point by point.
     pub(crate) late_cdf: Vec<Quantile>,
     /// Departures more than a millisecond late, by cause.
     pub(crate) late: BTreeMap<String, LateReport>,
-    /// Times between two looks for due datagrams; empty for a method that needs none.
+    /// Times between two checks for due datagrams; empty for a method without checks.
     pub(crate) trigger_interval_ns: Distribution,
     /// Handlers longer than a millisecond, where they are counted.
     pub(crate) long_handlers: Option<u64>,
-    /// CPU time of the sending thread and of a pacing thread beside it, as a share of one CPU.
+    /// CPU time of the sending thread, and of a pacing thread if there is one, as a share of one CPU.
     pub(crate) cpu_share: f64,
     /// Requests answered a second.
     pub(crate) work_rate: Option<f64>,
-    /// That as a share of what the same loop answers without pacing.
+    /// The requests as a share of those that the same loop answers without pacing.
     pub(crate) work_kept: Option<f64>,
     /// Consecutive gaps from the middle of the run, as they arrived.
     pub(crate) gap_strip_ns: Vec<u64>,
@@ -114,7 +114,7 @@ struct Received {
 }
 
 impl Cell {
-    /// Compares the work with `baseline`, what the loop does a second when it does not pace.
+    /// Compares the work with `baseline`, the loop's work per second without pacing.
     pub(super) fn beside(mut self, baseline: f64) -> Self {
         self.work_kept = self.work_rate.filter(|_| baseline > 0.0).map(|rate| rate / baseline);
         self
@@ -131,15 +131,15 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// The work that the loop does a second when it does not pace.
+    /// Returns the loop's work per second without pacing.
     pub(super) fn baseline(&self, notes: &mut Notes) -> Result<f64, Failure> {
-        // Nothing is sent, so any address that needs no receiver will do.
+        // No datagram is sent, so any address that needs no receiver will do.
         let sent: Sent = self.send("127.0.0.1:9")?.finish()?;
         notes.take("off", sent.fallbacks);
         Ok(sent.work_rate.unwrap_or(0.0))
     }
 
-    /// The stream, judged at both ends.
+    /// Sends the stream and returns the findings of both ends.
     pub(super) fn run(&self, notes: &mut Notes) -> Result<Cell, Failure> {
         let (receiver, address) = self.receive()?.announced("listening on ")?;
         let sent: Sent = self.send(&address)?.finish()?;
@@ -173,7 +173,7 @@ impl Trial {
         }
     }
 
-    /// The cell of this trial before it is made.
+    /// Returns the cell of this trial before it runs.
     pub(super) fn blank(&self) -> Cell {
         Cell {
             method: self.timer.to_owned(),
@@ -184,8 +184,8 @@ impl Trial {
         }
     }
 
-    /// The cell of this trial if it is not made. What is a number elsewhere is none here, or `null` in JSON,
-    /// and no assertion about it holds.
+    /// Returns the cell of this trial if it does not run. Figures are absent, or `null` in JSON, and no assertion about
+    /// them holds.
     pub(super) fn not_made(&self, why: String) -> Cell {
         let none = f64::NAN;
         Cell {
@@ -216,23 +216,23 @@ impl Trial {
 
     fn receive(&self) -> Result<Process, Failure> {
         let mut words = ["recv", "127.0.0.1:0", "--once", "--json"].map(str::to_owned).to_vec();
-        // If the sender never comes, somebody must notice.
+        // If the sender never comes, the receiver must end by itself.
         words.extend(["--duration".to_owned(), show_duration(self.duration + RECEIVER_MARGIN)]);
         words.extend(["--strip-after".to_owned(), show_duration(self.duration / 2)]);
-        // The receiver's work is not the sender's: on its CPU it would come in between.
+        // The receiver must not disturb the sender on its CPU.
         if let Some([_, there]) = Processor::two() {
             words.extend(["--cpu".to_owned(), there.to_string()]);
         }
         Process::start(self.part("recv"), &words)
     }
 
-    /// For messages: which process of which trial.
+    /// Names a process of this trial, for messages.
     fn part(&self, command: &str) -> String {
         format!("the trial of {}, {}: {command}", self.timer, self.load.adjective())
     }
 }
 
-/// The fall-backs of all trials, each once, with the methods that took it.
+/// The fallbacks of all trials, each once, with the methods that used it.
 #[derive(Debug, Default)]
 pub(super) struct Notes(Vec<(String, Vec<String>)>);
 
@@ -252,11 +252,10 @@ impl Notes {
     }
 }
 
-/// Beyond the stream itself: the start of the echo clients takes up to 3 s.
+/// Time in addition to the stream: the echo clients take up to 3 s to start.
 const RECEIVER_MARGIN: Duration = Duration::from_secs(20);
 
-/// softtimers, what anybody can write into a loop, what needs no more than the wait, and what goes on
-/// beside the loop.
+/// softtimers, what any program can write into a loop, the waits' own time-outs, and methods that run beside the loop.
 pub(super) const METHODS: [&str; 8] = ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
 /// 25,000 packets/s: one flow of full-sized packets at 300 Mbit/s.
 pub(super) const INTERVAL: Duration = Duration::from_micros(40);
@@ -266,7 +265,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The figures of a cell are those that the two commands report, and no others.
+    /// A cell's figures are exactly those that the two commands report.
     #[test]
     fn a_cell_says_what_send_and_recv_say() {
         let gaps = |p50: u64| {
@@ -295,7 +294,7 @@ mod tests {
         let cell = trial.cell(sent, received, &mut notes).beside(1_000.0);
         assert!((cell.achieved_share - 0.98).abs() < 1e-12, "{}", cell.achieved_share);
         assert_eq!((cell.method.as_str(), cell.target_gap_ns), ("timerfd", 40_000));
-        // Gaps are the receiver's, lateness the sender's.
+        // Gaps come from the receiver, lateness from the sender.
         assert_eq!((cell.gap_ns.p50, cell.back_to_back, cell.longest_burst), (Some(10), Some(0.01), Some(2)));
         assert_eq!((cell.late_ns.p50, cell.sender_back_to_back, cell.lost), (Some(8), Some(0.5), Some(4)));
         assert_eq!(cell.late["steal"], LateReport { count: 2, longest_ns: 9 });
@@ -306,7 +305,7 @@ mod tests {
         );
         assert_eq!(notes.sentences(), ["timerfd: a"]);
         assert_eq!(trial.blank().beside(0.0).work_kept, None);
-        // No figure of a trial that was not made can be asserted.
+        // No figure of a trial that did not run can be asserted.
         let not_made = serde_json::to_value(trial.not_made("interrupted".to_owned())).unwrap();
         let numbers = |value: &serde_json::Value| value.as_f64().is_some_and(|figure| figure != 40_000.0);
         assert!(!not_made.as_object().unwrap().values().any(numbers), "{not_made}");

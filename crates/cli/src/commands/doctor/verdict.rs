@@ -1,33 +1,33 @@
-//! Two sentences from all the figures: whether this machine's programs would gain, and by which figures; and remarks on what
-//! else works, and what it costs.
+//! The verdict in two sentences: whether this machine's programs would gain, and which figures show it; and remarks on
+//! other methods that work, and their costs.
 //!
-//! Only the busy loop decides, for an idle one can always sleep until a time. And softtimers is
-//! compared with what costs nothing first: the time-out of the wait or a kernel timer, then a clock
-//! check after each handler, which anybody can write into a loop of his own, then what goes on beside
-//! the loop and costs something: a signal for each packet, or a second thread. `spin` decides nothing: a
-//! busy loop never sleeps anyway, so there it is `loop`; what it costs an idle one is remarked.
+//! Only the busy loop decides, since an idle one can always sleep until a time. softtimers is compared with methods
+//! without additional cost first: the wait's time-out or a kernel timer, then a clock check after each handler, which
+//! any program can add to its loop, then with methods that run beside the loop at a cost: a signal for each packet, or
+//! a second thread. `spin` decides nothing: a busy loop never sleeps anyway, so there it equals `loop`; its cost for an
+//! idle one is a remark.
 
 use super::costs::Costs;
 use super::trial::{Cell, Load};
 use crate::run::quantity::{or_dash, packets, time};
 
-/// The verdict, and what else is worth knowing.
+/// The verdict, and remarks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Verdict {
-    /// Two sentences: what follows, and from which figures.
+    /// Two sentences: the conclusion, and the figures it follows from.
     pub(super) sentences: String,
     /// The remarks, a sentence each.
     pub(super) remarks: Vec<String>,
 }
 
 impl Verdict {
-    /// Without figures to judge by.
+    /// Creates a verdict without figures to judge by.
     pub(super) fn none(why: impl Into<String>) -> Self {
         Verdict { sentences: why.into(), remarks: vec![] }
     }
 }
 
-/// The verdict, with its reason. Of figures that prove nothing there is none.
+/// Returns the verdict with its reason; none if the figures are inconclusive.
 pub(super) fn of(costs: &Costs, cells: &[Cell], inconclusive: bool) -> Verdict {
     if inconclusive {
         return Verdict::none("inconclusive, so no verdict; examine the machine again when it is quiet");
@@ -47,7 +47,8 @@ pub(super) fn of(costs: &Costs, cells: &[Cell], inconclusive: bool) -> Verdict {
             percent(crowded.cpu_share)
         ));
     }
-    // One that costs no more than softtimers makes it unneeded, also if another one leaves more for more.
+    // A method that costs no more than softtimers makes it unnecessary, even if another one retains more at a higher
+    // cost.
     let beside = || BESIDE.into_iter().filter_map(find).filter(|cell| holds(cell));
     let as_cheap = beside().filter(|cell| is_as_cheap(cell, soft)).reduce(leaves_more);
     let beside = as_cheap.or_else(|| beside().reduce(leaves_more));
@@ -69,7 +70,8 @@ pub(super) fn of(costs: &Costs, cells: &[Cell], inconclusive: bool) -> Verdict {
     Verdict { sentences: format!("{conclusion}. {reason}."), remarks }
 }
 
-/// The advice for a busy program, and the reason; `beside` holds the rate, if there is one.
+/// Returns the advice for a busy program, and the reason; `beside` is a method beside the loop that holds the rate, if
+/// any.
 fn busy(soft: &Cell, own: &Cell, kernel: &Cell, beside: Option<&Cell>) -> (String, String) {
     const UNNEEDED: &str = "You do not need softtimers for one flow on this machine";
     let asked = packets(rate(soft));
@@ -146,7 +148,7 @@ fn also(beside: &Cell, soft: &Cell) -> String {
     told + "."
 }
 
-/// The advice for a program that sleeps anyway.
+/// Returns the advice for a program that sleeps anyway.
 fn idle(costs: &Costs) -> String {
     let late = |value: Option<u64>| or_dash(value, time);
     format!(
@@ -156,7 +158,7 @@ fn idle(costs: &Costs) -> String {
     )
 }
 
-/// The cost of never sleeping for a loop that could sleep.
+/// Returns the cost of never sleeping for a loop that could sleep.
 fn spinning(cells: &[Cell]) -> Option<String> {
     let made = |cell: &&Cell| cell.busy == Load::None && cell.not_made.is_none();
     let find = |method: &str| cells.iter().filter(made).find(|cell| cell.method == method);
@@ -181,24 +183,24 @@ fn percent(share: f64) -> String {
     format!("{:.0}%", share * 100.0)
 }
 
-/// The one that leaves more of the work.
+/// Returns the cell that retains more of the throughput.
 fn leaves_more<'a>(left: &'a Cell, right: &'a Cell) -> &'a Cell {
     if kept(right) > kept(left) { right } else { left }
 }
 
-/// A loop that is never idle did not have its CPU, and fell behind for it: a method is not judged by
-/// what others did.
+/// Says whether a loop that is never idle lost its CPU to others and fell behind for it: a method is not judged by
+/// their interference.
 fn was_crowded(cell: &Cell) -> bool {
     let taken = ["scheduler", "steal"].iter().filter_map(|&cause| cell.late.get(cause));
     !holds(cell) && cell.cpu_share < LEAST_BUSY && taken.map(|late| late.count).sum::<u64>() > 0
 }
 
-/// The rate is held, evenly.
+/// Says whether the rate is held, evenly.
 pub(super) fn holds(cell: &Cell) -> bool {
     cell.achieved_share >= LEAST_SHARE && cell.back_to_back.is_some_and(|share| share <= MOST_BACK_TO_BACK)
 }
 
-/// One that holds the rate before one that does not; else the higher rate.
+/// Returns the better cell: one that holds the rate, or else the higher rate.
 fn better<'a>(left: &'a Cell, right: &'a Cell) -> &'a Cell {
     let rank = |cell: &Cell| (holds(cell), cell.achieved_share);
     if rank(right) > rank(left) { right } else { left }
@@ -210,13 +212,13 @@ fn shown(cell: &Cell) -> String {
     format!("{} ({:.0}% of the rate, {back_to_back})", cell.method, cell.achieved_share * 100.0)
 }
 
-/// The methods that need no code beside the wait.
+/// Methods that need no code besides the wait.
 const KERNEL: [&str; 3] = ["pwait2", "timerfd", "ms"];
-/// The methods that need none of the loop either, but have a cost.
+/// Methods that need no code in the loop either, but have a cost.
 const BESIDE: [&str; 2] = ["signal", "thread"];
-/// Work and CPU that differ by less are called the same: two trials differ by as much.
+/// Differences in work and CPU below this count as equal: two trials differ by as much.
 const TIE: f64 = 0.03;
-/// A saturated loop on a CPU of its own uses 98% of it and more.
+/// A saturated loop on a CPU of its own uses at least 98% of it.
 const LEAST_BUSY: f64 = 0.9;
 const LEAST_SHARE: f64 = 0.98;
 const MOST_BACK_TO_BACK: f64 = 0.02;
@@ -304,12 +306,12 @@ mod tests {
         let told_of = |share, count| all_told(&cells(share, count));
         let told = super::of(&Costs::default(), &cells(0.56, 15), false).sentences;
         assert!(told.starts_with("no verdict: soft had its CPU for only 50%"), "{told}");
-        // One that holds the rate all the same has shown that it can; one that nobody held up, too.
+        // A loop that holds the rate anyway counts, and so does one that was not disturbed.
         assert!(told_of(1.0, 15).starts_with("A busy loop on this machine gains"));
         assert!(told_of(0.56, 0).starts_with("No method held"));
     }
 
-    /// `soft` keeps 90% of the work for 99% of a core; `signal` is as given.
+    /// `soft` keeps 90% of the work for 99% of a core; `signal` has the given figures.
     fn beside_signal(shares: [f64; 3], work_kept: f64, cpu_share: f64) -> String {
         let busy = ["soft", "loop", "pwait2"].iter().zip(shares);
         let mut cells: Vec<Cell> = busy
@@ -346,7 +348,7 @@ mod tests {
         assert!(told.contains("100% of the work against 90%, at 130% of a core against 99%"), "{told}");
     }
 
-    /// A thread that keeps all of the work on a second core does not hide a signal that costs nothing more.
+    /// A thread that keeps all of the work on a second core does not hide a signal without additional cost.
     #[test]
     fn the_cheap_one_is_found_beside_one_that_keeps_more() {
         let busy = |method, share, work_kept, cpu_share| Cell {
@@ -394,7 +396,7 @@ mod tests {
         assert!(told.ends_with("spins takes 100% of a core for 25.0 kpps, softtimers 55%."), "{told}");
     }
 
-    /// The sentence gives the figures of a method's cell, to the digits shown.
+    /// The sentence quotes the figures of a method's cell, with the digits shown.
     #[test]
     fn figures_are_the_cells() {
         let odd = Cell { back_to_back: Some(0.012_34), ..cell("ms", Load::Echo, 0.9876, 0.0) };

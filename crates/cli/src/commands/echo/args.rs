@@ -55,7 +55,7 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
-    /// Understands the arguments of `echo-client`.
+    /// Interprets the arguments of `echo-client`.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.

@@ -72,7 +72,7 @@ fn load(plan: &Echo, interrupt: &Interrupt) -> io::Result<EchoReport> {
         match window.socket.recv_batch(&mut incoming) {
             Ok(_) => window.answer(&incoming, now)?,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            // The port is closed: a server that never replied may still come.
+            // The port is closed; a server that never replied may still come.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused && window.replies == 0 => {}
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => break,
             Err(error) => return Err(error),
@@ -82,7 +82,7 @@ fn load(plan: &Echo, interrupt: &Interrupt) -> io::Result<EchoReport> {
     Ok(window.report(now.saturating_duration_since(start)))
 }
 
-/// The requests under way.
+/// The outstanding requests.
 struct Window {
     socket: UdpSocket,
     slots: Vec<Slot>,
@@ -93,7 +93,7 @@ struct Window {
     round_trips: Recorder,
 }
 
-/// One request; generation 0 is none yet.
+/// One request; generation 0 stands for none yet.
 #[derive(Clone, Copy)]
 struct Slot {
     generation: u32,
@@ -118,7 +118,7 @@ impl Window {
         })
     }
 
-    /// Makes a request of each slot that has waited too long; the first time that is all of them.
+    /// Makes a request for each slot that has waited too long; the first time, for all of them.
     fn sweep(&mut self, now: Timestamp) -> io::Result<()> {
         for slot in 0..self.slots.len() {
             let Slot { generation, sent } = self.slots[slot];
@@ -131,7 +131,7 @@ impl Window {
         self.flush()
     }
 
-    /// Sleeps until there is a reply, or room for what could not be sent, or it is time to sweep.
+    /// Sleeps until there is a reply, room for unsent requests, or the next sweep is due.
     fn wait(&self) -> io::Result<()> {
         let unsent = if self.outgoing.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
         let most = Timespec { tv_sec: 0, tv_nsec: SWEEP.subsec_nanos().into() };
@@ -141,11 +141,11 @@ impl Window {
         }
     }
 
-    /// Takes replies, and makes a request for each.
+    /// Reads replies, and makes a request for each.
     fn answer(&mut self, incoming: &RecvBatch, now: Timestamp) -> io::Result<()> {
         for reply in incoming {
             let Some((slot, generation)) = read_tag(reply.payload) else { continue };
-            // Another generation was given up already; another slot is no reply to us at all.
+            // Another generation was given up already; another slot is not a reply to us.
             let Some(known) = self.slots.get(slot).filter(|known| known.generation == generation) else {
                 continue;
             };
@@ -164,7 +164,7 @@ impl Window {
         if self.outgoing.is_full() {
             self.flush()?;
         }
-        // If the kernel takes nothing, the request is as good as lost, and comes again.
+        // If the batch has no room, the request counts as lost and is repeated.
         let _ = self.outgoing.push(&self.request, None);
         Ok(())
     }
@@ -204,7 +204,7 @@ const TAG: usize = 8;
 /// Half of the usual window in one call keeps the server supplied while the other half is handled.
 const BATCH: usize = 64;
 
-/// Far beyond any round trip on one machine, a stalled server included.
+/// Far longer than any round trip on one machine, even to a stalled server.
 const PATIENCE: Duration = Duration::from_millis(100);
 const SWEEP: Duration = Duration::from_millis(10);
 

@@ -10,9 +10,9 @@ use crate::run::table::Table;
 /// The findings of the client.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct EchoReport {
-    /// Replies that came in time.
+    /// Replies received in time.
     pub(crate) replies: u64,
-    /// Replies per second of the run; the server's work rate.
+    /// Replies per second of the run, which is the server's work rate.
     pub(crate) replies_per_s: f64,
     /// Requests without a reply within 100 ms.
     pub(crate) lost: u64,

@@ -107,15 +107,15 @@ pub(crate) struct ForwardArgs {
     #[arg(long, requires = "metrics", help_heading = RULES, hide_short_help = true)]
     pub(crate) metrics_public: bool,
 
-    /// When it ends; what is counted comes in at the first interface, or from clients.
+    /// When it ends; it counts packets received at the first interface, or from clients.
     #[command(flatten, next_help_heading = RULES)]
     pub(crate) end: EndArgs,
 
-    /// When it looks for packets.
+    /// When it polls for packets.
     #[command(flatten)]
     pub(crate) receiving: ReceivingArgs,
 
-    /// Whom it serves.
+    /// The clients it serves.
     #[command(flatten)]
     pub(crate) clients: ClientArgs,
 
@@ -135,11 +135,11 @@ pub(crate) enum ForwardDriver {
     Packet,
     /// AF_XDP: all frames, before this machine sees them. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
     Xdp,
-    /// Programs in the kernel forward what needs nobody else, with --routed; the rest is packet's. Needs CAP_NET_RAW,
-    /// CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON
+    /// Programs in the kernel forward packets that need no user-space work, with --routed; packet handles the others.
+    /// Needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON
     Tc,
-    /// tc, and drivers of interfaces (XDP) forward complete frames, which costs about half; for interfaces to which no sender
-    /// leaves tags or tunnels' checksums
+    /// tc, and XDP programs in the interfaces' drivers forward complete frames at about half the cost; for interfaces
+    /// whose senders do not leave tags or tunnels' checksums to them
     XdpFast,
     /// tc where it can be, else packet; says which, and why
     Auto,
@@ -148,7 +148,7 @@ pub(crate) enum ForwardDriver {
 }
 
 impl ForwardDriver {
-    /// That of frames; `None`: it has none.
+    /// Returns the driver of frames, for `auto` the one to try first; `None` for UDP sockets.
     pub(crate) fn of_frames(self) -> Option<FrameDriver> {
         match self {
             ForwardDriver::Packet => Some(FrameDriver::Packet),
@@ -169,7 +169,7 @@ pub(crate) struct ForwardPlan {
     pub(crate) how: Plan,
     /// The file of rules.
     pub(crate) rules: Option<PathBuf>,
-    /// The address that metrics are asked for at.
+    /// The address at which metrics are served.
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) output: Output,
 }
@@ -177,13 +177,13 @@ pub(crate) struct ForwardPlan {
 /// The two sides of a forwarder.
 #[derive(Clone, Debug)]
 pub(crate) enum Ends {
-    /// Clients and an address; who may be a client.
+    /// Clients and an upstream address, and the limits of clients.
     Addresses(Box<RelayPlan>),
-    /// It lies between two interfaces.
+    /// Two interfaces.
     Interfaces(InterfacesPlan),
 }
 
-/// An address that clients send to, and one that they are relayed to.
+/// An address that clients send to, and the one that their datagrams go to.
 #[derive(Clone, Debug)]
 pub(crate) struct RelayPlan {
     pub(crate) config: RelayConfig,
@@ -191,25 +191,25 @@ pub(crate) struct RelayPlan {
     pub(crate) pollers: u32,
 }
 
-/// Two interfaces, and what is between them.
+/// Two interfaces, and how to forward between them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct InterfacesPlan {
     /// The names of the interfaces.
     pub(crate) names: [String; 2],
     /// The driver of both interfaces.
     pub(crate) driver: FrameDriver,
-    /// Another one will do.
+    /// Whether another driver may be used instead.
     pub(crate) auto: bool,
     /// The number of threads that forward.
     pub(crate) pollers: u32,
-    /// Even if this machine uses them itself.
+    /// Whether to take interfaces that this machine uses itself.
     pub(crate) take: bool,
     /// The two sides of a router; without them, it is a cable.
     pub(crate) routed: Option<[LegPlan; 2]>,
 }
 
 impl ForwardPlan {
-    /// Understands the arguments of `forward`.
+    /// Interprets the arguments of `forward`.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
@@ -308,7 +308,7 @@ fn given(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
     address::resolve(text).map_err(|refused| refused.of(flag))
 }
 
-/// Other machines must not get to use it by accident.
+/// Refuses an address that other machines could use by accident.
 fn check_listen(flag: &str, address: SocketAddr, allows: &str, public: bool) -> Result<(), Failure> {
     address::check_local(address).map_err(|refused| refused.of(flag))?;
     if public || is_local(address) {
@@ -317,13 +317,13 @@ fn check_listen(flag: &str, address: SocketAddr, allows: &str, public: bool) -> 
     Err(Failure::usage(format_args!("{flag} {address}: other machines could use it; {allows} allows that")))
 }
 
-/// The address of one station.
+/// Parses the address of one station.
 fn mac(text: &str) -> Result<Mac, String> {
     let mac: MacAddress = text.parse()?;
     mac.is_one_station().then_some(mac.0).ok_or_else(|| "not the address of one station".to_owned())
 }
 
-/// An address of the router's own, which has no network beside it: it knows but the next hop.
+/// Parses an address of the router, without a network: it knows only the next hop.
 fn router_address(text: &str) -> Result<IpAddr, String> {
     text.parse()
         .map_err(|_| "an address of IPv4 or IPv6 such as 192.0.2.1, without /BITS, is allowed".to_owned())
@@ -346,7 +346,7 @@ Rules, in a file:
   from 192.0.2.0/24 rate 5kpps burst 50ms accept   # as long as they behave
   from 2001:db8::/32 length 0-512 accept
   type arp accept                                  # between interfaces
-  reject                                           # the last rule decides about the rest
+  reject                                           # the default rule
 
 Presets: the defaults are those that measurements chose; the papers' are `Preset::Paper` of the library.
 

@@ -1,7 +1,7 @@
-//! The counters as text for Prometheus: [`Exposition`], and which of the stats are in it.
+//! The counters as text for Prometheus: [`Exposition`], and which of the stats it includes.
 //!
-//! The format is written by hand, because a registry library keeps counters of its own: here each text is one snapshot of
-//! the stats, it takes 40 lines, and a test reads all of it back by the format's description.
+//! The format is written by hand, because a registry library keeps its own counters: here each text is one snapshot of
+//! the stats, in 40 lines, and a test reads all of it back by the format's description.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use softtimers_measure::distribution::Distribution;
 struct Exposition(String);
 
 impl Exposition {
-    /// Says what the samples that follow are.
+    /// Adds the description of the following samples.
     fn metric(&mut self, name: &str, kind: &str, help: &str) {
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
@@ -56,7 +56,7 @@ impl Exposition {
 
     fn counts(&mut self, stats: &Stats) {
         let Counts { came, out, dropped, polls, empty_polls, wakeups, mode_switches } = stats.counts();
-        self.counter("in", "Packets that came, dropped ones too.", came);
+        self.counter("in", "Packets received, dropped ones included.", came);
         self.counter("out", "Packets that have left.", out);
         self.counter("polls", "Polls of a side.", polls);
         self.counter("empty_polls", "Polls that found nothing.", empty_polls);
@@ -79,10 +79,8 @@ impl Exposition {
     fn ends(&mut self, stats: &Stats) {
         let label = if stats.interfaces.is_some() { "interface" } else { "side" };
         type Carried = fn(&EndStats) -> Volume;
-        let carried: [(&str, &str, Carried); 2] = [
-            ("received", "came in there and found room", |end| end.received),
-            ("sent", "left there", |end| end.sent),
-        ];
+        let carried: [(&str, &str, Carried); 2] =
+            [("received", "were received there", |end| end.received), ("sent", "left there", |end| end.sent)];
         for (what, words, volume) in carried {
             for (unit, of) in UNITS {
                 let name = format!("softtimers_forward_{what}_{unit}_total");
@@ -97,7 +95,7 @@ impl Exposition {
             self.metric(&name, "counter", &format!("How many {unit} were dropped there, by stage."));
             for end in &stats.ends {
                 let EndDrops { ring, rule, output } = end.dropped;
-                // Of what found no room nobody knows the length.
+                // Ring drops have no byte count.
                 if unit == "packets" {
                     self.sample(&name, &[(label, &end.name), ("stage", "ring")], ring as f64);
                 }
@@ -113,7 +111,7 @@ impl Exposition {
         let bytes = clients.withheld_bytes;
         self.counter("withheld_bytes", "Bytes of payload in answers that were withheld.", bytes);
         let name = "softtimers_forward_answers_withheld_total";
-        self.metric(name, "counter", "Answers kept back from clients that are not trusted, by why.");
+        self.metric(name, "counter", "Answers withheld from clients that are not trusted, by reason.");
         self.sample(name, &[("why", "budget")], clients.withheld_budget as f64);
         self.sample(name, &[("why", "rate")], clients.withheld_rate as f64);
         self.metric("softtimers_forward_clients", "gauge", "Clients there are.");
@@ -122,16 +120,16 @@ impl Exposition {
 
     fn interfaces(&mut self, interfaces: &InterfaceStats) {
         let told = interfaces.made.told;
-        self.counter("told", "Packets whose senders were told why they went no further.", told);
+        self.counter("told", "ICMP errors sent for dropped packets.", told);
         let outages = interfaces.outages.iter().sum();
         self.counter("outages", "Times that an interface was switched off, or lost its carrier.", outages);
         self.counter("loops", "Times that a loop was found.", interfaces.loops);
-        let help = "Frames that left without having come up to this program.";
+        let help = "Frames forwarded in the kernel, without reaching this program.";
         self.counter("in_kernel", help, interfaces.in_kernel.packets);
         let help = "Frames that the kernel dropped rather than have others wait longer for this program.";
         self.counter("held_back", help, interfaces.held_back);
         let name = "softtimers_forward_refused_total";
-        self.metric(name, "counter", "Frames that went no further, by why.");
+        self.metric(name, "counter", "Dropped frames, by reason.");
         for (why, count) in interfaces.refused.named() {
             self.sample(name, &[("why", why)], count as f64);
         }
@@ -174,13 +172,13 @@ impl Exposition {
             self.counter(name, &help, retired);
         }
         let name = "softtimers_forward_rules_changed_total";
-        self.metric(name, "counter", "Changes of the rules, by what became of them.");
+        self.metric(name, "counter", "Changes of the rules, by outcome.");
         self.sample(name, &[("result", "reloaded")], rules.reloaded() as f64);
         self.sample(name, &[("result", "refused")], rules.refused as f64);
     }
 }
 
-/// Reads one unit of a volume.
+/// Returns one unit of a volume.
 type Unit = fn(Volume) -> u64;
 
 const UNITS: [(&str, Unit); 2] = [("packets", |volume| volume.packets), ("bytes", |volume| volume.bytes)];

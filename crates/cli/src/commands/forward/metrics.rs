@@ -1,18 +1,18 @@
 //! `--metrics`: the counters as text for Prometheus, over HTTP.
 //!
-//! A thread of its own speaks HTTP, by hyper on a runtime that has this thread alone, so that no peer of it can hold
-//! packets up. It asks the forwarder to count what it has done, which that does between two rounds, and makes the text
-//! itself; nothing is counted twice, and nothing is done while nobody asks.
+//! A thread of its own serves HTTP, with hyper on a single-threaded runtime, so that no HTTP client can delay packets.
+//! It asks the forwarder to update its counts, which happens between two rounds, and formats the text itself. Nothing
+//! is counted twice, and no work is done without requests.
 //!
 //! ```text
 //!   scrapers ══ GET /metrics ═▶ thread ── asks, a byte in a pipe ─▶ forwarder, between two rounds
 //!            ◀═ text ══════════        ◀── counted ────────────────
 //! ```
 //!
-//! Connections are served at once, each for a bounded time. When there are more than there is room for, one that has not asked
-//! yet gives way to a new one, after a moment in which it could have; and so does one that does not read its answer. Who waits
-//! for the forwarder never does. Scrapers that wait at the same time have the same text, and the forwarder is asked a bounded
-//! number of times a second, however many there are.
+//! Connections are served at once, each for a bounded time. When there is no room for more, a connection that has not
+//! sent a request in its first moment gives way to a new one, and so does one that does not read its answer; one whose
+//! answer is pending never does. Scrapers that wait at the same time get the same text, so the forwarder is asked a
+//! bounded number of times a second, however many there are.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -36,21 +36,21 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{sleep, timeout};
 
-/// Where the metrics are asked for.
+/// Listens for requests for metrics.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     listener: std::net::TcpListener,
     address: SocketAddr,
 }
 
-/// Makes the text of what is counted.
+/// Formats the text of the counts.
 pub(crate) type Text = Box<dyn FnOnce() -> String + Send>;
 
-/// Asks for it; who is asked and has ended drops the sender.
+/// Asks for it; a forwarder that has ended drops the sender.
 type Ask = Box<dyn Fn(oneshot::Sender<Text>) + Send + Sync>;
 
 impl Metrics {
-    /// Listens; who connects waits until [`serve`](Self::serve).
+    /// Listens; connections wait until [`serve`](Self::serve).
     ///
     /// # Errors
     /// The system's error for the address.
@@ -61,12 +61,12 @@ impl Metrics {
         Ok(Metrics { listener, address })
     }
 
-    /// The address in use.
+    /// Returns the address in use.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers from now on, with the texts that `ask` gets.
+    /// Answers requests from now on, with the texts that `ask` gets.
     ///
     /// # Errors
     /// If the system has no descriptor or no thread left, or refuses to wait.
@@ -84,27 +84,27 @@ impl Metrics {
     }
 }
 
-/// The runtime panics later where this is refused.
+/// Tries a wait, since the runtime would panic later where it is refused.
 fn try_to_wait() -> io::Result<()> {
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
     epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO)?;
     Ok(())
 }
 
-/// Where texts come from.
+/// The source of texts.
 struct Source {
     ask: Ask,
-    /// When the forwarder was asked last, and what it said.
+    /// The time of the last question to the forwarder, and its answer.
     latest: Mutex<Option<(Timestamp, Option<Bytes>)>>,
 }
 
 impl Source {
-    /// The counts, as they were later than now; `None` if the forwarder does not come to answer.
+    /// Returns counts that are newer than this call; `None` if the forwarder does not answer.
     async fn text(&self) -> Option<Bytes> {
         let came = Monotonic.now();
         let mut latest = self.latest.lock().await;
         if let Some((asked, text)) = &*latest {
-            // Whoever waited while another one asked has the same.
+            // A request that waited for another one's question shares its answer.
             if *asked >= came {
                 return text.clone();
             }
@@ -126,29 +126,30 @@ async fn serve(listener: TcpListener, source: Arc<Source>) {
         match listener.accept().await {
             Ok((stream, _)) => {
                 if !made_room(&mut open).await {
-                    // All are being answered, so this one is closed.
+                    // All others have pending answers, so this one is closed.
                     continue;
                 }
                 let stage = Arc::new(Stage::asks());
                 let served = tokio::spawn(connection(stream, Arc::clone(&source), Arc::clone(&stage)));
                 open.push_back(Open { task: served.abort_handle(), stage });
-                // So it is known who has asked before the next one is let in.
+                // Gives connections the time to send their requests before the next one is accepted.
                 yield_now().await;
             }
-            // Out of descriptors: one may be free later.
+            // Out of descriptors: one may become free.
             Err(_) => sleep(PAUSE).await,
         }
     }
 }
 
-/// A connection that is served.
+/// A connection in progress.
 #[derive(Debug)]
 struct Open {
     task: AbortHandle,
     stage: Arc<Stage>,
 }
 
-/// Until when a connection keeps its place in any case: to ask, or to read. `None`: its answer is being made.
+/// Until when a connection is safe from being closed: to send its request, or to read. `None` while its answer is
+/// pending.
 #[derive(Debug)]
 struct Stage(Lock<Option<Timestamp>>);
 
@@ -170,7 +171,8 @@ impl Stage {
     }
 }
 
-/// Says whether there is room for one more, if need be instead of who has not asked, or not read, in its time.
+/// Says whether there is room for one more, closing a connection that has not sent its request or read in time if
+/// needed.
 async fn made_room(open: &mut VecDeque<Open>) -> bool {
     loop {
         open.retain(|connection| !connection.task.is_finished());
@@ -183,13 +185,13 @@ async fn made_room(open: &mut VecDeque<Open>) -> bool {
         if until <= Monotonic.now() {
             open.remove(slowest).iter().for_each(|connection| connection.task.abort());
         } else {
-            // It may ask, and any other may end.
+            // It may still send its request, and any other may end.
             sleep(MOMENT).await;
         }
     }
 }
 
-/// One request, and its answer.
+/// Serves one request.
 async fn connection(stream: TcpStream, source: Arc<Source>, stage: Arc<Stage>) {
     let answer = service_fn(move |request| {
         stage.has_asked();
@@ -205,10 +207,10 @@ async fn connection(stream: TcpStream, source: Arc<Source>, stage: Arc<Stage>) {
         .header_read_timeout(PATIENCE)
         .max_buf_size(LONGEST_HEAD)
         .keep_alive(false)
-        // Who has said all may close that direction.
+        // A client may close its direction after the request.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), answer);
-    // What a peer does wrong is its own affair.
+    // A client's errors are its own concern.
     let _ = timeout(LONGEST, served).await;
 }
 
@@ -238,31 +240,33 @@ fn with_type(mut response: Response<Full<Bytes>>, kind: &'static str) -> Respons
     response
 }
 
-/// The longest time for a peer to ask, and for the forwarder to answer.
+/// The longest time for a client's request, and for the forwarder's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest time for a connection in all: as long as Prometheus waits unless it is told otherwise.
+/// The longest time for a connection in all: Prometheus's default time-out.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Between two times that the forwarder is asked.
+/// The minimum time between two questions to the forwarder.
 const BETWEEN: Duration = Duration::from_millis(20);
-/// After a connection could not be taken.
+/// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
-/// At once; each has a descriptor and some kilobytes.
+/// The most connections at once; each has a descriptor and some kilobytes.
 const MOST_CONNECTIONS: usize = 128;
-/// Time for each to ask even if there is no room: more than a round trip to most places. With it, new connections are let in
-/// at 2,560 a second at the least, unless all are being answered.
+/// Time for each connection to send its request even if there is no room: more than most round trips. With it, new
+/// connections are accepted at a rate of at least 2,560 a second, unless all others have pending answers.
 const TO_ASK: Duration = Duration::from_millis(50);
-/// Time for each to read its answer if there is no room: its first bytes have left by then, and so have most answers' last.
+/// Time for each to read its answer if there is no room: by then its first bytes have left, and most answers
+/// completely.
 const TO_READ: Duration = Duration::from_millis(250);
-/// Between two looks for room.
+/// The time between two checks for room.
 const MOMENT: Duration = Duration::from_millis(1);
-/// The longest head of a request: more than any scraper sends, and the least that hyper takes.
+/// The longest head of a request: more than any scraper sends, and hyper's minimum.
 const LONGEST_HEAD: usize = 8_192;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// When all places are taken: who has had its time to ask or to read gives way, and who waits for the forwarder does not.
+    /// When there is no room: connections that used up their time to ask or to read give way, and those with pending
+    /// answers stay.
     #[test]
     fn who_does_not_read_gives_way() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -277,7 +281,7 @@ mod tests {
                 all[number] = open(Some(Timestamp::ZERO));
                 let slow = all[number].task.clone();
                 assert!(made_room(&mut all).await);
-                // The runtime has all those tasks to run before.
+                // The runtime has to run all those tasks first.
                 for _ in 0..MOST_CONNECTIONS {
                     yield_now().await;
                 }

@@ -1,9 +1,9 @@
-//! A file of rules that may change while it is in use: [`RuleFile`], and the [`RuleWatch`] that keeps the rulebook as it is.
+//! A file of rules that may change while it is in use: [`RuleFile`], and the [`RuleWatch`] that keeps the rulebook up
+//! to date.
 //!
-//! Some editors write a file anew, some put another in its place, and a ConfigMap changes a link two directories above:
-//! what all of them change is what the path's `stat` says. So that is compared, a few times a second, which needs no
-//! watch that could be lost. A file is read when it has kept still from one look to the next, since half a file may
-//! be a file, too.
+//! Some editors rewrite a file, some replace it, and a ConfigMap changes a link two directories above: all of these
+//! change the result of `stat` on the path. So that is compared a few times a second, without a watch that could be
+//! lost. A file is read once it has been unchanged for one check, since half a file may be a valid file, too.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
@@ -20,11 +20,11 @@ use softtimers_measure::failure::{Failure, one_line};
 use crate::run::output::say;
 use crate::run::privileges::user::{as_caller, exceeds_caller, stay_caller};
 
-/// A rulebook that is as its file is, once it is [begun](RuleWatch::begin) and as long as this is there.
+/// Keeps a rulebook up to date with its file, from [`begin`](RuleWatch::begin) until it is dropped.
 #[derive(Debug)]
 pub(super) struct RuleWatch {
     book: Arc<Rulebook>,
-    /// Until it is begun.
+    /// The file, until it is begun.
     file: Option<RuleFile>,
 }
 
@@ -42,7 +42,7 @@ impl RuleWatch {
         &self.book
     }
 
-    /// Looks at the file from now on, in a thread of its own.
+    /// Checks the file from now on, in a thread of its own.
     ///
     /// # Errors
     /// A check failure if the system has no thread left.
@@ -50,7 +50,7 @@ impl RuleWatch {
         let Some(mut file) = self.file.take() else { return Ok(()) };
         let book = Arc::downgrade(&self.book);
         let watch = move || {
-            // Each look takes them on again if that fails, and says why a file cannot be read then.
+            // If that fails, each check tries again, and reports why a file cannot be read.
             let _ = stay_caller();
             loop {
                 thread::park_timeout(RuleFile::LOOK);
@@ -67,18 +67,18 @@ impl RuleWatch {
     }
 }
 
-/// A file, and which state of it was read.
+/// A file, and the state of it that was read.
 #[derive(Debug)]
 struct RuleFile {
     path: PathBuf,
     purpose: Purpose,
-    /// The state that was read last.
+    /// The last state that was read.
     read: Option<State>,
-    /// The state at the last look.
+    /// The state at the last check.
     looked: Option<State>,
 }
 
-/// The state that changes when a file does.
+/// The state whose change shows a changed file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct State {
     file: (u64, u64),
@@ -101,7 +101,7 @@ impl RuleFile {
         Ok((RuleFile { path: path.to_owned(), purpose, read: state, looked: state }, rules))
     }
 
-    /// Looks whether it has changed: its new rules, or why they cannot be used, once for each change.
+    /// Checks whether it has changed: returns its new rules, or why they are invalid, once per change.
     fn look(&mut self) -> Option<Result<Rules, String>> {
         let state = as_caller(|| std::fs::metadata(&self.path)).ok().map(|metadata| State::of(&metadata));
         let still = std::mem::replace(&mut self.looked, state) == state;
@@ -110,7 +110,7 @@ impl RuleFile {
         }
         self.read = state;
         Some(read(&self.path, self.purpose).map(|(rules, state)| {
-            // What has changed since is another change.
+            // A change since then is another change.
             self.read = Some(state);
             rules
         }))
@@ -131,7 +131,7 @@ impl State {
 fn read(path: &Path, purpose: Purpose) -> Result<(Rules, State), String> {
     let shown = path.display();
     let told = |error: std::io::Error| format!("{shown}: {error}");
-    // A pipe must not keep the relay waiting for somebody to write.
+    // A FIFO must not make the relay wait for a writer.
     let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
     let opened = as_caller(|| OpenOptions::new().read(true).custom_flags(flags).open(path));
     let file: File = opened.map_err(told)?;
@@ -150,7 +150,7 @@ fn read(path: &Path, purpose: Purpose) -> Result<(Rules, State), String> {
     Ok((rules, State::of(&metadata)))
 }
 
-/// Twice what as many rules need as there can be.
+/// Twice the size of the largest number of rules.
 const LONGEST: u64 = 2 << 20;
 
 #[cfg(test)]
@@ -174,7 +174,7 @@ mod tests {
                 .unwrap_err()
                 .ends_with("-rules:1: a rate, which --pollers 1 can count and more cannot")
         );
-        // A relay may lead from one family to the other; a packet has one.
+        // A relay may lead from one family to the other; a packet has only one.
         fs::write(&path, "from 10.0.0.1 to ::1 accept\nreject").unwrap();
         assert!(RuleFile::open(&path, ONE).is_ok());
         let problem = RuleFile::open(&path, Purpose { frames: true, ..ONE }).unwrap_err();
@@ -218,7 +218,7 @@ mod tests {
         watch.begin().unwrap();
         drop(watch);
         fs::remove_file(&path).unwrap();
-        // It has the book for as long as a look takes.
+        // It holds the book during each check.
         let gone = || {
             book.upgrade().is_none() || {
                 thread::park_timeout(Duration::from_millis(1));

@@ -106,7 +106,7 @@ impl Command for ForwardPlan {
                 let stats = stats.clone();
                 asker.ask(move || {
                     let total = stats.total();
-                    // Nobody may be waiting any more.
+                    // The one who asked may have stopped waiting.
                     let _ = reply.send(Box::new(move || exposition(&total)));
                 });
             });
@@ -121,7 +121,7 @@ impl Command for ForwardPlan {
 }
 
 impl ForwardPlan {
-    /// Nothing yet, with all that will be counted.
+    /// Returns zero counts of everything that will be counted.
     fn blank(&self) -> Stats {
         let rules = self.rules.is_some().then(RuleStats::default);
         let stats = match &self.ends {
@@ -131,7 +131,7 @@ impl ForwardPlan {
         Stats { rules, ..stats }
     }
 
-    /// It changes maps of programs while it runs.
+    /// Says that it changes the maps of BPF programs while it runs.
     fn uses_bpf(&self) -> bool {
         matches!(&self.ends, Ends::Interfaces(between) if between.driver.is_fast())
     }
@@ -146,13 +146,13 @@ impl ForwardPlan {
     }
 }
 
-/// The directories in which rules are read again: that of their path, and the one that a link there leads to now.
+/// Returns the directories in which rules are read again: that of their path, and that of the link's current target.
 fn read_again(rules: &Path) -> Vec<PathBuf> {
     let real = as_caller(|| fs::canonicalize(rules)).ok();
     [Some(rules), real.as_deref()].into_iter().flatten().map(|path| directory_of(path).to_owned()).collect()
 }
 
-/// Listens for clients. From then on the relay's address is the one in use.
+/// Listens for clients, and sets the relay's address to the one in use.
 fn listen(plan: &Plan, controls: Controls, relay: &mut RelayPlan) -> Result<Forward, Failure> {
     let broke_off = |error: io::Error| Failure::broke_off("setting up the relay", &error);
     let RelayPlan { config, pollers } = relay;
@@ -166,7 +166,7 @@ fn listen(plan: &Plan, controls: Controls, relay: &mut RelayPlan) -> Result<Forw
     Forward::relay(plan, controls, sockets, config.clone()).map_err(broke_off)
 }
 
-/// Both interfaces, if nobody else uses them.
+/// Claims both interfaces, if nothing else uses them.
 fn claimed(between: &InterfacesPlan) -> Result<[Interface; 2], Failure> {
     let [a, b] = &between.names;
     let what = format!("forward {a} {b}");
@@ -198,7 +198,9 @@ fn open(
         }
         Some(Ok(route)) => {
             if between.auto {
-                say(format_args!("driver tc: programs in the kernel forward what needs nobody else"));
+                say(format_args!(
+                    "driver tc: programs in the kernel forward packets that need no user-space work"
+                ));
             }
             Some(route)
         }
@@ -211,7 +213,7 @@ fn open(
     };
     forward.map_err(|error| match driver {
         FrameDriver::Packet | FrameDriver::Tc | FrameDriver::XdpFast => failure(&what, &Problem::from(error)),
-        // Told in the driver's own words: another choice is wanted, or a privilege, or another kernel.
+        // In the driver's own words, since it needs another driver, a privilege, or another kernel.
         FrameDriver::Xdp => {
             let words = format_args!("{what}: --driver xdp: {error}");
             match error.kind() {

@@ -20,7 +20,7 @@ use crate::withheld::Withheld;
 pub(crate) struct ForwardConfig {
     /// The driver: `udp`, `packet`, `xdp` or `tc`.
     pub(super) driver: &'static str,
-    /// The address that was bound, with the port in use; the first interface.
+    /// The bound address, with the port in use; or the first interface.
     pub(super) listen: String,
     /// The address that packets go to; the second interface.
     to: String,
@@ -30,21 +30,21 @@ pub(crate) struct ForwardConfig {
     routed: Option<bool>,
     /// The policy by which it polls.
     mode: Mode,
-    /// Packets a turn, each way; `null` without a quota.
+    /// Packets a turn in each direction; `null` without a quota.
     quota: Option<u32>,
-    /// Packets wanted in a poll; `null` where none is steered by it.
+    /// Packets wanted in a poll; `null` for a mode without such a number.
     aggregate: Option<u32>,
     /// The longest wait for a poll; `null` without polls.
     max_delay_ns: Option<u64>,
     /// The share of a CPU that it may use; `null` for all of it.
     cpu_limit: Option<f64>,
-    /// The most clients at once; `null` of interfaces.
+    /// The most clients at once; `null` for interfaces.
     clients: Option<u32>,
-    /// When a silent client is forgotten; `null` of interfaces.
+    /// When a silent client is forgotten; `null` for interfaces.
     client_timeout_s: Option<f64>,
-    /// Networks whose clients are answered with all, beside loopback.
+    /// Networks whose clients get all answers, besides loopback.
     trust: Vec<String>,
-    /// Answers a second to all others of a prefix; `null` of interfaces.
+    /// Answers a second to all other clients of a prefix; `null` for interfaces.
     answers_per_prefix_pps: Option<f64>,
     /// The file of rules.
     rules: Option<String>,
@@ -52,12 +52,12 @@ pub(crate) struct ForwardConfig {
     metrics: Option<String>,
     /// The longest run; `null` for no bound.
     duration_s: Option<f64>,
-    /// The most packets that come in at the first side; `null` for no bound.
+    /// The most packets to receive at the first side; `null` for no bound.
     count: Option<u64>,
 }
 
 impl ForwardConfig {
-    /// As it was asked for, with the addresses that are in use.
+    /// Returns the configuration of the plan, with the addresses in use.
     pub(super) fn of(plan: &ForwardPlan) -> Self {
         let relay = if let Ends::Addresses(relay) = &plan.ends { Some(relay) } else { None };
         let limits = relay.map(|relay| &relay.config.clients);
@@ -94,7 +94,7 @@ impl ForwardConfig {
     }
 }
 
-/// Names both sides and the policy in a line.
+/// Names both sides and the policy in one line.
 pub(super) fn header(config: &ForwardConfig) -> String {
     let ForwardConfig { driver, listen, to, mode, .. } = config;
     let end = end(config.duration_s, config.count, "packet");
@@ -129,7 +129,7 @@ impl Report for Stats {
         table.row("out", out);
         let DropCounts { ring, rule, queue, output } = dropped;
         let places = counts([("ring", ring), ("rule", rule), ("queue", queue), ("output", output)]);
-        // What a rule drops is to be dropped.
+        // Drops by rules are intended.
         table.toned("dropped", places, Tone::bad_if(ring + queue + output > 0));
         let names =
             if self.interfaces.is_some() { ["a to b", "b to a"] } else { ["from clients", "to clients"] };

@@ -1,13 +1,13 @@
-//! The kernel's accounts of a thread that computes: interrupts of its CPU, waits for it, and time that the host took.
+//! The kernel's counters for a computing thread: interrupts of its CPU, waits for it, and time taken by the host.
 //!
 //! ```text
-//!   /proc/interrupts             counts by line and CPU            whose handlers ran in a phase
-//!   /proc/thread-self/schedstat  ns ready but not running          that somebody else ran
-//!   /proc/stat, the CPU's        hundredths of a second of steal   that the host ran something else
+//!   /proc/interrupts             counts by line and CPU            handlers that ran in a phase
+//!   /proc/thread-self/schedstat  ns ready but not running          another thread ran
+//!   /proc/stat, the CPU's        hundredths of a second of steal   the host ran something else
 //! ```
 //!
-//! The counters are read between two phases, never in one. An interrupt that comes while they are read counts for the
-//! phase after it.
+//! The counters are read between two phases, never during one. An interrupt during the reading counts for the phase
+//! after it.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use softtimers_measure::ticks::Ticks;
 
-/// The accounts of one thread on one CPU.
+/// The counters of one thread on one CPU.
 #[derive(Debug)]
 pub(super) struct Accounts {
     interrupts: Option<File>,
@@ -41,11 +41,11 @@ pub(super) struct Line {
 /// The events between two readings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Passed {
-    /// Ready, while others ran.
+    /// Time ready while others ran.
     pub(super) waited: Duration,
-    /// The number of times that the thread was put on its CPU.
+    /// How often the thread was scheduled on its CPU.
     pub(super) switches: u64,
-    /// Taken by the host.
+    /// Time taken by the host.
     pub(super) stolen: Duration,
 }
 
@@ -57,7 +57,7 @@ struct Totals {
 }
 
 impl Accounts {
-    /// Opens the accounts of the calling thread, which stays on this CPU.
+    /// Opens the counters of the calling thread, which stays on this CPU.
     pub(super) fn open(processor: usize) -> Self {
         let open = |path| File::open(path).ok();
         let mut accounts = Accounts {
@@ -73,22 +73,22 @@ impl Accounts {
         accounts
     }
 
-    /// Names the machine's accounts that are missing, one sentence each.
+    /// Names the counters that the machine lacks, one sentence each.
     pub(super) fn missing(&self) -> Vec<String> {
         let files = [
             (self.interrupts.is_some(), "no /proc/interrupts; interrupts are not counted"),
-            (self.schedstat.is_some(), "no schedstat in /proc; waits for the processor are not counted"),
-            (self.stat.is_some(), "no /proc/stat; what a host takes is not counted"),
+            (self.schedstat.is_some(), "no schedstat in /proc; waits for the CPU are not counted"),
+            (self.stat.is_some(), "no /proc/stat; time taken by the host is not counted"),
         ];
         files.into_iter().filter(|(there, _)| !there).map(|(_, note)| note.to_owned()).collect()
     }
 
-    /// The lines that `read` names by their place.
+    /// Returns the lines that `read` refers to by index.
     pub(super) fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    /// Returns the events since the last call; tells `interrupted` each line with new interrupts, and how many.
+    /// Returns the events since the last call; passes each line with new interrupts and their number to `interrupted`.
     pub(super) fn read(&mut self, mut interrupted: impl FnMut(usize, u64)) -> Passed {
         let mut now = self.before;
         if let Some([_, waited, switches]) = self.schedstat.as_ref().and_then(|file| schedstat(file).ok()) {
@@ -111,7 +111,7 @@ impl Accounts {
     }
 }
 
-/// As much of a file as there is room for.
+/// Reads as much of a file as there is room for.
 fn fill(file: Option<&File>, text: &mut [u8]) -> Option<usize> {
     let mut length = 0;
     while length < text.len() {
@@ -133,14 +133,14 @@ fn schedstat(file: &File) -> io::Result<[u64; 3]> {
     numbers.try_into().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Lines of a name, a count for each CPU, and a description. Some are of the whole machine and have one count.
+/// Parses lines of a name, a count for each CPU, and a description. Lines for the whole machine have one count.
 fn count(text: &str, processor: usize, lines: &mut Vec<Line>, interrupted: &mut impl FnMut(usize, u64)) {
     let mut rows = text.lines();
     let Some(header) = rows.next() else { return };
     let processors = header.split_whitespace().count();
     let wanted = format!("CPU{processor}");
     let Some(column) = header.split_whitespace().position(|name| name == wanted) else { return };
-    // Lines keep their order, so each is looked for from the one before it.
+    // Lines keep their order, so each search begins after the last match.
     let mut next = 0;
     for row in rows {
         let Some((name, rest)) = row.split_once(':') else { continue };
@@ -149,7 +149,7 @@ fn count(text: &str, processor: usize, lines: &mut Vec<Line>, interrupted: &mut 
         let Some(count) = words.nth(column).and_then(|word| word.parse::<u64>().ok()) else { continue };
         let from = next.min(lines.len());
         let known = lines[from..].iter().position(|line| line.name == name).map(|further| from + further);
-        // Those that come with a device while it is measured stand last, whatever their place in the file.
+        // Lines of a device that appears during the measurement come last, wherever they are in the file.
         let Some(place) = known.or_else(|| lines.iter().position(|line| line.name == name)) else {
             let what: Vec<&str> = words.skip(processors - column - 1).collect();
             lines.push(Line { name: name.to_owned(), what: what.join(" "), count });
@@ -199,7 +199,7 @@ RES:          1          2  Rescheduling interrupts
     fn a_processor_that_works_is_interrupted() {
         let mut accounts = Accounts::open(rustix::thread::sched_getcpu());
         assert!(!accounts.lines().is_empty() || accounts.interrupts.is_none());
-        // A tenth of a second has ticks, on whatever CPUs.
+        // A tenth of a second has timer ticks on any CPU.
         super::super::work::Work::calibrated(Duration::from_millis(1));
         let mut new = 0;
         let passed = accounts.read(|_, count| new += count);

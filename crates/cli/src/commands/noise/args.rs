@@ -82,7 +82,7 @@ pub(crate) enum NoiseClass {
     Fifo,
 }
 
-/// The CPU that `noise` measures, the draw, and the output.
+/// The CPU to measure, the seed, and the output.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Setup {
     /// The CPU that is measured.
@@ -96,12 +96,12 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Reads the arguments.
+    /// Interprets the arguments.
     ///
     /// # Errors
     /// A usage failure for a CPU that this process may not run on.
     fn new(args: &NoiseArgs) -> Result<Self, Failure> {
-        let unknown = |error| Failure::broke_off("asking for the processor", &error);
+        let unknown = |error| Failure::broke_off("asking for the CPU", &error);
         let processor = args.cpu.map_or_else(|| Processor::current().map_err(unknown), Processor::new)?;
         Ok(Setup { cpu: processor.number(), seed: args.seed, processor, output: Output::from(&args.output) })
     }
@@ -112,9 +112,9 @@ impl Setup {
 pub(crate) struct Noise {
     /// Phases under each class.
     pub(crate) phases: u32,
-    /// The time that each phase takes if nothing holds it up.
+    /// The time of a phase that nothing delays.
     pub(crate) phase_ns: u64,
-    /// Times the median: beyond it a phase is delayed.
+    /// The multiple of the median beyond which a phase counts as delayed.
     pub(crate) threshold: f64,
     /// The nodes of the jobs.
     pub(crate) nodes: Vec<u32>,
@@ -128,18 +128,18 @@ pub(crate) struct Noise {
 }
 
 impl Noise {
-    /// Reads the arguments.
+    /// Interprets the arguments.
     ///
     /// # Errors
-    /// A usage failure for a CPU that this process may not run on, and for more real-time phases than a minute
-    /// has.
+    /// A usage failure for a CPU that this process may not run on, and for more real-time phases than fit into a
+    /// minute.
     pub(crate) fn new(args: &NoiseArgs) -> Result<Self, Failure> {
         let setup = Setup::new(args)?;
         let fifo = args.class == NoiseClass::Fifo;
         if fifo && args.phase * args.phases > LONGEST_FIFO {
             let most = LONGEST_FIFO.as_nanos() / args.phase.as_nanos();
             return Err(Failure::usage(format_args!(
-                "--phases {}: --class fifo may take a processor for a minute, {most} such phases",
+                "--phases {}: --class fifo may take a CPU for a minute, {most} such phases",
                 args.phases
             )));
         }
@@ -160,9 +160,9 @@ impl Noise {
 pub(crate) struct Rates {
     /// The rates in wake-ups a second.
     pub(crate) rates: Vec<NonZeroU32>,
-    /// The number of pairs of each.
+    /// The number of rounds for each rate.
     pub(crate) rounds: u32,
-    /// The time for which each has the CPU in a round; ten periods of a rate, where those are longer.
+    /// The time for which each method has the CPU in a round; at least ten periods of the rate.
     pub(crate) turn_ns: u64,
     /// Timers of the application.
     pub(crate) timers: u32,
@@ -174,7 +174,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Reads the arguments.
+    /// Interprets the arguments.
     ///
     /// # Errors
     /// A usage failure for a CPU that this process may not run on.
@@ -218,7 +218,7 @@ fn threshold(text: &str) -> Result<f64, String> {
 }
 
 const LONGEST_FIFO: Duration = Duration::from_secs(60);
-/// Those of the paper's figure 4, and beyond.
+/// The rates of the paper's figure 4, and higher ones.
 const RATES: &str = "10Hz,50Hz,100Hz,250Hz,500Hz,1kHz,2kHz,5kHz,10kHz,20kHz";
 
 const EXAMPLES: &str = "\

@@ -1,4 +1,4 @@
-//! Phases under one scheduling class: each timed alone, with what the kernel counted against it.
+//! Phases under one scheduling class: each timed alone, with the kernel's counts for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::work::Work;
 #[derive(Debug, Default)]
 pub(super) struct Phases {
     phases: Vec<Phase>,
-    /// Lines of interrupts and how many came, those of all phases one after the other.
+    /// Interrupt lines and counts, for all phases one after the other.
     interrupts: Vec<(u16, u32)>,
     lines: Vec<Line>,
 }
@@ -27,11 +27,11 @@ pub(super) struct Phases {
 struct Phase {
     nanos: u64,
     passed: Passed,
-    /// Its interrupts end here; they begin where those before it end.
+    /// The end of its interrupts, which begin at the end of the previous phase's.
     end: usize,
 }
 
-/// The cause that made a phase longer than the threshold.
+/// The cause of a phase longer than the threshold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cause {
@@ -39,9 +39,9 @@ pub(crate) enum Cause {
     Scheduler,
     /// The host ran something else, by its own account, for more than half of the delay.
     Steal,
-    /// The CPU was interrupted in it; phases that were not delayed may have been, too.
+    /// The CPU was interrupted; phases that were not delayed may have been interrupted, too.
     Interrupts,
-    /// None of them: a host that does not tell, or a slower CPU.
+    /// No known cause: a host that reports nothing, or a slower CPU.
     Unexplained,
 }
 
@@ -51,9 +51,9 @@ pub(crate) struct Caused {
     pub(crate) cause: Cause,
     /// The number of phases.
     pub(crate) phases: u64,
-    /// By how much they were longer than the median, together.
+    /// By how much they exceeded the median, in total.
     pub(crate) delay_ns: u64,
-    /// The longest of them, in all.
+    /// The length of the longest of them.
     pub(crate) longest_ns: u64,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Interrupts {
     pub(crate) undelayed: Option<f64>,
     /// The share of the others that were interrupted, too.
     pub(crate) undelayed_share: Option<f64>,
-    /// Those lines of /proc/interrupts that differ most.
+    /// The lines of /proc/interrupts that differ most.
     pub(crate) lines: Vec<InterruptLine>,
 }
 
@@ -77,18 +77,18 @@ pub(crate) struct InterruptLine {
     pub(crate) line: String,
     /// The purpose of the interrupt.
     pub(crate) what: String,
-    /// In a delayed phase.
+    /// The number in a delayed phase.
     pub(crate) delayed: f64,
     /// The number in a phase that was not delayed.
     pub(crate) undelayed: f64,
 }
 
-/// The rests by which a thread that goes before all others lets them run.
+/// The rests of a real-time thread, which let others run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rests {
-    /// So long it runs,
+    /// The time that it runs,
     pub(super) after: Duration,
-    /// and so long it sleeps.
+    /// and the time that it sleeps.
     pub(super) for_: Duration,
 }
 
@@ -121,13 +121,13 @@ pub(super) fn measure(
     found
 }
 
-/// Nothing that is too short is made up for: a signal ends it.
+/// Sleeps, without resuming after a signal, which ends the run.
 fn rest(time: Duration) {
     let _ = poll(&mut [], Timespec::try_from(time).ok().as_ref());
 }
 
 impl Phases {
-    /// Their lengths in nanoseconds.
+    /// Returns their lengths in nanoseconds.
     pub(super) fn nanos(&self) -> impl Iterator<Item = u64> + '_ {
         self.phases.iter().map(|phase| phase.nanos)
     }
@@ -137,7 +137,7 @@ impl Phases {
         self.phases.iter().zip(begins).map(|(phase, begin)| (phase, &self.interrupts[begin..phase.end]))
     }
 
-    /// The phases longer than the threshold by cause, the most frequent first.
+    /// Returns the phases longer than the threshold by cause, the most frequent first.
     pub(super) fn causes(&self, median: u64, threshold: u64) -> Vec<Caused> {
         let mut causes = BTreeMap::<Cause, Caused>::new();
         for (phase, interrupts) in self.with_interrupts().filter(|(phase, _)| phase.nanos > threshold) {
@@ -154,7 +154,7 @@ impl Phases {
         causes
     }
 
-    /// Tells how often the CPU was interrupted in delayed phases, and in others.
+    /// Returns how often the CPU was interrupted in delayed phases, and in others.
     pub(super) fn interrupted(&self, threshold: u64) -> Interrupts {
         let mut lines = vec![[0u64; 2]; self.lines.len()];
         let (mut phases, mut all, mut quiet) = ([0u64; 2], [0u64; 2], 0u64);
@@ -190,7 +190,7 @@ impl Phases {
     }
 }
 
-/// As `softtimers::late` does for events: what took more than half of the delay.
+/// Finds the cause that took more than half of the delay, as `softtimers::late` does for events.
 fn blame(passed: Passed, delay: Duration, interrupted: bool) -> Cause {
     let most = delay / 2;
     match passed {

@@ -1,5 +1,5 @@
-//! `noise --rates`: what it costs to wake N times a second, beside a computation and on an idle CPU (Tsafrir,
-//! Etsion, Feitelson 2005, §2.1 and §2.3, figure 4), and what smart timers cost that are as late.
+//! `noise --rates`: the cost of waking N times a second, next to a computation and on an idle CPU (Tsafrir, Etsion,
+//! Feitelson 2005, §2.1 and §2.3, figure 4), and the cost of smart timers with the same lateness.
 //!
 //! ```text
 //!   one CPU          │ alone │ tick  │ smart │ smart │ tick  │ alone │ …    turns, one round forwards, one backwards
@@ -7,11 +7,10 @@
 //!   waker                      │  │        │         │   │  │
 //! ```
 //!
-//! The waker is a thread on the computation's CPU. It serves the same application in both ways: by a periodic tick,
-//! when a timer is late by anything up to a tick and by half of one at the median, and at deadlines that lie half a tick
-//! after what was asked for. So both are as late at the median, and the deadlines by less at most; what differs is how
-//! often somebody wakes. Work is compared within a round, since a machine
-//! drifts by more between two rounds.
+//! The waker is a thread on the computation's CPU. It serves the same application by two methods: by a periodic tick,
+//! where a timer is late by up to a tick and by half of one at the median, and at deadlines half a tick after the
+//! requested time. So both have the same median lateness, and the deadlines a lower maximum; they differ in how often
+//! the thread wakes. Work is compared within a round, since a machine drifts more between two rounds.
 
 mod power;
 mod show;
@@ -44,12 +43,12 @@ use show::{Idle, RateCost, RatesReport, Rounds};
 use waker::{Application, Served, Wakes};
 
 impl Rates {
-    /// A turn at this rate.
+    /// Returns the length of a turn at this rate.
     fn turn(&self, hz: NonZeroU32) -> Duration {
         self.turn.max(waker::period(hz) * TICKS_IN_A_TURN)
     }
 
-    /// A stretch without a computation, at this rate.
+    /// Returns the length of a stretch without a computation, at this rate.
     fn stretch(&self, hz: NonZeroU32) -> Duration {
         (self.turn * self.rounds).clamp(self.turn(hz), IDLE.max(self.turn(hz)))
     }
@@ -118,7 +117,7 @@ struct Bench<'a> {
     interrupt: &'a Interrupt,
 }
 
-/// The work beside the waker.
+/// The work next to the waker.
 #[derive(Clone, Copy, Debug)]
 enum Beside {
     Computation,
@@ -137,7 +136,7 @@ impl Bench<'_> {
         Ok(report)
     }
 
-    /// Both ways at this rate; `None` if a signal came first.
+    /// Measures both methods at this rate; `None` if a signal came first.
     fn rate(&self, hz: NonZeroU32, plan: &Rates) -> io::Result<Option<RateCost>> {
         let ways = [Wakes::Never, Wakes::Tick(hz), Wakes::Deadline(hz)];
         let mut rounds = ways.map(|_| Rounds::default());
@@ -166,7 +165,7 @@ impl Bench<'_> {
         Ok(Some(RateCost { hz: hz.get(), late_at_most_ns, smart_slack_ns, tick, smart }))
     }
 
-    /// The waker on a CPU that this program leaves idle.
+    /// Runs the waker on a CPU that this program leaves idle.
     fn idle(&self, wakes: Wakes, stretch: Duration, lateness: &mut Recorder) -> io::Result<Idle> {
         let before = self.counters.read();
         let begin = Monotonic.now();
@@ -218,19 +217,19 @@ impl Bench<'_> {
         pieces
     }
 
-    /// A signal ends it, too.
+    /// Sleeps until this time or a signal.
     fn sleep_until(&self, end: Timestamp) -> u64 {
         let left = Timespec::try_from(end.saturating_duration_since(Monotonic.now()));
         let _ = poll(&mut [PollFd::new(self.interrupt, PollFlags::IN)], left.ok().as_ref());
         0
     }
 
-    /// Names the accounts that the machine lacks, and what else the figures lack, one sentence each.
+    /// Names the counters that the machine lacks, and other gaps in the figures, one sentence each.
     fn missing(&self) -> Vec<String> {
         let energy = self.counters.energy().err();
         let energy = energy.map(|why| format!("{why}; wake-ups, CPU and sleep states stand for energy"));
         let states = (!self.counters.has_states())
-            .then(|| "no cpuidle here: which states the processor sleeps in is not known".to_owned());
+            .then(|| "no cpuidle here: the CPU's sleep states are not known".to_owned());
         let slice = Slice::hold(*Slice::ALLOWED.start()).err();
         let slice = slice.map(|why| format!("{why}: a wake-up waits until the computation's slice is over"));
         energy.into_iter().chain(states).chain(slice).collect()
@@ -242,9 +241,9 @@ struct TurnTaken {
     served: Served,
 }
 
-/// The end of a turn cuts off a slack, and its beginning has none.
+/// A turn's end cuts off a slack, so a turn needs this many ticks.
 const TICKS_IN_A_TURN: u32 = 10;
-/// Enough to count wake-ups in.
+/// Long enough to count wake-ups.
 const IDLE: Duration = Duration::from_secs(1);
-/// Short beside any turn.
+/// Short compared with any turn.
 const PIECE: Duration = Duration::from_micros(10);

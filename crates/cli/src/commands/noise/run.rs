@@ -22,7 +22,7 @@ use crate::run::{Command, Disturbance, Outcome, Run};
 impl Command for Noise {
     type Config = Noise;
     type Report = NoiseReport;
-    // It is what is measured here.
+    // Disturbance is what it measures.
     const DISTURBED_BY: Disturbance = Disturbance::Nobody;
     const RIGHTS: Rights = Rights::ToOpen;
 
@@ -55,7 +55,7 @@ impl Command for Noise {
             // Refused now rather than after the other class.
             drop(real_time()?);
         }
-        // The class is changed to and fro.
+        // The class is switched several times.
         let kept = if self.fifo { CapabilitySet::SYS_NICE } else { CapabilitySet::empty() };
         run.drop_privileges(Needs { kept, ..Needs::default() })?;
         let interrupt = run.interrupt()?;
@@ -102,8 +102,8 @@ fn real_time() -> Result<RealTime, Failure> {
     })
 }
 
-/// A tenth of the CPU for everything else, and none of it by the throttle of real-time threads.
+/// Leaves a tenth of the CPU to everything else, without relying on the throttle of real-time threads.
 const RESTS: Rests = Rests { after: Duration::from_millis(50), for_: Duration::from_millis(5) };
-/// Far beyond a bout of it; the kernel ends the process then.
+/// Far longer than an uninterrupted run; then the kernel kills the process.
 const LONGEST_RUN: Duration = Duration::from_millis(500);
 const WORTH_SHOWING: Duration = Duration::from_secs(2);

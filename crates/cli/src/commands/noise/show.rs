@@ -18,7 +18,7 @@ use crate::run::table::Table;
 /// The keys of `noise`'s object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct NoiseReport {
-    /// The least of many, by which the computation was calibrated.
+    /// The calibrated time of the computation: the minimum of many.
     pub(crate) calibrated_ns: u64,
     /// Under the ordinary class.
     #[serde(flatten)]
@@ -34,7 +34,7 @@ pub(crate) struct ClassReport {
     pub(crate) phases: u64,
     /// The time that phases took.
     pub(crate) phase_ns: Distribution,
-    /// Beyond it a phase is delayed.
+    /// The length beyond which a phase counts as delayed.
     pub(crate) threshold_ns: u64,
     /// The share of delayed phases.
     pub(crate) p_delayed: Option<f64>,
@@ -42,9 +42,9 @@ pub(crate) struct ClassReport {
     pub(crate) survival: Vec<Slower>,
     /// The CDF of phases.
     pub(crate) cdf: Vec<Quantile>,
-    /// Why delayed phases were.
+    /// The causes of delayed phases.
     pub(crate) causes: Vec<Caused>,
-    /// The share of them that has a cause.
+    /// The share of them with a known cause.
     pub(crate) explained: Option<f64>,
     /// The interrupts of phases.
     pub(crate) interrupts: Interrupts,
@@ -55,9 +55,9 @@ pub(crate) struct ClassReport {
 /// A point of the survival function.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(crate) struct Slower {
-    /// Longer than this multiple of the median:
+    /// A multiple of the median:
     pub(crate) times: f64,
-    /// this share.
+    /// the share of phases longer than that.
     pub(crate) share: f64,
 }
 
@@ -68,11 +68,11 @@ pub(crate) struct Slowdown {
     pub(crate) nodes: u32,
     /// The ratio of its time to the time without noise, as drawn.
     pub(crate) factor: f64,
-    /// The ratio that is expected of the same phases.
+    /// The expected ratio for the same phases.
     pub(crate) expected: f64,
     /// The share of its phases that are delayed on no node.
     pub(crate) undelayed: f64,
-    /// The p_delayed that would do: an order of magnitude below one in `nodes`.
+    /// The p_delayed that would suffice: an order of magnitude below one in `nodes`.
     pub(crate) p_wanted: f64,
 }
 
@@ -150,7 +150,7 @@ impl ClassReport {
     }
 }
 
-/// Names the phases, their number and the CPU in a line.
+/// Names the phases, their number and the CPU in one line.
 pub(super) fn header(plan: &Noise) -> String {
     let class = if plan.fifo { ", then the same under SCHED_FIFO" } else { "" };
     let phase = setting(Duration::from_nanos(plan.phase_ns));
@@ -200,7 +200,7 @@ fn slowdown(phases: &noise::Phases, nodes: u32, threshold: u64, seed: u64) -> Sl
     }
 }
 
-/// Columns of a share on a logarithmic scale on which one phase of all has one, and all have thirty.
+/// Returns the columns of a share on a logarithmic scale, where a single phase has one and all phases have thirty.
 fn bar(share: f64, phases: u64) -> usize {
     let least = 1.0 / phases.max(2) as f64;
     if share < least / 2.0 {
@@ -213,7 +213,7 @@ fn bar(share: f64, phases: u64) -> usize {
 const TIMES: [f64; 11] = [1.01, 1.02, 1.05, 1.1, 1.2, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0];
 const SHARES: [f64; 15] =
     [0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999, 1.0];
-/// A second's work for each job.
+/// The draws per job, which take a second.
 const DRAWINGS: u64 = 20_000_000;
 const MOST_DRAWN: u64 = 100_000;
 

@@ -1,7 +1,7 @@
-//! A computation that takes a given time if nothing holds it up.
+//! A computation that takes a given time if nothing delays it.
 //!
-//! It lives in registers: no cache is lost to whoever interrupts it, so that it is longer by what was taken from its
-//! CPU and by nothing else.
+//! It works in registers: an interruption cannot evict its data from a cache, so it becomes longer only by the time
+//! taken from its CPU.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -16,8 +16,8 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// One that takes so long at its best, and how long that is in nanoseconds: the least of many, for whatever else
-    /// there is on the machine only adds to it.
+    /// Returns one that takes this long at its best, and that time in nanoseconds: the minimum of many runs, since
+    /// interference can only add time.
     pub(super) fn calibrated(target: Duration) -> (Work, u64) {
         let target = target.as_nanos() as u64;
         let mut work = Work { rounds: 10_000 };
@@ -33,7 +33,7 @@ impl Work {
         (work, least)
     }
 
-    /// Does it, and says how long it took, in nanoseconds.
+    /// Runs it, and returns how long it took in nanoseconds.
     #[inline]
     pub(super) fn time(self) -> u64 {
         let begin = Monotonic.now();
@@ -57,12 +57,13 @@ impl Work {
     }
 }
 
-/// By which share the calibrated time is longer than what was asked for.
+/// Returns the error of the calibrated time as a share of the target.
 fn off(target: u64, calibrated: u64) -> f64 {
     calibrated as f64 / target.max(1) as f64 - 1.0
 }
 
-/// Returns a caveat about a computation that is not the one asked for; `None` within a hundredth, the paper's measure.
+/// Returns a caveat if the computation differs from the requested one; `None` within a hundredth, the paper's
+/// criterion.
 pub(super) fn caveat(target: u64, calibrated: u64) -> Option<String> {
     let off = off(target, calibrated);
     let [target, calibrated] = [target, calibrated].map(|nanos| show_duration(Duration::from_nanos(nanos)));
@@ -76,7 +77,7 @@ pub(super) fn caveat(target: u64, calibrated: u64) -> Option<String> {
 
 const MANY: u32 = 40;
 const CORRECTIONS: u32 = 2;
-/// A machine whose speed changes all the time is not waited for.
+/// The number of attempts, so that a machine whose speed changes all the time does not prevent a run.
 const MOST_CORRECTIONS: u32 = 8;
 const PRECISION: f64 = 0.01;
 
@@ -84,8 +85,8 @@ const PRECISION: f64 = 0.01;
 mod tests {
     use super::*;
 
-    /// The least of many takes away what is stolen, and taking turns what a change of speed does; where both are too much, it
-    /// is tried again.
+    /// The minimum of many removes stolen time, and alternating removes changes of speed; if both are too large, the
+    /// test is repeated.
     #[test]
     fn twice_the_work_takes_twice_the_time() {
         let (once, twice) = (Work { rounds: 20_000 }, Work { rounds: 40_000 });

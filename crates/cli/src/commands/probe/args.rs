@@ -51,7 +51,7 @@ pub(crate) struct ProbeArgs {
 pub(crate) struct KernelProbe {
     /// The settings of the probe.
     pub(crate) probe: ProbeConfig,
-    /// When the run ends, unless the command or a signal ends it.
+    /// The length of the run, unless the command or a signal ends it.
     pub(crate) duration: Option<Duration>,
     /// The command to run meanwhile, with its arguments; empty for nothing.
     pub(crate) command: Vec<OsString>,
@@ -59,7 +59,7 @@ pub(crate) struct KernelProbe {
 }
 
 impl KernelProbe {
-    /// Understands the arguments of `probe`.
+    /// Interprets the arguments of `probe`.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.

@@ -9,14 +9,14 @@ use super::show::MissReport;
 pub(super) struct Caches(Vec<[Result<MissCounter, String>; 3]>);
 
 impl Caches {
-    /// Begins to count, where a CPU does.
+    /// Starts counting on the CPUs that support it.
     pub(super) fn of(processors: impl Iterator<Item = u32>) -> Self {
         let counter =
             |cpu| Cache::ALL.map(|cache| MissCounter::of(cpu, cache).map_err(|why| why.to_string()));
         Caches(processors.map(counter).collect())
     }
 
-    /// The misses of each CPU.
+    /// Returns the misses of each CPU.
     pub(super) fn counted(&self) -> Vec<MissReport> {
         let one = |counters: &[Result<MissCounter, String>; 3]| {
             let counts = counters.each_ref().map(|counter| match counter {

@@ -1,10 +1,10 @@
 //! The command that runs while `probe` measures: [`Companion`].
 //!
-//! Its output goes to stderr, for stdout is data. It is asked to end with the run, and made to if it does not; one that
-//! has become another user goes on.
+//! Its output goes to stderr, since stdout is for data. At the end of the run it is asked to end, and then killed; a
+//! command that has changed its user goes on.
 //!
-//! It runs as who asked for the run: under `sudo` as its caller, with their groups and without capabilities. It is started
-//! before the run gives up its own rights, so nothing of that holds for it.
+//! It runs as the user who asked for the run: under `sudo` as its caller, with their groups and without capabilities.
+//! It is started before the run drops its own privileges, so that does not affect it.
 
 use std::ffi::OsString;
 use std::io;
@@ -21,12 +21,12 @@ use softtimers_measure::failure::Failure;
 
 use crate::run::privileges::user::as_caller;
 
-/// A command that is running. Dropped without [`end`](Companion::end), it goes on.
+/// A running command. Dropped without [`end`](Companion::end), it goes on.
 #[derive(Debug)]
 pub(super) struct Companion {
     words: Vec<OsString>,
     child: Child,
-    /// Readable when it has ended; an old kernel has none.
+    /// Readable when it has ended; `None` on an old kernel.
     ended: Option<OwnedFd>,
 }
 
@@ -36,14 +36,14 @@ pub(crate) struct Ended {
     pub(crate) name: String,
     /// The exit code; `null` if a signal ended it.
     pub(crate) exit_code: Option<i32>,
-    /// The signal that ended it; `null` if it answered.
+    /// The signal that ended it; `null` if it exited.
     pub(crate) signal: Option<i32>,
-    /// Whether it was asked to end, because the run was over before it.
+    /// Whether it was asked to end, because the run ended first.
     pub(crate) asked: bool,
 }
 
 impl Ended {
-    /// The failure of the command, if it failed.
+    /// Returns the failure of the command, if it failed.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let name = &self.name;
         match (self.exit_code, self.signal) {
@@ -87,11 +87,11 @@ impl Companion {
         self.child.try_wait().map_err(|error| Failure::broke_off("waiting for the command", &error))
     }
 
-    /// Asks it to end if it has not, and says how it did.
+    /// Asks it to end if it has not, and returns how it ended.
     pub(super) fn end(mut self) -> Result<Ended, Failure> {
         let asked = self.status()?.is_none();
         if asked && let Some(id) = id(&self.child) {
-            // It may have ended meanwhile, which is what is wanted.
+            // It may have ended meanwhile, which is fine.
             let _ = kill_process(id, Signal::TERM);
             for _ in 0..PATIENCE {
                 if self.status()?.is_some() {
@@ -102,7 +102,7 @@ impl Companion {
             }
             let killed = self.child.kill();
             if killed.is_err() && self.status()?.is_none() {
-                // It has become another user, whose processes this one may not end.
+                // It has changed its user, whose processes this one may not kill.
                 let name = self.words[0].to_string_lossy().into_owned();
                 return Ok(Ended { name, exit_code: None, signal: None, asked });
             }
@@ -128,6 +128,6 @@ fn id(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
-/// Naps until a command that was asked to end is made to: two seconds.
+/// Waits before a command that was asked to end is killed: two seconds.
 const PATIENCE: usize = 20;
 const NAP: Duration = Duration::from_millis(100);

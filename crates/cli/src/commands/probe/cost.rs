@@ -3,15 +3,14 @@
 use softtimers::{Clock, Monotonic};
 use softtimers_measure::estimate::Estimate;
 
-/// The time of a call that does nothing, in nanoseconds: the median over batches, between what 95% confidence says of it. Some
-/// milliseconds in all.
+/// Returns the time of a call that does nothing, in nanoseconds: the median over batches, between the ends of its 95%
+/// confidence interval. Takes some milliseconds.
 pub(super) fn of_a_call() -> Option<[f64; 3]> {
     let estimate = Estimate::of((0..BATCHES).map(|_| batch() as f64 / f64::from(CALLS)))?;
     estimate.interval.map(|[low, high]| [low, estimate.median, high])
 }
 
-/// The time by which a call took longer, by both intervals: where the one begins and the other ends. It may be below
-/// zero.
+/// Returns by how much a call took longer, with an interval from both confidence intervals. May be negative.
 pub(super) fn more(without: [f64; 3], with: [f64; 3]) -> [f64; 3] {
     [with[0] - without[2], with[1] - without[1], with[2] - without[0]]
 }
@@ -24,7 +23,7 @@ fn batch() -> u64 {
     u64::try_from(Monotonic.now().saturating_duration_since(begun).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Enough that an interrupt spoils one batch and not the median.
+/// Enough that an interrupt affects one batch, not the median.
 const BATCHES: usize = 41;
 /// The number of calls, which take some 50 µs.
 const CALLS: u32 = 200;

@@ -1,4 +1,4 @@
-//! The probe, while it counts.
+//! A running probe.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::run::{Command, Disturbance, Outcome, Run};
 impl Command for KernelProbe {
     type Config = ProbeConfig;
     type Report = ProbeReport;
-    // What other programs do is what is measured.
+    // The activity of other programs is what it measures.
     const DISTURBED_BY: Disturbance = Disturbance::Host;
     const RIGHTS: Rights = Rights::ToOpen;
 
@@ -55,7 +55,7 @@ impl Command for KernelProbe {
         probe.restart().map_err(failure)?;
         let begun = Monotonic.now();
         let companion = if self.command.is_empty() { None } else { Some(Companion::start(&self.command)?) };
-        // The command has no part in it.
+        // The command has already been started, and keeps its privileges.
         run.drop_privileges(Needs::with_bpf())?;
         run.announce(&self.header());
         let mut counter = run.counter(ProbeStats::new(self.probe.processors.as_deref()))?;
@@ -79,17 +79,17 @@ impl Command for KernelProbe {
     }
 }
 
-/// Starts the probe, and finds out what it costs where system calls are trigger states: by calls on a CPU that is
-/// measured, without and with it. In nanoseconds, between what is sure of it.
+/// Starts the probe, and measures its cost if system calls are trigger states: by calls on a measured CPU without and
+/// with it. In nanoseconds, between the ends of a confidence interval.
 fn attach(plan: &KernelProbe) -> Result<(Probe, Option<[f64; 3]>), Failure> {
-    // Where it may not run on any of them, the cost stays unknown.
+    // If it may run on none of them, the cost stays unknown.
     let first = plan.probe.processors.as_ref().and_then(|cpus| cpus.first().copied());
     let kept = first.map(|cpu| {
         Processor::new(cpu as usize)
             .and_then(|there| there.keep().map_err(|error| Failure::broke_off("keeping to a CPU", &error)))
     });
     let without = cost::of_a_call();
-    // The probe is loaded by a library, which makes these calls itself.
+    // A library loads the probe, and makes these calls itself.
     for call in [Optional::Bpf, Optional::PerfEventOpen] {
         let impossible = |why| Failure::not_possible(format_args!("the kernel's trigger states: {why}"));
         call.check().map_err(impossible)?;
@@ -102,7 +102,7 @@ fn attach(plan: &KernelProbe) -> Result<(Probe, Option<[f64; 3]>), Failure> {
     Ok((probe, more.filter(|_| known)))
 }
 
-/// Looks at the counters until the run is over; returns how the command ended.
+/// Polls the counters until the run is over; returns how the command ended.
 fn watch(
     plan: &KernelProbe,
     probe: &Probe,
@@ -136,7 +136,7 @@ fn watch(
     }
 }
 
-/// A machine that lacks something makes it impossible; the rest is a run that broke off.
+/// Converts an error: a machine that lacks something is not-possible; otherwise the run broke off.
 fn failure(error: Error) -> Failure {
     match error {
         Error::Privilege { missing } => Failure::not_possible(format_args!(
@@ -149,5 +149,5 @@ fn failure(error: Error) -> Failure {
     }
 }
 
-/// Rare enough to cost nothing, and often enough for a line of the stream to lag little.
+/// Rare enough to cost nothing, and often enough that lines of the stream are hardly late.
 const LOOK: Duration = Duration::from_millis(250);

@@ -1,4 +1,5 @@
-//! The report of `probe`: the columns of soft timers' tables IV and V, and the data of its figures 2 to 4, of this kernel.
+//! The report of `probe`: the columns of soft timers' tables IV and V, and the data of its figures 2 to 4, for this
+//! kernel.
 
 use std::time::Duration;
 
@@ -19,9 +20,9 @@ pub(crate) struct ProbeConfig {
     pub(crate) cpus: Option<Vec<u32>>,
     /// The sources of trigger states.
     pub(crate) sources: Vec<&'static str>,
-    /// The number of intervals that are kept one by one at most.
+    /// The most intervals kept one by one.
     pub(crate) samples: u32,
-    /// The command that was run meanwhile; empty for nothing.
+    /// The command that was run; empty for none.
     pub(crate) command: Vec<String>,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct ProbeReport {
     pub(crate) intervals: u64,
     /// The cost of the probe itself.
     pub(crate) overhead: Overhead,
-    /// The tracepoints that it attached to.
+    /// The tracepoints used.
     pub(crate) tracepoints: Vec<TracepointReport>,
     /// The end of the command; `null` without one.
     pub(crate) command: Option<Ended>,
@@ -57,16 +58,15 @@ pub(crate) struct ProbeReport {
 /// The cost of the probe itself.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Overhead {
-    /// The time by which a system call took longer with it, in nanoseconds; `null` if system calls are no trigger state
-    /// here. Others cost less, for they do not leave the kernel's fast path because of it. Measured: where the machine
-    /// drifted more than that it may be below zero.
+    /// How much longer a system call took with it, in nanoseconds; `null` if system calls are not measured trigger
+    /// states. Other trigger states cost less, since they do not leave the kernel's fast path because of it. The
+    /// measured value may be negative if the machine drifted by more than that.
     pub(crate) per_trigger_ns: Option<f64>,
-    /// The lower end of its confidence interval of 95%. At zero or below, the probe's cost is not distinguishable from
-    /// none.
+    /// The lower end of its 95% confidence interval. At zero or below, the probe's cost is indistinguishable from none.
     pub(crate) per_trigger_low_ns: Option<f64>,
     /// The upper end of that interval.
     pub(crate) per_trigger_high_ns: Option<f64>,
-    /// The most that may be, times all trigger states, of the CPUs' time: an upper bound.
+    /// An upper bound: the highest likely cost times all trigger states, as a share of the CPUs' time.
     pub(crate) share: Option<f64>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Overhead {
 pub(crate) struct TracepointReport {
     /// Its name in the kernel.
     pub(crate) name: &'static str,
-    /// Why it could not be attached to; `null` if it was.
+    /// Why it could not be attached; `null` if it was.
     pub(crate) error: Option<String>,
 }
 
@@ -84,10 +84,10 @@ pub(crate) struct TracepointReport {
 pub(crate) struct CpuReport {
     /// The number of the CPU.
     pub(crate) cpu: u32,
-    /// Intervals between trigger states, without those of idleness: mean and maximum are exact, the rest is known within
-    /// an eighth.
+    /// Intervals between trigger states, without those of idleness: mean and maximum are exact, the other values are
+    /// accurate to an eighth.
     pub(crate) interval_ns: Distribution,
-    /// Their distribution function: of each bucket in which some were counted, the share up to it and its middle.
+    /// Their cumulative distribution: for each bucket with counts, its middle and the share up to it.
     pub(crate) interval_cdf: Vec<Quantile>,
     /// The share of intervals longer than 100 µs.
     pub(crate) over_100us: Option<f64>,
@@ -95,26 +95,26 @@ pub(crate) struct CpuReport {
     pub(crate) over_150us: Option<f64>,
     /// Intervals that began when the CPU had nothing to do.
     pub(crate) idle: IdleReport,
-    /// By what ended the interval, in the order of [`Source::ALL`].
+    /// The findings by the source that ended the interval, in the order of [`Source::ALL`].
     pub(crate) sources: Vec<SourceReport>,
-    /// The number of intervals kept one by one, the idle ones too: what follows is about these.
+    /// The number of intervals kept one by one, idle ones included, on which the following keys are based.
     pub(crate) samples: u64,
     /// The medians of windows of 1 ms.
     pub(crate) median_1ms_ns: Distribution,
     /// The medians of windows of 10 ms.
     pub(crate) median_10ms_ns: Distribution,
-    /// The misses of its caches meanwhile.
+    /// The misses of its caches during the run.
     pub(crate) misses: MissReport,
 }
 
-/// Misses of a CPU's caches, of the whole run and whoever ran there; `null` where it does not count them.
+/// Misses of a CPU's caches in the whole run, by any program; `null` where it does not count them.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct MissReport {
     /// Misses of the first-level data cache.
     pub(crate) l1d: Option<u64>,
     /// Misses of the first-level instruction cache.
     pub(crate) l1i: Option<u64>,
-    /// Misses of the translations of instructions' pages.
+    /// Misses of the instruction TLB.
     pub(crate) itlb: Option<u64>,
     /// Why some are `null`; `null` if none is.
     pub(crate) unknown: Option<String>,
@@ -138,12 +138,12 @@ pub(crate) struct SourceReport {
     pub(crate) share: Option<f64>,
     /// The intervals that it ended.
     pub(crate) interval_ns: Distribution,
-    /// The intervals that would be left without it, of those kept one by one; those idle in part are left out.
+    /// The intervals without this source, among those kept one by one; without those idle in part.
     pub(crate) without_ns: Distribution,
 }
 
 impl ProbeReport {
-    /// Reports the counts of this time; nothing yet of intervals one by one.
+    /// Reports the counts so far, without intervals one by one.
     pub(super) fn of(
         stats: &ProbeStats,
         elapsed: Duration,
@@ -170,7 +170,7 @@ impl ProbeReport {
         }
     }
 
-    /// One with all its keys.
+    /// Returns a report with all its keys.
     pub(super) fn example(plan: &KernelProbe) -> Self {
         let processors = softtimers_bpf::processors().unwrap_or(1);
         let cpus = (0..processors).filter(|&cpu| plan.measures(cpu)).map(|cpu| CpuReport {
@@ -187,7 +187,7 @@ impl ProbeReport {
         ProbeReport { cpus: cpus.collect(), command, ..ProbeReport::default() }
     }
 
-    /// Names the sources that were asked for and are not there.
+    /// Names the requested sources that are missing.
     pub(super) fn fallbacks(&self) -> Vec<String> {
         let told = |point: &TracepointReport| {
             let why = point.error.as_ref()?;
@@ -255,7 +255,7 @@ fn medians(samples: &[Sample], window_ns: u64) -> Distribution {
     medians.distribution()
 }
 
-/// The buckets that the kernel counted in, each with what is in it and below.
+/// Returns the buckets with counts, each with its middle and the share up to it.
 fn curve(counted: &Counted) -> Vec<Quantile> {
     let histogram = counted.histogram();
     let mut below = 0;

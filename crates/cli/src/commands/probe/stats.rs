@@ -12,7 +12,7 @@ use softtimers_measure::stats::Stats;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProbeStats {
     counted: Intervals,
-    /// `None`: all are measured.
+    /// The CPUs; `None` for all.
     cpus: Option<Vec<u32>>,
 }
 
@@ -30,9 +30,9 @@ pub(crate) struct SecondReport {
 pub(crate) struct CpuSecond {
     /// The number of the CPU.
     pub(crate) cpu: u32,
-    /// Intervals between trigger states, each known within an eighth.
+    /// Intervals between trigger states, each accurate to an eighth.
     pub(crate) interval_ns: Distribution,
-    /// The share of intervals longer than this.
+    /// The share of intervals longer than 100 µs.
     pub(crate) over_100us: Option<f64>,
     /// The share of intervals longer than 150 µs.
     pub(crate) over_150us: Option<f64>,
@@ -52,12 +52,12 @@ pub(crate) struct SourceShare {
 }
 
 impl ProbeStats {
-    /// Empty, for these CPUs.
+    /// Creates empty counts for these CPUs.
     pub(crate) fn new(cpus: Option<&[u32]>) -> Self {
         ProbeStats { counted: Intervals::default(), cpus: cpus.map(<[u32]>::to_vec) }
     }
 
-    /// Adds what was counted since it was counted last.
+    /// Adds the counts since the last call.
     pub(crate) fn count(&mut self, next: &Intervals) {
         let wanted = |cpu: u32| self.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
         if self.counted.processors.is_empty() {
@@ -74,7 +74,7 @@ impl ProbeStats {
 }
 
 impl ProbeStats {
-    /// The CPUs that are measured.
+    /// Returns the CPUs that are measured.
     pub(super) fn processors(&self) -> impl Iterator<Item = &ProcessorIntervals> {
         self.counted.processors.iter()
     }
@@ -109,7 +109,7 @@ impl CpuSecond {
         let sources = Source::ALL.into_iter().filter(|&source| processor.of(source).count > 0);
         CpuSecond {
             cpu: processor.cpu,
-            // The exact maximum is one of the whole run.
+            // The exact maximum is that of the whole run.
             interval_ns: Distribution { max: busy.histogram().max(), ..distribution(&busy) },
             over_100us: share(busy.over_100us, busy.count),
             over_150us: share(busy.over_150us, busy.count),
@@ -124,13 +124,13 @@ impl CpuSecond {
     }
 }
 
-/// The distribution of the kernel's counts.
+/// Returns the distribution of the kernel's counts.
 pub(super) fn distribution(counted: &Counted) -> Distribution {
     if counted.count == 0 {
         return Distribution::default();
     }
     let of_buckets = Distribution::from(&counted.histogram());
-    // The middle of a bucket may lie beyond the longest.
+    // The middle of a bucket may lie beyond the maximum.
     let most = |at: Option<u64>| at.map(|at| at.min(counted.max_ns));
     Distribution {
         count: counted.count,
@@ -146,7 +146,7 @@ pub(super) fn distribution(counted: &Counted) -> Distribution {
     }
 }
 
-/// The share; `None` of nothing.
+/// Returns the share; `None` of nothing.
 pub(super) fn share(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }

@@ -39,7 +39,7 @@ impl Report for ProbeReport {
     }
 }
 
-/// The sources counted as trigger states, the CPUs, and what runs meanwhile.
+/// Names the sources of trigger states, the CPUs, and the command.
 pub(super) fn header(config: &ProbeConfig) -> String {
     let cpus = config.cpus.as_ref().map_or_else(
         || "all CPUs".to_owned(),
@@ -60,7 +60,7 @@ impl Seconds for ProbeStats {
     fn cells(figures: &SecondReport) -> Vec<String> {
         let cpus = &figures.cpus;
         let counts = || cpus.iter().map(|cpu| cpu.interval_ns.count as f64);
-        // Over CPUs, each as heavy as its intervals.
+        // The mean over CPUs, weighted by their intervals.
         let mean = |of: fn(&CpuSecond) -> Option<f64>| {
             let sum: f64 = cpus.iter().zip(counts()).filter_map(|(cpu, count)| Some(of(cpu)? * count)).sum();
             Some(sum / counts().sum::<f64>()).filter(|mean| mean.is_finite())
@@ -142,7 +142,7 @@ impl ProbeReport {
     }
 }
 
-/// The columns of the paper's tables.
+/// Returns the columns of the paper's tables.
 fn summary(intervals: &Distribution) -> [String; 4] {
     let whole = |nanos: Option<u64>| nanos.map(|nanos| nanos as f64);
     let Distribution { mean, p50, stddev, max, .. } = *intervals;

@@ -1,4 +1,4 @@
-//! The live view of `probe`: a line for each CPU on stderr, anew each second, on a terminal only.
+//! The live view of `probe`: a line for each CPU on stderr, refreshed each second, on a terminal only.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
@@ -22,12 +22,12 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Shows nothing yet, and nothing ever unless `wanted` and somebody watches.
+    /// Creates an empty view, which stays empty unless `wanted` and stderr is a terminal.
     pub(super) fn new(wanted: bool) -> Self {
         View { shown: wanted && io::stderr().is_terminal(), lines: 0, at: None, before: Intervals::default() }
     }
 
-    /// Shows what was counted since it last did, if that is a second ago.
+    /// Shows the counts since the last refresh, if that was a second ago.
     pub(super) fn look(&mut self, now: Timestamp, counted: &Intervals, plan: &KernelProbe) {
         let Some(at) = self.at.filter(|_| self.shown) else {
             (self.at, self.before) = (Some(now), counted.clone());

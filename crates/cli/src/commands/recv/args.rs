@@ -25,14 +25,14 @@ pub(crate) struct RecvArgs {
     #[arg(value_name = "ADDR")]
     pub(crate) address: String,
 
-    /// When it ends, whatever senders say.
+    /// When it ends, whatever the senders send.
     #[command(flatten)]
     pub(crate) end: EndArgs,
 
-    /// Stop when the sender says that it is done
+    /// Stop at the sender's end message
     ///
-    /// The word can get lost: it also stops when nothing has come for 10 s, or for three intervals if that is longer. A
-    /// sender states an interval of at most 4.29 s; --interval may be longer.
+    /// The end message can get lost: it also stops when nothing has come for 10 s, or for three intervals if that is
+    /// longer. A sender states an interval of at most 4.29 s; --interval may be longer.
     #[arg(long, display_order = 5)]
     pub(crate) once: bool,
 
@@ -43,12 +43,12 @@ pub(crate) struct RecvArgs {
     /// Measure every sender without asking: any program, several at a time, `send --no-handshake`
     ///
     /// Another program's datagrams are a flow for each address and port. Their rate and gaps are measured, with
-    /// --expect-interval their bursts, too. Loss, reordering and delay are unknown: a dash, or null in JSON. Other programs
-    /// say no goodbye, so --once ends such a run by silence.
+    /// --expect-interval their bursts, too. Loss, reordering and delay are unknown: a dash, or null in JSON. Other
+    /// programs send no end message, so --once ends such a run by silence.
     ///
-    /// Without it only the first sender that agrees is counted, from its address and with its token, and those that follow
-    /// it from the same IP address. Anything else in this format is counted as strangers, and what is in no format of
-    /// softtimers as foreign. With it, anybody who reaches the port can change the counts.
+    /// Without it only the first sender that agrees is counted, from its address and with its token, and those that
+    /// follow it from the same IP address. Anything else in this format is counted as strangers, and datagrams in no
+    /// format of softtimers as foreign. With it, any host that reaches the port can change the counts.
     #[arg(long, display_order = 6)]
     pub(crate) any: bool,
 
@@ -68,13 +68,13 @@ pub(crate) struct RecvArgs {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Recv {
     pub(crate) plan: RecvPlan,
-    /// The configuration in effect; that of the socket once it is bound.
+    /// The configuration in effect; the socket's, once it is bound.
     pub(super) config: RecvConfig,
     pub(crate) output: Output,
 }
 
 impl Recv {
-    /// Understands the arguments of `recv`.
+    /// Interprets the arguments of `recv`.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.

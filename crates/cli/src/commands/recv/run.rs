@@ -1,4 +1,4 @@
-//! A run of `recv`: it listens, says so, and receives.
+//! A run of `recv`: it listens, announces its address, and receives.
 
 use softtimers_load::recv::{BindError, Receiver, RecvConfig, RecvReport};
 use softtimers_measure::failure::Failure;

@@ -10,7 +10,7 @@ use crate::run::screen::Tone;
 use crate::run::stream::Seconds;
 use crate::run::table::Table;
 
-/// Names the address, the time and the clock in a line.
+/// Names the address, the time and the clock in one line.
 pub(super) fn header(config: &RecvConfig) -> String {
     let once = if config.once { ", until all senders have ended" } else { "" };
     let end = end(config.duration_s, config.count, "datagram");
@@ -110,7 +110,7 @@ fn worst(flows: &[FlowReport]) -> Grid {
     grid
 }
 
-/// Flows of other programs: without numbers there is nothing to tell of them but their gaps.
+/// Flows of other programs, of which only the gaps are known.
 fn uneven(flows: &[FlowReport]) -> Grid {
     let mut grid = Grid::new(["worst flows", "received", "mean gap", "gap deviation"]);
     for flow in flows {
@@ -120,7 +120,7 @@ fn uneven(flows: &[FlowReport]) -> Grid {
     grid
 }
 
-/// A table for people fits a screen, however many flows there are.
+/// Limits the table to one screen, however many flows there are.
 const WORST_IN_TABLE: usize = 3;
 
 #[cfg(test)]

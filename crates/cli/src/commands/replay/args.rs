@@ -25,7 +25,7 @@ use crate::{address, file};
 #[command(after_long_help = REPLAY_EXAMPLES, next_help_heading = TRAFFIC)]
 #[command(mut_arg("duration", |arg| arg.help("Stop after this time: 10 (seconds), 500ms, 2min [default: the end of the recording]")))]
 #[command(mut_arg("count", |arg| arg.help("Stop after N datagrams")))]
-#[command(mut_arg("catch_up", |arg| arg.default_value("all").help("Skip packets later than TIME; or none, all to skip nothing").long_help(CATCH_UP)))]
+#[command(mut_arg("catch_up", |arg| arg.default_value("all").help("Skip packets later than TIME; or none, all").long_help(CATCH_UP)))]
 pub(crate) struct ReplayArgs {
     /// Recording: a pcap or pcapng file, or lines of t_us,len; - for standard input
     ///
@@ -67,10 +67,10 @@ pub(crate) struct ReplayArgs {
 }
 
 const CATCH_UP: &str = "\
-Skip packets later than TIME; or none, all to skip nothing
+Skip packets later than TIME; or none, all
 
-Packets are late rather than lost by default: a sender that was held up catches up on all. With a time it catches up on \
-what is late by at most that much, and skips the rest; with none it catches up on nothing.";
+By default packets are late rather than lost: a sender that fell behind sends them all. With a time it sends the packets \
+that are late by at most this much, and skips the others. none: skip everything late.";
 
 /// A run of `replay`.
 #[derive(Clone, PartialEq, Debug)]
@@ -86,7 +86,7 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// Understands the arguments of `replay`, and reads the recording.
+    /// Interprets the arguments of `replay`, and reads the recording.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed, or the file and the byte.
@@ -136,7 +136,7 @@ impl Replay {
         })
     }
 
-    /// Names the packets that are not sent as they were recorded, one sentence each.
+    /// Names the packets that are not sent as recorded, one sentence each.
     pub(crate) fn notes(&self) -> Vec<String> {
         let Changed { lengthened, cut, out_of_order } = self.summary.changed;
         let notes = [
@@ -148,7 +148,7 @@ impl Replay {
         counted.map(|(count, what)| format!("{count} of {} packets: {what}", self.summary.packets)).collect()
     }
 
-    /// The configuration in effect, for the report.
+    /// Returns the configuration in effect, for the report.
     pub(crate) fn configuration(&self) -> ReplayConfig {
         ReplayConfig {
             file: self.file.clone(),
@@ -168,7 +168,7 @@ pub(crate) struct ReplayConfig {
     pub(crate) speed: f64,
     /// Bytes of each recorded length that are headers; `null` for those of the capture's link, IP and UDP.
     pub(crate) headers_bytes: Option<u32>,
-    /// The keys of `send`: the rate and interval are the recording's mean, the size its longest.
+    /// The keys of `send`: rate and interval are the recording's mean, the size its longest.
     #[serde(flatten)]
     pub(crate) send: SendConfig,
 }
@@ -212,7 +212,7 @@ mod tests {
         plan
     }
 
-    /// `packets` of them so far apart, and one more an hour later.
+    /// `packets` datagrams at this distance, and one more an hour later.
     fn rush(packets: u64, micros: u64) -> String {
         let times = (0..packets).map(|number| number * micros).chain([3_600_000_000]);
         times.map(|time| format!("{time},100\n")).collect()

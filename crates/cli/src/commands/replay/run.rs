@@ -1,4 +1,4 @@
-//! A run of `replay`: that of `send`, with what the recording was like.
+//! A run of `replay`: that of `send`, with a summary of the recording.
 
 use softtimers_measure::failure::Failure;
 

@@ -16,15 +16,15 @@ pub(crate) struct ReplayReport {
     /// The report of `send`.
     #[serde(flatten)]
     pub(crate) send: SendReport,
-    /// The lateness of the last datagram against its scheduled time: the replay's drift at its end; `null` if nothing
-    /// was sent.
+    /// The lateness of the last datagram relative to its scheduled time: the replay's drift at its end; `null` if no
+    /// datagram was sent.
     pub(crate) skew_ns: Option<u64>,
-    /// The summary of what was to be sent.
+    /// The summary of the recording to send.
     pub(crate) recording: Summary,
 }
 
 impl ReplayReport {
-    /// Reports what was sent of a recording, the last datagram so late.
+    /// Creates the report of a replay whose last datagram was late by `skew`.
     pub(super) fn new(send: SendReport, skew: Option<Duration>, recording: Summary) -> Self {
         let nanos = |skew: Duration| u64::try_from(skew.as_nanos()).unwrap_or(u64::MAX);
         ReplayReport { send, skew_ns: skew.map(nanos), recording }

@@ -50,7 +50,7 @@ pub(crate) struct WrittenReport {
     pub(super) out: PathBuf,
     pub(super) force: bool,
     pub(super) output: Output,
-    /// HTML, Markdown and JSON, once they are open.
+    /// The HTML, Markdown and JSON files, once they are open.
     pub(super) files: Option<[OutputFile; 3]>,
 }
 
@@ -61,9 +61,9 @@ pub(crate) struct ReportConfig {
     pub(crate) sections: Vec<&'static str>,
     /// Whether runs are short.
     pub(crate) quick: bool,
-    /// The directory that the runs come from; `null` if they are made now.
+    /// The directory of saved runs; `null` if new runs are made.
     pub(crate) from: Option<PathBuf>,
-    /// The directory where they are kept; `null` if they are not.
+    /// The directory to save runs in; `null` if they are not saved.
     pub(crate) run: Option<PathBuf>,
 }
 

@@ -1,5 +1,5 @@
-//! Makes the runs: each source's commands as children of this process, one source after the other, so that none
-//! disturbs another. One that fails or is not possible here is kept with its reason, and the next one is made.
+//! Runs the measurements: each source's commands as children of this process, one source after the other, so that none
+//! disturbs another. One that fails or is not possible here is saved with its reason, and the next one runs.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use softtimers_measure::machine::Machine;
 use crate::report::saved::envelope;
 use crate::report::source::{HERE, Source, Step};
 
-/// Runs the steps of a source; `None` if a signal ended them, for what it has found then is not what was asked for.
+/// Runs the steps of a source; `None` if a signal ended them, since the result is then incomplete.
 ///
 /// # Cost
-/// As long as its commands take: seconds to a minute.
+/// The time of its commands: seconds to a minute.
 pub(super) fn make(source: &Source, quick: bool, interrupt: &Interrupt) -> Option<Value> {
     let when = utc(clock_gettime(ClockId::Realtime).tv_sec);
     let machine = serde_json::to_value(Machine::read()).unwrap_or_default();
     let mut steps = vec![];
     for step in (source.steps)(quick) {
         let made = run(&step, interrupt)?;
-        // The commands heard it as well if it came from the terminal, and ended early.
+        // If the signal came from the terminal, the commands got it as well, and ended early.
         if interrupt.arrived() {
             return None;
         }
@@ -45,7 +45,7 @@ fn run(step: &Step, interrupt: &Interrupt) -> Option<Value> {
                  "took_s": took.as_secs_f64(), "outputs": outputs }))
 }
 
-/// The output of each process; `None` if a signal came first, and then none of them goes on.
+/// Returns the output of each process; `None` if a signal came first, after which none of them goes on.
 fn outputs(
     step: &Step,
     commands: &mut Vec<String>,
@@ -62,12 +62,12 @@ fn outputs(
         if at + 1 < step.chain.len() {
             let announced;
             (process, announced) = process.announced("listening on ")?;
-            // What follows the address is for people.
+            // The text after the address is for people.
             here = announced.split([',', ' ']).next().unwrap_or_default().to_owned();
         }
         started.push((name, process));
     }
-    // Who was started last says when it is over.
+    // The process started last decides when the step is over.
     let mut outputs = Map::new();
     for (name, process) in started.into_iter().rev() {
         if !process.speaks_within(PATIENCE, Some(interrupt))? {
@@ -78,10 +78,10 @@ fn outputs(
     Ok(Some(outputs))
 }
 
-/// A time since 1970 as ISO 8601 has it.
+/// Formats a time since 1970 in ISO 8601.
 fn utc(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Howard Hinnant's days-to-civil: years begin in March, so that a leap day is the last of its year.
+    // Howard Hinnant's days-to-civil: years begin in March, so that a leap day is the last day of its year.
     let shifted = days + 719_468;
     let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -94,7 +94,7 @@ fn utc(seconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// No run is silent for so long, and one that is would be for ever.
+/// No run is silent for this long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 #[cfg(test)]

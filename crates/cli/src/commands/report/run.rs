@@ -1,4 +1,4 @@
-//! The runs that a report needs, and the three files that are made of them.
+//! Makes the runs that a report needs, and the three files from them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::run::{Command, Disturbance, Outcome, Run};
 impl Command for WrittenReport {
     type Config = ReportConfig;
     type Report = Findings;
-    // Each run says what disturbed it.
+    // Each run reports what disturbed it.
     const DISTURBED_BY: Disturbance = Disturbance::Nobody;
     const RIGHTS: Rights = Rights::OfChildren;
 
@@ -44,16 +44,16 @@ impl Command for WrittenReport {
         Findings::default()
     }
 
-    /// Makes or reads the runs, once it is sure that the files can be written.
+    /// Makes or reads the runs, after checking that the files can be written.
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<Findings>, Failure> {
         self.check_name()?;
         self.spare_the_runs(&self.beside("json"))?;
-        // Before there are files: a signal that ended the process would leave them empty.
+        // Before files are created: a signal that ended the process would leave them empty.
         run.interrupt()?;
         self.files = Some(self.create()?);
         let (runs, ended) = match &self.config.from {
             Some(directory) => {
-                // What goes on now has nothing to do with them.
+                // The current activity of the machine does not affect saved runs.
                 run.unwatch();
                 (Runs::read(directory)?, None)
             }
@@ -64,7 +64,7 @@ impl Command for WrittenReport {
         Ok(Outcome { inconclusive, ..Outcome::of(findings) })
     }
 
-    /// Writes the three files, too.
+    /// Also writes the three files.
     fn print(&mut self, object: &Object<'_, Findings, ReportConfig>) -> Result<(), Failure> {
         if let Some([html, md, json]) = self.files.take() {
             let text = object.to_json_text()?;
@@ -77,7 +77,7 @@ impl Command for WrittenReport {
 }
 
 impl WrittenReport {
-    /// The name of the file beside the one of HTML.
+    /// Returns the name of the file next to the HTML file.
     fn beside(&self, extension: &str) -> PathBuf {
         self.out.with_extension(extension)
     }
@@ -102,12 +102,12 @@ impl WrittenReport {
         Ok([create(&self.out)?, create(&self.beside("md"))?, create(&self.beside("json"))?])
     }
 
-    /// Refuses a file that has the name of a saved run, in the directory of the saved runs.
+    /// Refuses a file with the name of a saved run, in the directory of the saved runs.
     fn spare_the_runs(&self, object: &Path) -> Result<(), Failure> {
         let Some(runs) = self.config.from.as_ref().or(self.config.run.as_ref()) else { return Ok(()) };
         let of_source = object.file_stem().and_then(|stem| stem.to_str()).and_then(source::find).is_some();
         let parent = object.parent().filter(|parent| !parent.as_os_str().is_empty());
-        // What cannot be found yet has no runs in it, unless it will be made under the same name.
+        // A directory that does not exist yet has no runs in it, unless it will be created under the same name.
         let place = |path: &Path| as_caller(|| fs::canonicalize(path)).unwrap_or_else(|_| path.to_owned());
         if of_source && place(parent.unwrap_or(Path::new("."))) == place(runs) {
             let (out, name) = (self.out.display(), object.file_name().unwrap_or_default().display());
@@ -118,14 +118,14 @@ impl WrittenReport {
         Ok(())
     }
 
-    /// The sources that the sections need, in the order in which they are made.
+    /// Returns the sources that the sections need, in the order of their runs.
     fn sources(&self) -> Vec<&'static Source> {
         let sections = || self.config.sections.iter().filter_map(|name| catalogue::find(name));
         let needed = |name| sections().any(|section| section.sources.contains(&name));
         SOURCES.iter().filter(|source| needed(source.name)).collect()
     }
 
-    /// Runs what is needed, and keeps it if that is wanted; and why not all of it was, if so.
+    /// Makes the necessary runs and saves them if wanted; also returns why not all were made, if so.
     fn make(&self, run: &Run<'_>) -> Result<(Runs, Option<String>), Failure> {
         let sources = self.sources();
         let mut kept = vec![];

@@ -139,8 +139,8 @@ pub(crate) struct Send {
 }
 
 impl Send {
-    /// Understands the arguments of `send`. Much of what can be said together contradicts itself, such as a seed where
-    /// nothing is random; each flag that would be ignored is refused by name.
+    /// Interprets the arguments of `send`. Many combinations contradict each other, such as a seed without a random
+    /// pattern; each flag that would be ignored is refused by name.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
@@ -158,7 +158,7 @@ impl Send {
 }
 
 impl SendArgs {
-    /// The plan of these flags.
+    /// Returns the plan of these flags.
     fn plan(&self) -> Result<SendPlan, Failure> {
         let plan = self.engine.plan(self.traffic()?, address::destination(&self.address)?)?;
         let driver = self.driver(&plan)?;
@@ -167,26 +167,26 @@ impl SendArgs {
         Ok(plan)
     }
 
-    /// The flags that say the same as `--send-via` with this way.
+    /// Sets the flags that are equivalent to `--send-via` with this way.
     fn by_way(&self, way: Option<SendWay>) -> Self {
         let mut args = SendArgs { send_via: way, ..self.clone() };
         match way {
             Some(SendWay::Txtime) if self.engine.timer.is_none() => {
                 args.engine.timer = Timer::all().find(|timer| timer.hands_over_ahead());
             }
-            // A rate that is wrong is refused later.
+            // An invalid rate is refused later.
             Some(SendWay::Sendmmsg) => args.no_gso |= self.rate().is_ok_and(|rate| self.quantum.at(rate) > 1),
             _ => {}
         }
         args
     }
 
-    /// The driver of a loop. One that could not send is refused.
+    /// Returns the driver of a loop. One that could not send is refused.
     fn driver(&self, plan: &SendPlan) -> Result<load::Driver, Failure> {
         let timer = plan.timer;
         match self.driver.driver {
             Driver::Socket | Driver::Xdp => Ok(load::Driver::Socket),
-            // A signal's handler, and a queue of the kernel, have a socket.
+            // A signal's handler and a queue of the kernel need a socket.
             Driver::Packet if !timer.drives_several() || timer.hands_over_ahead() => {
                 Err(Failure::usage(format_args!(
                     "--driver packet: not with --timer {timer}, which sends by a socket or not at all"
@@ -196,7 +196,7 @@ impl SendArgs {
         }
     }
 
-    /// Refuses a way that this traffic does not take.
+    /// Refuses a way that this traffic cannot use.
     fn check_way(&self, plan: &SendPlan) -> Result<(), Failure> {
         let SendVia { way, why } = plan.send_via();
         let Some(asked) = self.send_via else { return Ok(()) };
@@ -243,7 +243,7 @@ impl SendArgs {
         Ok(Traffic { train, ..traffic })
     }
 
-    /// The rate, however it was said.
+    /// Returns the rate, given in either form.
     pub(super) fn rate(&self) -> Result<Rate, Failure> {
         match (self.rate, self.interval) {
             (Some(rate), _) => rate.of_packets(self.size).map_err(|error| {
@@ -265,13 +265,13 @@ impl SendArgs {
         }
     }
 
-    /// Returns when it ends; something does.
+    /// Returns when the run ends; it always has an end.
     pub(super) fn end(&self) -> End {
         let EndArgs { duration, count } = self.engine.end;
         End { duration: duration.or(count.is_none().then_some(DEFAULT_DURATION)), count }
     }
 
-    /// The flags that only a socket's datagrams have, and whether each was given.
+    /// Returns the flags that apply only to sockets, and whether each was given.
     pub(super) fn of_sockets(&self) -> [(&'static str, bool); 10] {
         [
             ("--pattern", self.pattern != SendPattern::Constant),
@@ -287,7 +287,7 @@ impl SendArgs {
         ]
     }
 
-    /// The number for all that is random. One that is not given is chosen.
+    /// Returns the seed for everything random, chosen at random by default.
     fn seed(&self) -> Result<u64, Failure> {
         let random = self.pattern == SendPattern::Poisson || self.phase == Some(PhaseName::Random);
         match self.seed {
@@ -300,7 +300,7 @@ impl SendArgs {
         }
     }
 
-    /// Returns when each of several flows begins. What only several have is refused of one.
+    /// Returns when each of several flows begins. The flag is refused for one flow.
     fn phase(&self, seed: u64) -> Result<Phase, Failure> {
         if let Some(phase) = self.phase.filter(|_| self.flows == 1) {
             return Err(Failure::usage(format_args!(
@@ -314,7 +314,7 @@ impl SendArgs {
         })
     }
 
-    /// The trains in which one flow catches up. A timer that would ignore them is not given any.
+    /// Returns the trains in which one flow catches up. The flag is refused for a timer that would ignore it.
     fn recovery(&self) -> Result<Recovery, Failure> {
         let timer = self.engine.timer();
         let kept = timer.pace(PaceConfig { recovery: Traffic::RECOVERY, ..PaceConfig::new(self.rate()?) });
@@ -335,7 +335,7 @@ impl SendArgs {
                 "--train none: the train of one flow has an end; 1 to 64, or none with --flows 2 or more",
             )),
             Some(Train::AtMost(most)) => Ok(Recovery::trains(u16::try_from(most.get()).unwrap_or(u16::MAX))),
-            // The others are what their few lines are.
+            // The other timers stay as simple as they are.
             _ if !self.engine.timer().has_trigger_states() => Ok(Recovery::NONE),
             _ => Ok(Traffic::RECOVERY),
         }
@@ -409,12 +409,12 @@ impl fmt::Display for SendWay {
     }
 }
 
-/// The number of datagrams of all flows that may follow each other.
+/// The most datagrams of all flows in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Train {
-    /// As many as are due.
+    /// No limit.
     None,
-    /// At most this number may.
+    /// At most this number.
     AtMost(NonZeroU32),
 }
 
@@ -440,13 +440,13 @@ fn flow_count(text: &str) -> Result<u32, String> {
     flows.ok_or_else(|| format!("a number of flows from 1 to {MOST_FLOWS} is allowed"))
 }
 
-/// Long enough for a percentile per mille at 1,000 packets/s, short enough to wait for.
+/// Long enough for per-mille percentiles at 1,000 packets/s, short enough to wait for.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// As many leave in one turn, limit or not.
+/// The most datagrams of one turn, with or without a limit.
 const LONGEST_TRAIN: u32 = 64;
 
-/// `recv` tells as many apart.
+/// The number of flows that `recv` distinguishes.
 const MOST_FLOWS: u32 = 10_000;
 
 const SEND_EXAMPLES: &str = "\

@@ -1,11 +1,11 @@
-//! The driver that carries the datagrams of `send`: a socket, a packet socket, or a program in the kernel.
+//! The driver of `send`: a socket, a packet socket, or a program in the kernel.
 
 use std::net::SocketAddrV4;
 
 use clap::{Args, ValueEnum};
 use softtimers_load::generate::MacAddress;
 
-/// A driver, and what only the last one needs.
+/// A driver, and the options of the last one.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Drivers, and the in-kernel generator (--driver xdp)")]
 pub(crate) struct DriverArgs {

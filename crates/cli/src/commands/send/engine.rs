@@ -1,4 +1,4 @@
-//! The part that `send` and `replay` share: when a run ends, how it is driven, whatever it sends, and how it is told.
+//! The part that `send` and `replay` share: the end of a run, its engine, and its report.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,16 +26,16 @@ pub(crate) struct EngineArgs {
 
     /// Do not ask for a softtimers receiver first
     ///
-    /// For other programs, which never answer. It is no failure then if nobody receives: a refusal is said once, and the exit code is 0. A receiver counts such
-    /// traffic only with `recv --any`. Faster than 1,000 packets/s to another machine, use it only on a network and a host
-    /// of your own.
+    /// For other programs, which never answer. It is no failure then if nobody receives: a refusal is reported once,
+    /// and the exit code is 0. A receiver counts such traffic only with `recv --any`. Faster than 1,000 packets/s to
+    /// another machine, use it only on a network and a host of your own.
     #[arg(long, help_heading = TRAFFIC, display_order = 9)]
     pub(crate) no_handshake: bool,
 
     /// Skip datagrams later than TIME; or none, all
     ///
-    /// A sender that was held up catches up on what is late by at most this much, and skips the rest. none catches up on
-    /// nothing; all skips nothing and sends everything, however late.
+    /// A sender that fell behind sends the datagrams that are late by at most this much, and skips the others. none:
+    /// skip everything late. all: send everything, however late.
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = catch_up, help_heading = PACING)]
     pub(crate) catch_up: CatchUp,
 
@@ -100,12 +100,13 @@ pub(crate) const PACING: &str = "Pacing";
 const LOOP: &str = "Loop and its other work";
 
 impl EngineArgs {
-    /// The timer that was asked for, or the usual one.
+    /// Returns the requested timer, or the default.
     pub(crate) fn timer(&self) -> Timer {
         self.timer.unwrap_or_default()
     }
 
-    /// This traffic by this engine. What the engine would silently ignore is refused: it would be measured, and believed.
+    /// Plans this traffic with this engine. Flags that the engine would silently ignore are refused, so that no result
+    /// is misattributed.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
@@ -128,7 +129,7 @@ impl EngineArgs {
         Ok(plan)
     }
 
-    /// The flags that only a loop has use for, and whether each was given.
+    /// Returns the flags that apply only to a loop, and whether each was given.
     pub(super) fn of_loops(&self) -> [(&'static str, bool); 10] {
         [
             ("--timer", self.timer.is_some()),
@@ -226,7 +227,7 @@ impl EngineArgs {
     }
 }
 
-/// Refuses to disable what is not there, or all that there is.
+/// Refuses to disable a source that the loop lacks, or its only one.
 fn check_source(plan: &SendPlan) -> Result<(), Failure> {
     let Some(source) = plan.disabled_source else { return Ok(()) };
     let refuse = |why: &str| Err(Failure::usage(format_args!("--disable-source {}: {why}", source.name())));
@@ -248,7 +249,7 @@ pub(crate) enum ClockName {
     Tsc,
 }
 
-/// Work that the sending loop does beside sending.
+/// Work that the sending loop does besides sending.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Busy {
     /// Nothing: the loop sleeps between datagrams
@@ -281,7 +282,7 @@ fn slice(text: &str) -> Result<Duration, String> {
     Err(format!("the kernel grants slices from {least} to {most}"))
 }
 
-/// Not the two that end a loop's sleeps: without them it would not wake.
+/// Parses a source, except the two that end a loop's sleeps: without them it would not wake.
 fn source(text: &str) -> Result<TriggerState, String> {
     use TriggerState::{HandlerExit, Readiness, Send, SyscallExit};
     let allowed = [HandlerExit, Readiness, Send, SyscallExit];

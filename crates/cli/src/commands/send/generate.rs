@@ -23,7 +23,7 @@ pub(crate) struct Generate {
 }
 
 impl Generate {
-    /// Understands the arguments of `send`, if they ask for this.
+    /// Interprets the arguments of `send`, if they ask for this.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
@@ -110,7 +110,7 @@ impl Command for Generate {
     }
 }
 
-/// Refuses what the program would silently ignore.
+/// Refuses flags that the program would silently ignore.
 fn check_flags(args: &SendArgs) -> Result<(), Failure> {
     let mut flags = args.of_sockets().into_iter().chain(args.engine.of_loops());
     match flags.find(|&(_, given)| given) {

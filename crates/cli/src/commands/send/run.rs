@@ -57,7 +57,7 @@ impl Command for Send {
     }
 }
 
-/// Makes the file of a trace. A FIFO is waited for until a signal comes.
+/// Creates the file of a trace. It waits for a FIFO's reader until a signal comes.
 fn create((path, force): &(PathBuf, bool), interrupt: &Interrupt) -> Result<OutputFile, Failure> {
     let opened = OutputFile::create_while(path, "--trace", *force, |time| {
         thread::park_timeout(time);
@@ -66,20 +66,20 @@ fn create((path, force): &(PathBuf, bool), interrupt: &Interrupt) -> Result<Outp
     Ok(opened?)
 }
 
-/// Writes what left when; what there was no room for is said.
+/// Writes the log of departures, and reports those without room.
 fn write_trace(file: OutputFile, trace: &SendTrace) -> Result<(), Failure> {
     if trace.forgotten() > 0 {
         let (kept, all) = (SendTrace::ROOM, SendTrace::ROOM as u64 + trace.forgotten());
         say(format_args!("softtimers: --trace: the last {kept} of {all} departures"));
     }
     let mut pieces = Pieces { file, text: String::with_capacity(PIECE), failure: None };
-    // That it failed is kept with the reason.
+    // A failure is kept with its reason.
     let _ = trace.write_chrome(&mut pieces);
     let _ = pieces.append();
     pieces.failure.map_or(Ok(()), Err)
 }
 
-/// Text on its way to a file, event by event, so that what is in the file of a full disk can be read.
+/// Buffers text for a file in whole events, so that the file can be read even if the disk is full.
 struct Pieces {
     file: OutputFile,
     text: String,
@@ -106,10 +106,11 @@ impl fmt::Write for Pieces {
     }
 }
 
-/// Large beside a system call's cost.
+/// Large compared with a system call's cost.
 const PIECE: usize = 1 << 16;
 
-/// Sends as planned, for `send` and `replay`. Until the receiver has agreed, a signal ends the process; `ready` is called then.
+/// Sends as planned, for `send` and `replay`. Until the receiver has agreed, a signal ends the process; then `ready` is
+/// called.
 pub(crate) fn send<C: Command>(
     command: &C,
     plan: &SendPlan,

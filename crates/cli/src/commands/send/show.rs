@@ -13,7 +13,7 @@ use crate::run::screen::Tone;
 use crate::run::stream::Seconds;
 use crate::run::table::Table;
 
-/// Names the traffic, the destination, the time and the engine in a line.
+/// Names the traffic, the destination, the time and the engine in one line.
 pub(crate) fn header(command: &str, config: &SendConfig) -> String {
     let SendConfig { address, target_pps, size_bytes, flows, pattern, timer, busy, .. } = config;
     let rate = bits(target_pps * *size_bytes as f64 * 8.0);
@@ -108,7 +108,7 @@ impl Report for SendReport {
     }
 }
 
-/// Departures that were late, by cause.
+/// Adds late departures, by cause.
 fn late(report: &SendReport, table: &mut Table) {
     let mut causes = Grid::new(["late over 1 ms", "departures", "longest", "because"]).words(3);
     for cause in LateCause::ALL {
@@ -119,7 +119,7 @@ fn late(report: &SendReport, table: &mut Table) {
     table.grid(causes);
 }
 
-/// How often the flow fell behind, and how it came back.
+/// Adds how often the flow fell behind, and how it recovered.
 fn catch_ups(found: &CatchUpReport, table: &mut Table) {
     let CatchUpReport { spells, packets, in_trains, longest_ns } = *found;
     if spells > 0 {
@@ -129,7 +129,7 @@ fn catch_ups(found: &CatchUpReport, table: &mut Table) {
     }
 }
 
-/// Only where datagrams left as frames.
+/// Adds frames, if there were any.
 fn framed(frames: &FramesReport, table: &mut Table) {
     let FramesReport { sent: Some(sent), by_socket: Some(by_socket), way_changes } = *frames else { return };
     let changes = way_changes.filter(|&changes| changes > 0);
@@ -138,7 +138,7 @@ fn framed(frames: &FramesReport, table: &mut Table) {
     table.row("frames", format!("{sent}  and {by_socket} by the socket{changed}"));
 }
 
-/// Only where a system call took more than one datagram.
+/// Adds system calls, if one sent more than one datagram.
 fn handed_over(report: &SendReport, table: &mut Table) {
     let Some(per_call) = report.packets_per_call.filter(|_| report.sent > report.system_calls) else {
         return;
@@ -163,7 +163,7 @@ fn explained(cause: LateCause) -> &'static str {
     }
 }
 
-/// Shows the share of a CPU that busy-polling took, where there is an idle policy, and its limit.
+/// Adds the share of a CPU used for busy-polling, if there is an idle policy, and its limit.
 fn busy_polling(polled: &PolledReport, table: &mut Table) {
     let Some(taken) = polled.share else { return };
     let mut text = format!("{} of one core", share(taken));

@@ -1,4 +1,4 @@
-//! The arguments of `sim`, and the plan that is made of them. Each experiment is a subcommand whose flags are its parameters.
+//! The arguments of `sim`, and the plan made of them. Each experiment is a subcommand whose flags are its parameters.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -29,9 +29,9 @@ pub(crate) enum SimArgs {
 /// `softtimers sim EXPERIMENT`.
 #[derive(Debug, Clone)]
 pub(crate) struct SimRunArgs {
-    /// The experiment that is run.
+    /// The experiment to run.
     pub(crate) experiment: &'static Experiment,
-    /// The parameters that were set, beside the seed.
+    /// The parameters that were set, except the seed.
     pub(crate) set: Vec<(&'static str, Setting)>,
     /// The options that every experiment has.
     pub(crate) common: SimCommonArgs,
@@ -222,7 +222,7 @@ fn help(parameter: &Parameter) -> String {
     format!("{}{words} [default: {}]", parameter.about, parameter.default)
 }
 
-/// The columns, the table that is made without `--sweep`, and the exit codes.
+/// Describes the columns, the table that is made without `--sweep`, and the exit codes.
 fn after_help(experiment: &Experiment) -> String {
     let width = experiment.columns.iter().map(|column| column.key().len()).max().unwrap_or(0);
     let columns =
@@ -237,16 +237,16 @@ fn after_help(experiment: &Experiment) -> String {
     )
 }
 
-/// A sweep, and where its rows go.
+/// A sweep, and the destination of its rows.
 #[derive(Debug)]
 pub(crate) struct SimPlan {
     /// The points of the sweep.
     pub(crate) sweep: Arc<Sweep>,
-    /// The part of the points that is run.
+    /// The part of the points to run.
     pub(crate) part: Part,
-    /// The number of CPUs that run it.
+    /// The number of CPUs to use.
     pub(crate) threads: NonZeroUsize,
-    /// Lines to stdout as points are finished, instead of a table at the end.
+    /// Whether to print lines as points are finished, instead of a table at the end.
     pub(crate) csv: bool,
     /// A file for these lines.
     pub(crate) out: Option<OutPlan>,
@@ -258,16 +258,16 @@ pub(crate) struct SimPlan {
 #[derive(Debug)]
 pub(crate) struct OutPlan {
     pub(crate) path: PathBuf,
-    /// Whether one that is there is replaced.
+    /// Whether an existing file is replaced.
     pub(crate) force: bool,
-    /// The lines of it that stay, for a run that goes on after them.
+    /// The lines of it to keep, for a run that resumes after them.
     pub(crate) kept: String,
-    /// The file of such a run, which has it alone.
+    /// The locked file of such a run.
     pub(crate) resumed: Option<Resumed>,
 }
 
 impl SimPlan {
-    /// Understands the arguments of an experiment.
+    /// Interprets the arguments of an experiment.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed, or the file that cannot be written.
@@ -296,7 +296,7 @@ impl SimPlan {
             && let Some(resumed) = Resumed::open(&out.path, "--resume")?
         {
             let (done, kept) = finished(&sweep, part, &out.path, &resumed.text)?;
-            // It has been read and is of this sweep, even where nothing of it is kept.
+            // It has been read and belongs to this sweep, even if none of its lines is kept.
             (out.kept, out.force, out.resumed) = (kept, true, Some(resumed));
             part = part.after(done);
         }
@@ -312,7 +312,7 @@ impl SimPlan {
     }
 }
 
-/// The parameters that are swept: those that were asked for, or else those of the paper's table that were not `given`.
+/// Returns the parameters to sweep: the requested ones, or else those of the paper's table that are not `given`.
 fn axes(
     experiment: &Experiment,
     common: &SimCommonArgs,
@@ -320,7 +320,7 @@ fn axes(
     parameters: &Parameters,
 ) -> Result<Vec<Axis>, Failure> {
     let axes = if common.sweeps.is_empty() {
-        // What would change nothing is not swept unasked.
+        // A parameter without effect is not swept by default.
         let is_used = |name: &str| {
             let needs = experiment.parameters.iter().find(|one| one.name == name).and_then(|one| one.needs);
             needs.is_none_or(|need| (need.met)(parameters))
@@ -348,7 +348,7 @@ fn axes(
     Ok(axes)
 }
 
-/// The papers' values, or those of the machine that was named, but where others were set.
+/// Returns the papers' values, or those of the given machine, with the values that were set.
 fn parameters(
     experiment: &Experiment,
     set: &[(&'static str, Setting)],
@@ -375,7 +375,7 @@ fn runs(common: &SimCommonArgs) -> Result<Runs, Failure> {
     })
 }
 
-/// Refuses seeds that are given twice, and a precision of what has no mean.
+/// Refuses duplicate seeds, and a precision for a column without a mean.
 fn refuse_vain(sweep: &Sweep) -> Result<(), Failure> {
     let runs = sweep.runs();
     if runs.seeds.get() > 1 && sweep.axes().iter().any(|axis| axis.name == SEED) {
@@ -386,7 +386,7 @@ fn refuse_vain(sweep: &Sweep) -> Result<(), Failure> {
     let mut means = columns.iter().filter(|column| sweep.has_means(column)).map(|column| column.name);
     if means.any(|name| name == precision.column) {
         return match runs.seeds.get() {
-            // It is asked after ten, when these are over.
+            // The precision is first checked after ten seeds, when these are over.
             ..=10 => Err(Failure::usage("--precision: more than ten --seeds, after which it is asked first")),
             _ => Ok(()),
         };
@@ -400,7 +400,7 @@ fn refuse_vain(sweep: &Sweep) -> Result<(), Failure> {
     )))
 }
 
-/// The points that are in the file of an earlier run, and their lines.
+/// Returns the points in the file of an earlier run, and their lines.
 fn finished(sweep: &Sweep, part: Part, path: &Path, text: &str) -> Result<(usize, String), Failure> {
     let (done, kept) = csv::finished(sweep, part, &path.display().to_string(), text)
         .map_err(|error| Failure::usage(format_args!("--resume: {error}")))?;
@@ -430,14 +430,14 @@ fn axis(experiment: &Experiment, name: &str, values: &str) -> Result<Axis, Failu
     Ok(Axis { name: parameter.name, values: values.split(',').map(value).collect::<Result<_, _>>()? })
 }
 
-/// Parameters, the most telling first.
+/// The number of parameters in short help, the most important first.
 const IN_SHORT_HELP: usize = 6;
-/// More than any machine has use for.
+/// More than any machine can use.
 const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
-/// The axis that is no parameter.
+/// The axis that is not a parameter.
 pub(super) const SEED: &str = "seed";
-/// The subcommands that are no experiments.
+/// The subcommands that are not experiments.
 pub(super) const MERGE: &str = "merge";
 pub(super) const MACHINE: &str = "machine";
-/// Each is a number in memory, and more than a day of runs.
+/// Each takes memory, and as many take more than a day to run.
 const MOST_POINTS: usize = 1_000_000;

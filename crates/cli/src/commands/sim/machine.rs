@@ -1,7 +1,8 @@
-//! `--machine`: a preset by its name, a description in TOML, or what `doctor --json` has measured, `here` if that is in `here.json`.
+//! `--machine`: a preset by name, a description in TOML, the output of `doctor --json`, or `here` for that in
+//! `here.json`.
 //!
 //! ```toml
-//! based-on = "alpha-3000"   # what is not said below is that machine's
+//! based-on = "alpha-3000"   # the machine for keys that are not set below
 //!
 //! [router]
 //! ring = 128
@@ -23,10 +24,10 @@ use super::setting;
 use crate::file;
 use crate::run::privileges::user::exceeds_caller;
 
-/// Reads the machine that is named on the command line.
+/// Reads the machine named on the command line.
 ///
 /// # Errors
-/// Says what is wrong in which line, and what is allowed.
+/// A message that names the line, and what is allowed.
 pub(super) fn read(name: &str) -> Result<MachineSpec, String> {
     if let Some(mut preset) = MachineSpec::preset(name) {
         let text = preset.to_string();
@@ -51,7 +52,7 @@ pub(super) fn read(name: &str) -> Result<MachineSpec, String> {
     }
     let text = String::from_utf8(bytes).map_err(|_| "not a text in UTF-8".to_owned())?;
     let mut spec = parse(&text).map_err(|problem| {
-        // It may quote the line.
+        // The message may quote the line.
         if !exceeds_caller() {
             return problem;
         }
@@ -63,10 +64,10 @@ pub(super) fn read(name: &str) -> Result<MachineSpec, String> {
     Ok(spec)
 }
 
-/// Reads a machine, and returns the defaults of an experiment on it.
+/// Reads a machine, and returns an experiment's defaults on it.
 ///
 /// # Errors
-/// As [`read`]; says of a machine that was measured what nobody measures.
+/// As [`read`]; for a measured machine, names the unmeasured values that the experiment needs.
 pub(super) fn parameters(name: &str, experiment: &Experiment) -> Result<Parameters, String> {
     let spec = read(name)?;
     spec.parameters(experiment).map_err(|error| {
@@ -81,7 +82,7 @@ pub(super) fn parameters(name: &str, experiment: &Experiment) -> Result<Paramete
     })
 }
 
-/// Understands the text of a file.
+/// Parses the text of a file.
 ///
 /// # Errors
 /// As [`read`].
@@ -98,7 +99,7 @@ pub(super) fn print(name: &str) -> Result<String, Failure> {
     Ok(spec.to_string())
 }
 
-/// A problem, and the byte at which it is.
+/// A problem, and its offset in bytes.
 type Problem = (usize, String);
 
 fn described(text: &str) -> Result<MachineSpec, String> {
@@ -121,7 +122,7 @@ fn described(text: &str) -> Result<MachineSpec, String> {
     Ok(spec)
 }
 
-/// Sets the keys of a section and of those below it.
+/// Sets the keys of a section and of its subsections.
 fn section(spec: &mut MachineSpec, name: &str, table: &DeTable<'_>) -> Result<(), Problem> {
     for (key, value) in table {
         let (at, word) = (key.span().start, &**key.get_ref());
@@ -148,7 +149,8 @@ fn section(spec: &mut MachineSpec, name: &str, table: &DeTable<'_>) -> Result<()
     Ok(())
 }
 
-/// HIP's device, as a socket of this machine: a wake-up is its interrupt, a system call a poll and a change of what is watched.
+/// Converts `doctor`'s measurements to HIP's device, a socket of this machine: its interrupt is a wake-up, and a poll
+/// or a change of what is watched is a system call.
 fn measured(text: &str) -> Result<MachineSpec, String> {
     let object: Value = serde_json::from_str(text)
         .map_err(|error| format!("line {}: {}", error.line(), one_line(&error.to_string())))?;
@@ -165,7 +167,7 @@ fn measured(text: &str) -> Result<MachineSpec, String> {
             setting::parse(known.kind, &text).map_err(|why| format!("costs.{key} {text}: {why}"))?;
         spec.set("hip", name, &setting).map_err(|error| error.to_string())?;
     }
-    // What doctor does not measure is that of a socket in the virtual machine that HIP's preset for UDP was measured on.
+    // Values that doctor does not measure are those of the virtual machine on which HIP's preset for UDP was measured.
     for (name, text) in [("transfer", "1us"), ("ring", "none")] {
         let known = Key::find("hip", name).map_err(|error| error.to_string())?;
         spec.set("hip", name, &setting::parse(known.kind, text)?).map_err(|error| error.to_string())?;
@@ -177,11 +179,11 @@ fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], "; ")
 }
 
-/// The name of this machine, and the file of the working directory that it is measured in.
+/// The name of this machine, and its file in the working directory.
 const HERE: &str = "here";
 const MEASURED: &str = "here.json";
 const DOCTOR: &str = "softtimers.doctor/1";
-/// A hundred times what a complete machine takes.
+/// A hundred times the size of a complete machine.
 const MOST_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use super::args::SimMergeArgs;
 use crate::file;
 use crate::run::output::print;
 
-/// Puts the files together and prints the result.
+/// Merges the files and prints the result.
 ///
 /// # Errors
-/// A usage failure that names the file and the line that is wrong or of another sweep, or the points that are missing.
+/// A usage failure that names the file and the line that is wrong or of another sweep, or the missing points.
 pub(crate) fn run(args: &SimMergeArgs) -> Result<(), Failure> {
     let mut merge = Merge::default();
     for path in &args.files {

@@ -1,4 +1,5 @@
-//! The experiments that this process has under `sim`: those that [`main`](crate::main) was given, else those of `softtimers-sim`.
+//! The experiments under `sim` in this process: those passed to [`main`](crate::main), or else those of
+//! `softtimers-sim`.
 
 use std::iter;
 use std::sync::OnceLock;
@@ -14,7 +15,7 @@ static REGISTERED: OnceLock<Vec<&'static Experiment>> = OnceLock::new();
 /// Sets the experiments, unless they are set already.
 ///
 /// # Errors
-/// A usage failure for a name that two things would have.
+/// A usage failure for a duplicate name.
 pub(crate) fn register(experiments: &[&'static Experiment]) -> Result<(), Failure> {
     check(experiments).map_err(Failure::usage)?;
     REGISTERED.get_or_init(|| experiments.to_vec());
@@ -31,10 +32,10 @@ pub(super) fn find(name: &str) -> Option<&'static Experiment> {
     all().iter().copied().find(|experiment| experiment.name == name)
 }
 
-/// Names that are taken make flags that cannot be told apart.
+/// Refuses duplicate names, which would make flags ambiguous.
 fn check(experiments: &[&'static Experiment]) -> Result<(), String> {
     let common = SimCommonArgs::augment_args(Command::new(""));
-    // A flag is found by its identity, which need not be what is typed: `--sweep` is `sweeps`.
+    // A flag is found by its id, which may differ from the typed name: `--sweep` is `sweeps`.
     let names = |flag: &clap::Arg| [flag.get_long().map(str::to_owned), Some(flag.get_id().to_string())];
     let flags: Vec<String> = common.get_arguments().flat_map(names).flatten().collect();
     for (place, experiment) in experiments.iter().enumerate() {
@@ -68,7 +69,7 @@ fn check(experiments: &[&'static Experiment]) -> Result<(), String> {
     Ok(())
 }
 
-/// If two have one key, JSON's readers see one.
+/// Refuses duplicate keys, of which JSON's readers see only one.
 fn check_columns(experiment: &Experiment) -> Result<(), String> {
     let mut known: Vec<String> = OF_EVERY_ROW.map(str::to_owned).to_vec();
     let is_recording = |parameter: &&Parameter| matches!(parameter.kind, Kind::Trace);
@@ -89,7 +90,7 @@ fn check_columns(experiment: &Experiment) -> Result<(), String> {
     Ok(())
 }
 
-/// The keys that rows have beside those of their experiment.
+/// The keys of every row besides those of the experiment.
 const OF_EVERY_ROW: [&str; 8] =
     ["sweep", "point", "row", "build", "seed", "seeds", "machine_sha256", "reason"];
 

@@ -1,13 +1,13 @@
-//! A run of `sim`: points that are finished are printed as lines at once, and the table at the end.
+//! A run of `sim`: finished points are printed as lines at once, and the table at the end.
 //!
-//! A point may take hours, and whoever reads stdout may have stopped. So somebody else waits for signals, and waits for
-//! nobody for long:
+//! A point may take hours, and the reader of stdout may have stopped. So a separate thread waits for signals, and never
+//! blocks for long:
 //!
 //! ```text
-//!   sweep    point │ lines │ point │ lines ▓▓▓▓▓▓▓▓▓▓▓    holds what there is to keep while it writes, here into a full pipe
-//!   attend              signal: gives up     signal: waits for that a little, prints the table, ends
-//!                       points that run, says so
-//!   handler                                    signal: ends, whoever is blocked where
+//!   sweep    point │ lines │ point │ lines ▓▓▓▓▓▓▓▓▓▓▓    holds the results to keep while it writes, here into a full pipe
+//!   attend              signal: gives up     signal: waits a little for them, prints the table, ends
+//!                       running points, says so
+//!   handler                                               signal: ends the process, whatever is blocked
 //! ```
 
 use std::io;
@@ -33,15 +33,15 @@ use crate::run::{Command, Disturbance, Outcome, Run, carry_out};
 /// Runs an experiment, or merges files.
 ///
 /// # Errors
-/// A usage failure for parameters that cannot be; a check failure if an assertion does not hold or a file cannot be
+/// A usage failure for impossible parameters; a check failure if an assertion does not hold or a file cannot be
 /// written.
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     match args {
         SimArgs::Merge(args) => merge::run(args),
         SimArgs::Machine(args) => print(&machine::print(&args.name)?),
         SimArgs::Run(args) => {
-            // Reading a recording may wait for ever, and is ended by a signal. From there on a signal ends the run, and not
-            // the process with an empty file.
+            // Reading a recording may block for ever, and a signal ends that. After it a signal ends the run, rather
+            // than the process with an empty file.
             let plan = SimPlan::new(args)?;
             let interrupt = Interrupt::listen_each().map_err(not_heard)?;
             carry_out(&mut Simulation::of(plan, interrupt)?)
@@ -49,17 +49,17 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     }
 }
 
-/// The run, as the thread of the sweep sees it.
+/// The run, as the sweep's thread sees it.
 struct Simulation {
     shared: Arc<Shared>,
     interrupt: Arc<Interrupt>,
-    /// Whether all points were run, or as many as were asked for.
+    /// Whether all requested points were run.
     whole: bool,
-    /// Closed when nothing is left to print: it ends the thread that waits for signals.
+    /// Closed when nothing is left to print, which ends the thread that waits for signals.
     going_on: Option<UnixStream>,
 }
 
-/// The state that the thread that waits for signals needs, too.
+/// The state shared with the thread that waits for signals.
 struct Shared {
     plan: SimPlan,
     machine: Machine,
@@ -68,12 +68,12 @@ struct Shared {
     kept: Mutex<Kept>,
 }
 
-/// The findings to keep, whoever ends the run.
+/// The results to keep, whichever thread ends the run.
 #[derive(Default)]
 struct Kept {
     /// The file to which lines are written as soon as a point is finished.
     out: Option<OutputFile>,
-    /// The points that the table will show.
+    /// The points to show in the table.
     found: Vec<PointRows>,
 }
 
@@ -119,7 +119,7 @@ impl Command for Simulation {
         Ok(Outcome { broke_off: swept.err().and_then(Ended::failure), ..Outcome::of(report) })
     }
 
-    /// The table, also of a run that broke off; lines have been printed already.
+    /// Prints the table, also of a run that broke off; lines have been printed already.
     fn print(&mut self, object: &Object<'_, SimReport, SimConfig>) -> Result<(), Failure> {
         let mut kept = self.shared.kept();
         let printed = if !self.shared.plan.csv && (self.whole || !kept.found.is_empty()) {
@@ -127,7 +127,7 @@ impl Command for Simulation {
         } else {
             Ok(())
         };
-        // Whoever ends the process now has nothing to print.
+        // A thread that ends the process now has nothing to print.
         kept.found.clear();
         self.going_on = None;
         printed
@@ -165,7 +165,7 @@ impl Shared {
         let write = |lines: &str, kept: &mut Kept| {
             let written = kept.out.as_mut().map_or(Ok(()), |file| file.append(lines));
             written.map_err(|failure| {
-                // Closed here, where one that nothing was written to is removed: the process may end without its drop.
+                // Closed here, where an empty file is removed: the process may end without dropping it.
                 kept.out = None;
                 Ended::Failed(failure)
             })?;
@@ -185,24 +185,25 @@ impl Shared {
         })
     }
 
-    /// Says at a signal what comes of it, and at a second one ends the process with what there is.
+    /// Reports the first signal and its effect; at a second one, ends the process with the results so far.
     fn attend(&self, interrupt: &Interrupt, over: &UnixStream) {
         let signal = || interrupt.wait(over).is_ok_and(|signal| signal);
         if !signal() {
             return;
         }
         self.watch.stop();
-        // By somebody who may wait for ever, for it may be that nobody reads stderr either.
+        // In another thread, which may block for ever: possibly nobody reads stderr either.
         let said = thread::Builder::new().spawn(|| {
             say(format_args!("ending with the points that are finished; Ctrl-C again ends at once"));
         });
-        // Without a thread for it nobody says so.
+        // Without a thread for it, the report is omitted.
         drop(said);
         if !signal() {
             return;
         }
         interrupt.end_at_next();
-        // With it nobody writes meanwhile, or a line would be cut off; who writes for so long is blocked.
+        // While this lock is held no other thread writes, so no line is cut off; a writer that holds it for longer is
+        // blocked.
         if let Some(kept) = lock_soon(&self.kept) {
             let printed = if kept.found.is_empty() { Ok(()) } else { self.print(&kept.found) };
             if let Err(failure) = printed {
@@ -212,14 +213,14 @@ impl Shared {
         std::process::exit(interrupt.exit_code());
     }
 
-    /// The table of a run that is ended at once.
+    /// Prints the table of a run that is ended at once.
     fn print(&self, found: &[PointRows]) -> Result<(), Failure> {
         let machine = self.machine.clone().during(self.background.so_far());
         let (config, report) = (self.config(), self.report(found));
         let SimPlan { output, sweep, .. } = &self.plan;
         let header = header(sweep);
         output.finish(&Object {
-            // Who watches has read it.
+            // Those who watch the terminal have read it.
             header: (!Screen::stdout().watched).then_some(header.as_str()),
             machine: &machine,
             sandbox: None,
@@ -246,7 +247,7 @@ impl Shared {
 
 /// Why a sweep ended before its last point.
 enum Ended {
-    /// By a signal, or because nobody reads any more: no error.
+    /// By a signal, or because the reader is gone: not an error.
     Asked,
     Failed(Failure),
 }
@@ -280,7 +281,7 @@ impl From<io::Error> for Ended {
     }
 }
 
-/// The lock, unless somebody holds it for longer than lines take that somebody reads.
+/// Returns the lock, unless it is held for longer than it takes to print lines to a reader.
 fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     for _ in 0..LOOKS {
         match mutex.try_lock() {
@@ -292,6 +293,6 @@ fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     None
 }
 
-/// Half a second in all.
+/// The number of attempts: half a second in all.
 const LOOKS: u32 = 50;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! Values of an experiment's parameters, as they are typed.
+//! Values of an experiment's parameters, as typed.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use softtimers_load::recording::{self, Changed, Fit};
 /// Reads the value of a parameter of this kind.
 ///
 /// # Errors
-/// Says what is allowed, in a few words; for a recording, the byte at which it is wrong.
+/// A few words about what is allowed; for a recording, the offset of the error.
 pub(crate) fn parse(kind: Kind, text: &str) -> Result<Setting, String> {
     let count = |text: &str| text.parse().ok();
     let setting = match kind {
@@ -38,7 +38,7 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Setting, String> {
     setting.filter(|setting| kind.holds(setting)).ok_or_else(|| kind.to_string())
 }
 
-/// A number alone, or with a unit of packets.
+/// Parses a number alone, or with a unit of packets.
 fn per_second(text: &str) -> Option<u64> {
     let with_unit = || match units::rate(text) {
         Ok(SendRate::PacketsPerSecond(rate)) => Some(rate),
@@ -47,7 +47,7 @@ fn per_second(text: &str) -> Option<u64> {
     text.parse().ok().or_else(with_unit)
 }
 
-/// Refuses a recording that would not be simulated as it is in the file.
+/// Refuses a recording that would be simulated with changes.
 fn as_recorded(changed: Changed) -> Result<(), String> {
     let Changed { out_of_order, cut, .. } = changed;
     if out_of_order > 0 {

@@ -18,7 +18,7 @@ pub(crate) struct SimReport {
     found: Vec<PointRows>,
 }
 
-/// Those of a row that is folded, in each of its blocks.
+/// The most key columns of a folded row, in each of its blocks.
 const MOST_KEYS: usize = 3;
 
 /// The parameters of all points.
@@ -38,7 +38,7 @@ impl SimReport {
         SimReport { sweep: Arc::clone(sweep), found }
     }
 
-    /// A report of one point, with the keys that all points will have.
+    /// Returns a report of one point, with the keys of all points.
     pub(crate) fn example(sweep: &Arc<Sweep>) -> Self {
         let value = |column: &Column| match column.cells {
             Cells::Words => Value::Text(String::new()),
@@ -49,7 +49,7 @@ impl SimReport {
         SimReport::new(sweep, vec![PointRows { point: 0, at, rows, seeds: 1, skipped: None }])
     }
 
-    /// Leading columns that say which row it is: words, and those that repeat a parameter.
+    /// Returns the number of leading columns that identify a row: words, and repeated parameters.
     fn keys(&self, names: &[&str], words: &[bool]) -> usize {
         let parameters = self.sweep.experiment().parameters;
         let repeats = |name: &str| parameters.iter().any(|parameter| parameter.name == name);
@@ -57,7 +57,7 @@ impl SimReport {
         keys.count().clamp(1, MOST_KEYS)
     }
 
-    /// The files that the result is of.
+    /// Returns the input files of the result.
     fn inputs(&self) -> Vec<Input> {
         let machine = self.sweep.base().machine_origin();
         let machine =
@@ -70,7 +70,7 @@ impl SimReport {
         machine.into_iter().chain(recordings).collect()
     }
 
-    /// Names and, row by row, texts.
+    /// Returns the names and, row by row, the texts.
     fn cells(&self) -> (Vec<&'static str>, Vec<Vec<String>>) {
         let columns = self.sweep.experiment().columns;
         let axes: Vec<_> = self.sweep.axes_beside_columns().collect();
@@ -110,7 +110,7 @@ impl Report for SimReport {
         rows.into_iter().for_each(|row| grid.row(row));
         let mut table = Table::default();
         table.grid(grid);
-        // As sha256sum prints them.
+        // In the format of sha256sum.
         let build = self.sweep.runs().build.map(|sha256| ("program".to_owned(), sha256.to_string()));
         let inputs = self.inputs().into_iter().map(|Input { name, sha256 }| (name, sha256));
         for (what, sha256) in build.into_iter().chain(inputs) {
@@ -120,7 +120,7 @@ impl Report for SimReport {
     }
 }
 
-/// Names the experiment and the number of points in a line.
+/// Names the experiment and the number of points in one line.
 pub(super) fn header(sweep: &Sweep) -> String {
     let Experiment { name, about, .. } = sweep.experiment();
     let (points, Runs { seed, seeds, precision, .. }) =
@@ -154,7 +154,7 @@ struct Build {
     sha256: Option<String>,
 }
 
-/// A file that the result is of.
+/// An input file of the result.
 #[derive(Serialize)]
 struct Input {
     name: String,
@@ -210,7 +210,7 @@ impl Serialize for RowCells<'_> {
     }
 }
 
-/// A value as it is, with all its digits.
+/// A value with all its digits.
 struct Cell<'a>(&'a Value);
 
 impl Serialize for Cell<'_> {
@@ -250,7 +250,7 @@ mod tests {
     use softtimers_sim::{Parameters, Part, PointError, Watch};
     use std::num::NonZeroUsize;
 
-    /// A simulation makes nothing up: the same seed, the same rows.
+    /// A simulation is deterministic: the same seed, the same rows.
     #[test]
     fn snapshot() {
         for name in ["framerate", "slowstart"] {

@@ -136,7 +136,7 @@ pub(crate) struct WanArgs {
     #[arg(long, value_name = "PATH", help_heading = RUN)]
     pub(crate) control: Option<PathBuf>,
 
-    /// Whom it serves.
+    /// The clients it serves.
     #[command(flatten)]
     pub(crate) clients: ClientArgs,
 
@@ -149,9 +149,9 @@ pub(crate) struct WanArgs {
 
     /// Run this command behind the path, in a network of its own; no root
     ///
-    /// Its exit code is the exit code; a signal that ends it ends this, too. stdin, stdout and the terminal are its own, so the
-    /// summary goes to stderr. The outside is reached through pasta or slirp4netns, unless --peer is the other end. With it end
-    /// all processes that it has started.
+    /// Its exit code is the exit code; a signal that ends it ends this, too. stdin, stdout and the terminal are its
+    /// own, so the summary goes to stderr. The outside is reached through pasta or slirp4netns, unless --peer is the
+    /// other end. Its child processes end with it.
     #[arg(value_name = "CMD", last = true, hide_short_help = true, conflicts_with_all = ["listen", "to", "tcp", "ifaces", "take", "public", "trust", "answers_per_prefix", "self_test", "duration", "json_stream"])]
     pub(crate) command: Vec<OsString>,
 }
@@ -162,17 +162,17 @@ const BEHIND: &str = "With -- CMD";
 const BOTH_WAYS: &str = "Path, both ways";
 const RUN: &str = "Run";
 
-/// Settings of the path that few people need.
+/// Rarely used settings of the path.
 const RARE: [&str; 8] = ["trace", "burst", "aqm", "mark", "duplicate", "corrupt", "slot", "overhead"];
 
-/// The settings of both directions or of one, as they were given.
+/// The settings of both directions or of one, as given.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PathArgs {
-    /// Those of both directions come first, so that one direction's own prevail.
+    /// Those for both directions come first, so that one direction's own prevail.
     pub(crate) changes: Vec<(Option<Way>, Change)>,
 }
 
-/// For whom the flags are, in the order of [`Setting::flags`](super::setting::Setting::flags).
+/// The direction of each flag, in the order of [`Setting::flags`](super::setting::Setting::flags).
 const SIDES: [Option<Way>; 3] = [None, Some(Way::Up), Some(Way::Down)];
 
 impl Args for PathArgs {
@@ -184,7 +184,7 @@ impl Args for PathArgs {
                 let arg = arg.value_parser(|text: &str| setting.change(text));
                 let one_way = format!("As --{}, this way only", setting.flags[0]);
                 match way {
-                    // As iperf3 has it.
+                    // As in iperf3.
                     None if flag == "rate" => arg.short('b').help(setting.help).help_heading(BOTH_WAYS),
                     None => {
                         arg.help(setting.help).help_heading(BOTH_WAYS).hide_short_help(RARE.contains(&flag))
@@ -222,31 +222,31 @@ impl FromArgMatches for PathArgs {
 pub(crate) struct WanPlan {
     /// The ends of the path, and the limits.
     pub(crate) ends: Ends,
-    /// To the upstream; it can be built.
+    /// The path to the upstream, which is valid.
     pub(crate) up: PathConfig,
-    /// The settings of the way back.
+    /// The path back.
     pub(crate) down: PathConfig,
-    /// Settings that change by themselves.
+    /// Scheduled changes of the settings.
     pub(crate) scenario: Option<ScenarioFile>,
-    /// Decides what is random.
+    /// The seed of everything random.
     pub(crate) seed: u64,
-    /// The socket that changes are taken from.
+    /// The socket for changes.
     pub(crate) control: Option<PathBuf>,
     /// The longest time that the run lasts.
     pub(crate) duration: Option<Duration>,
     /// The command that runs behind the path.
     pub(crate) inside: Option<InsidePlan>,
-    /// The file that gets the object.
+    /// The file for the object.
     pub(crate) summary: Option<PathBuf>,
-    /// The file that gets the page.
+    /// The file for the page.
     pub(crate) report: Option<PathBuf>,
-    /// Whether these may be there already.
+    /// Whether these files may exist already.
     pub(crate) force: bool,
     pub(crate) output: Output,
 }
 
 impl WanPlan {
-    /// Understands the arguments of `wan`.
+    /// Interprets the arguments of `wan`.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
@@ -281,7 +281,7 @@ impl WanPlan {
     }
 }
 
-/// Returns the ends of the path, and the bytes that a packet there has beyond those offered.
+/// Returns the ends of the path, and the header bytes of a packet beyond those offered.
 fn ends(args: &WanArgs) -> Result<(Ends, u32), Failure> {
     if !args.command.is_empty() {
         let interfaces = inside::ENDS.map(str::to_owned);
@@ -314,27 +314,27 @@ fn ends(args: &WanArgs) -> Result<(Ends, u32), Failure> {
     })
 }
 
-/// The ends of streams.
+/// Returns the ends of streams.
 pub(super) fn tcp_ends(listen: SocketAddr, upstream: SocketAddr, clients: &ClientArgs) -> Ends {
     let &ClientArgs { clients: most, client_timeout: idle, .. } = clients;
     let limits = StreamLimits { most, idle, ..StreamLimits::default() };
     Ends::Tcp(StreamConfig { listen, limits, ..StreamConfig::to(upstream) })
 }
 
-/// The ends of datagrams.
+/// Returns the ends of datagrams.
 pub(super) fn udp_ends(listen: SocketAddr, upstream: SocketAddr, clients: &ClientArgs) -> Ends {
     let on_first_withheld = Some(withheld::tell as fn(_));
     let clients = clients.limits();
     Ends::Udp(RelayConfig { listen, clients, on_first_withheld, ..RelayConfig::to(upstream) })
 }
 
-/// The bytes that a packet has beyond those offered: of TCP with time stamps, as nearly all of it.
+/// Returns the header bytes of a packet beyond those offered: for TCP with time stamps, as most of it has.
 pub(super) fn overhead(tcp: bool, upstream: SocketAddr) -> u32 {
     let network = if upstream.is_ipv4() { 20 } else { 40 };
     network + if tcp { 32 } else { 8 }
 }
 
-/// Said once a run, for a path in front of nobody looks like one that loses everything.
+/// Reported once a run, since a path without a server looks like one that loses everything.
 fn nobody_listens(upstream: SocketAddr) {
     say(format_args!("softtimers: --to {upstream}: nobody listens there (the summary counts refusals)"));
 }
@@ -346,7 +346,7 @@ fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConf
     Ok(path)
 }
 
-/// The path that each of several proxies begins with; its headers are known when its ends are.
+/// Returns the initial path of each of several proxies; its headers depend on the proxy's ends.
 pub(super) fn path_without_ends(args: &WanArgs, way: Way) -> Result<PathConfig, Failure> {
     let path = path_of_settings(args, way, 0);
     path.check().map_err(|error| Failure::usage(format_args!("the path {way}: {error}")))?;
@@ -354,7 +354,7 @@ pub(super) fn path_without_ends(args: &WanArgs, way: Way) -> Result<PathConfig, 
     Ok(path)
 }
 
-/// The `--overhead` of the command line.
+/// Returns the `--overhead` of the command line.
 pub(super) fn overhead_given(args: &WanArgs, way: Way) -> Option<u32> {
     let of = |(whose, change): &(Option<Way>, Change)| match change {
         Change::Overhead(bytes) if whose.is_none_or(|whose| whose == way) => Some(*bytes),
@@ -369,7 +369,7 @@ fn path_of_settings(args: &WanArgs, way: Way, overhead: u32) -> PathConfig {
         profile.apply(way, &mut path);
     }
     if let Some(rtt) = args.rtt {
-        // What half a nanosecond is lost is found in no network.
+        // Losing half a nanosecond is irrelevant.
         path.delay = rtt / 2;
     }
     for (whose, change) in &args.path.changes {

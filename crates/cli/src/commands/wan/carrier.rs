@@ -16,7 +16,7 @@ use softtimers_wan::{Backlog, Counters, Measured, PathConfig, PathError, Scenari
 use super::show::{ClientsReport, InterfacesReport, WanConfig};
 use crate::address::bind_failure;
 
-/// The ends that the path lies between.
+/// The ends of the path.
 #[derive(Clone, Debug)]
 pub(crate) enum Ends {
     /// Datagrams of many clients, and an upstream.
@@ -31,13 +31,13 @@ impl Ends {
     /// Checks that a path can lie between them.
     ///
     /// # Errors
-    /// [`PathError`], which names what cannot be.
+    /// [`PathError`], which names the conflict.
     pub(crate) fn check(&self, path: &PathConfig) -> Result<(), PathError> {
         if let Ends::Tcp(_) = self { path.check_stream() } else { path.check() }
     }
 }
 
-/// The carrier of packets, bytes or frames over a path.
+/// Carries packets, bytes or frames over a path.
 #[derive(Debug)]
 pub(crate) enum Carrier {
     /// It carries datagrams.
@@ -48,7 +48,7 @@ pub(crate) enum Carrier {
     Interfaces(Box<Bridge>),
 }
 
-/// Does the same with whichever carrier it is.
+/// Calls the same method of any carrier.
 macro_rules! each {
     ($carrier:expr, $it:ident => $what:expr) => {
         match $carrier {
@@ -60,7 +60,7 @@ macro_rules! each {
 }
 
 impl Carrier {
-    /// Takes hold of both ends.
+    /// Opens both ends.
     ///
     /// # Errors
     /// A usage failure for an address or an interface that cannot be used, not-possible without the privilege.
@@ -79,16 +79,16 @@ impl Carrier {
         })
     }
 
-    /// Takes hold of interfaces that were claimed before, as `what` asked for.
+    /// Opens a bridge between interfaces claimed before, on behalf of the flag `what`.
     ///
     /// # Errors
-    /// A usage failure if they are joined elsewhere, too.
+    /// A usage failure if they are also joined elsewhere.
     pub(crate) fn between(claimed: Claimed, path: WanBuilder, what: &str) -> Result<Self, Failure> {
         let bridge = Bridge::between(claimed, path).map_err(|problem| failure(what, &problem))?;
         Ok(Carrier::Interfaces(Box::new(bridge)))
     }
 
-    /// Has [`run`](Self::run) come back when a descriptor can be read.
+    /// Makes [`run`](Self::run) return when a descriptor is readable.
     ///
     /// # Errors
     /// The system's error.
@@ -96,7 +96,7 @@ impl Carrier {
         each!(self, it => it.watch(source, number))
     }
 
-    /// Watches it no more.
+    /// Stops watching it.
     ///
     /// # Errors
     /// The system's error.
@@ -104,7 +104,7 @@ impl Carrier {
         each!(self, it => it.unwatch(source))
     }
 
-    /// Carries until then, or until a watched descriptor can be read.
+    /// Carries until this time, or until a watched descriptor is readable.
     ///
     /// # Errors
     /// If it breaks off.
@@ -117,7 +117,7 @@ impl Carrier {
         }
     }
 
-    /// Another path in one direction.
+    /// Changes the path in one direction.
     ///
     /// # Errors
     /// [`PathError`]; then nothing changes.
@@ -125,7 +125,7 @@ impl Carrier {
         each!(self, it => it.set(way, path))
     }
 
-    /// A scenario that begins now.
+    /// Starts a scenario now.
     ///
     /// # Errors
     /// [`PathError`]; then nothing changes.
@@ -133,7 +133,7 @@ impl Carrier {
         each!(self, it => it.play(scenario))
     }
 
-    /// Other toxics in one direction, if it carries streams.
+    /// Sets the toxics of one direction, if it carries streams.
     pub(crate) fn set_toxics(&mut self, way: Way, doses: Vec<Dose>) {
         if let Carrier::Tcp(relay) = self {
             relay.set_toxics(way, doses);
@@ -144,32 +144,32 @@ impl Carrier {
         each!(self, it => it.now())
     }
 
-    /// The settings of a direction as they hold now.
+    /// Returns the current settings of a direction.
     pub(crate) fn path(&self, way: Way) -> PathConfig {
         each!(self, it => it.path(way))
     }
 
-    /// The fates of the packets that came.
+    /// Returns the counts of the packets offered.
     pub(crate) fn counters(&self, way: Way) -> Counters {
         each!(self, it => it.counters(way))
     }
 
-    /// The measurements of the packets that came out.
+    /// Returns the measurements of the packets that came out.
     pub(crate) fn measured(&self, way: Way) -> &Measured {
         each!(self, it => it.measured(way))
     }
 
-    /// Packets that wait for the link of a direction.
+    /// Returns the packets that wait for the link of a direction.
     pub(crate) fn backlog(&self, way: Way) -> Backlog {
         each!(self, it => it.backlog(way))
     }
 
-    /// The counters of the loop.
+    /// Returns the counters of the loop.
     pub(crate) fn loop_stats(&self) -> LoopStats {
         each!(self, it => it.loop_stats())
     }
 
-    /// The clients; none, for interfaces.
+    /// Returns the counts of clients; empty for interfaces.
     pub(crate) fn clients(&self) -> ClientsReport {
         match self {
             Carrier::Udp(relay) => relay.stats().into(),
@@ -178,12 +178,12 @@ impl Carrier {
         }
     }
 
-    /// The counts of the interfaces, if it is they.
+    /// Returns the counts of the interfaces, if it joins interfaces.
     pub(crate) fn interfaces(&self) -> Option<InterfacesReport> {
         if let Carrier::Interfaces(bridge) = self { Some(bridge.stats().into()) } else { None }
     }
 
-    /// The ends in use.
+    /// Returns the ends in use.
     pub(crate) fn config(&self, ends: &Ends) -> WanConfig {
         let (kind, listen, to, clients, timeout) = match (self, ends) {
             (Carrier::Udp(relay), Ends::Udp(config)) => {
@@ -215,7 +215,7 @@ impl Carrier {
     }
 }
 
-/// The failure that a problem with the interfaces of the flag `what` is.
+/// Converts a problem with the interfaces of the flag `what` to a failure.
 pub(crate) fn failure(what: &str, problem: &Problem) -> Failure {
     match problem {
         Problem::Privilege(_) => Failure::not_possible(format_args!("{what}: {problem}")),

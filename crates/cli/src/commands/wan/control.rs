@@ -6,12 +6,11 @@
 //!   {"up":{…},"down":{…}}
 //! ```
 //!
-//! Whoever may open it may change the path, so only its owner may. One that a killed run left behind is replaced, when
-//! connecting says that nobody is there; whatever else is at its place stays. It is taken away at the end.
+//! Only the owner may open it, since opening it allows changing the path. A socket left behind by a killed run is
+//! replaced, when connecting shows that nobody listens; anything else at the path stays. It is removed at the end.
 //!
-//! Lines and connections are bounded, and nobody who is slow holds up a packet, or anybody else: an answer that finds no
-//! room ends its connection, and where there are more than there is room for, the one that was silent for longest gives
-//! way.
+//! Lines and connections are bounded, and a slow client delays no packet and no other client: an answer without room
+//! ends its connection, and when there are too many connections, the one that was silent for longest is closed.
 
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind, Read, Write};
@@ -34,10 +33,10 @@ use crate::run::privileges::user::as_caller;
 pub(crate) struct Control {
     listener: UnixListener,
     path: PathBuf,
-    /// The identity of the file: another may be at its place by the end.
+    /// The identity of the file: by the end another one may be in its place.
     file: Option<(u64, u64)>,
     connections: [Option<Connection>; MOST_CONNECTIONS],
-    /// Counts what connections do, to know which has done nothing for longest.
+    /// Counts the actions of connections, to find the one idle for longest.
     clock: u64,
 }
 
@@ -45,11 +44,11 @@ pub(crate) struct Control {
 struct Connection {
     stream: UnixStream,
     line: Vec<u8>,
-    /// When it last did something.
+    /// The time of its last action.
     active: u64,
 }
 
-/// A request by a line.
+/// A request in one line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Request {
     /// New values in one direction, or in both.
@@ -59,10 +58,10 @@ pub(crate) enum Request {
 }
 
 impl Control {
-    /// Listens at a path where there is nothing, or a socket at which nobody listens any more.
+    /// Listens at a path where there is nothing, or a socket without a listener.
     ///
     /// # Errors
-    /// `AddrInUse` if something else is there; what else the system says of it.
+    /// `AddrInUse` if something else is there, or another error of the system.
     pub(crate) fn bind(path: &Path) -> io::Result<Self> {
         let listen = || match listen(path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
@@ -78,14 +77,15 @@ impl Control {
         Ok(control)
     }
 
-    /// Takes a connection, if there is one: its number and its descriptor. If there is no room, another gives way.
+    /// Accepts a connection, if there is one, and returns its number and descriptor. Without room, another one is
+    /// closed.
     ///
     /// # Errors
-    /// If it stays where it is, as without a free descriptor: it is to be tried again later, not at once.
+    /// If it stays queued, as without a free descriptor: try again later, not at once.
     pub(crate) fn accept(&mut self) -> io::Result<Option<(usize, BorrowedFd<'_>)>> {
         let stream = match self.listener.accept() {
             Ok((stream, _)) => stream,
-            // Whoever it was is gone.
+            // The client is gone.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => {
                 return Ok(None);
             }
@@ -95,7 +95,7 @@ impl Control {
         stream.set_nonblocking(true)?;
         self.clock += 1;
         let active = |slot: &Option<Connection>| slot.as_ref().map(|connection| connection.active);
-        // An empty place is before all others.
+        // An empty slot comes before all others.
         let place = (0..MOST_CONNECTIONS).min_by_key(|&place| active(&self.connections[place])).unwrap_or(0);
         if let Some(Connection { mut stream, .. }) = self.connections[place].take() {
             let _ = writeln!(stream, "error: {MOST_CONNECTIONS} later connections have taken its place");
@@ -104,19 +104,19 @@ impl Control {
         Ok(Some((place, self.connections[place].insert(connection).stream.as_fd())))
     }
 
-    /// The connections there are: their numbers and descriptors.
+    /// Returns the numbers and descriptors of the connections.
     pub(crate) fn connections(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
         let there = |(number, slot)| Some((number, Option::as_ref(slot)?));
         let all = self.connections.iter().enumerate().filter_map(there);
         all.map(|(number, connection): (_, &Connection)| (number, connection.stream.as_fd()))
     }
 
-    /// Ends a connection to the socket.
+    /// Closes a connection.
     pub(crate) fn close(&mut self, number: usize) {
         self.connections.iter_mut().skip(number).take(1).for_each(|slot| *slot = None);
     }
 
-    /// Takes what a connection has sent, and answers each whole line.
+    /// Reads what a connection has sent, and answers each complete line.
     pub(crate) fn serve(&mut self, number: usize, mut answer: impl FnMut(&str) -> String) {
         let Some(Some(connection)) = self.connections.get_mut(number) else { return };
         self.clock += 1;
@@ -127,23 +127,23 @@ impl Control {
     }
 }
 
-/// A socket at this path, which only this user may open.
+/// Creates a socket at this path that only this user may open.
 fn listen(path: &Path) -> io::Result<UnixListener> {
-    // There must be no moment in which others could connect.
+    // From the first moment others must be unable to connect.
     let mask = rustix::process::umask(Mode::from(0o177));
     let listener = as_caller(|| UnixListener::bind(path));
     rustix::process::umask(mask);
     listener
 }
 
-/// Removes a socket at which nobody listens, and nothing else.
+/// Removes a socket without a listener, and nothing else.
 fn remove_abandoned(path: &Path) -> io::Result<()> {
     let in_use = |why: &str| Err(io::Error::new(ErrorKind::AddrInUse, why));
     let metadata = as_caller(|| fs::symlink_metadata(path))?;
     if !metadata.file_type().is_socket() {
         return in_use("exists, and is no socket");
     }
-    // A connection that would have to wait is none to nobody.
+    // A connection that would have to wait shows that somebody listens.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     match connect(&socket, &SocketAddrUnix::new(path)?) {
@@ -153,7 +153,7 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
         }
         Err(error) => return Err(error.into()),
     }
-    // Somebody else may have found the same, and be there by now.
+    // Another process may have found the same, and listen there by now.
     if identity_at(path) == Some(identity(&metadata)) { as_caller(|| fs::remove_file(path)) } else { Ok(()) }
 }
 
@@ -184,7 +184,7 @@ impl Connection {
             if byte == b'\n' {
                 return self.answer(answer);
             }
-            // One byte more than allowed is kept, as the sign that there were.
+            // One byte more than allowed is kept, to detect a longer line.
             if self.line.len() <= LONGEST_LINE {
                 self.line.push(byte);
             }
@@ -192,7 +192,7 @@ impl Connection {
         })
     }
 
-    /// Answers the line that is there; whether the connection goes on.
+    /// Answers the current line; returns whether the connection goes on.
     fn answer(&mut self, answer: &mut impl FnMut(&str) -> String) -> bool {
         let text = if self.line.len() > LONGEST_LINE {
             format!("error: a line has at most {LONGEST_LINE} bytes")
@@ -213,7 +213,7 @@ impl AsFd for Control {
 impl Drop for Control {
     fn drop(&mut self) {
         if self.file.is_some() && identity_at(&self.path) == self.file {
-            // Nobody is left to tell of an error.
+            // An error can no longer be reported.
             let _ = as_caller(|| fs::remove_file(&self.path));
         }
     }
@@ -247,7 +247,7 @@ pub(crate) fn request(line: &str) -> Result<Request, String> {
     }
 }
 
-/// A new value of the setting `name`. `rtt` is one of two directions: half of it is the delay of each.
+/// Parses a new value of the setting `name`. `rtt` is for two directions: half of it is the delay of each.
 pub(super) fn change(name: &str, value: Option<&str>) -> Result<Change, String> {
     let is_rtt = name == "rtt";
     let setting = Setting::named(if is_rtt { "delay" } else { name }).ok_or_else(|| {
@@ -261,7 +261,7 @@ pub(super) fn change(name: &str, value: Option<&str>) -> Result<Change, String> 
     })
 }
 
-/// Without a descriptor for another connection: one may be free later.
+/// The pause without a descriptor for another connection.
 pub(crate) const DEAF: Duration = Duration::from_millis(100);
 /// The most connections at once.
 pub(crate) const MOST_CONNECTIONS: usize = 8;

@@ -1,4 +1,5 @@
-//! `--delays FILE`: delays at given times, as comma-separated values. A [scenario](super::scenario) made by a program.
+//! `--delays FILE`: delays at given times, as comma-separated values. It is a [scenario](super::scenario) for programs
+//! to write.
 //!
 //! ```text
 //!   seconds,up ms,down ms      a first line that begins with a letter names the columns
@@ -27,7 +28,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The scenario with this change.
+    /// Adds this change to the scenario.
     pub(super) fn add_to(&self, scenario: Scenario) -> Scenario {
         if self.up == self.down {
             return scenario.at(self.at, None, Change::Delay(self.up));
@@ -40,17 +41,17 @@ impl Row {
 /// Reads a file.
 ///
 /// # Errors
-/// Names the line, its fault, and what is allowed.
+/// A message that names the line, its fault, and what is allowed.
 pub(super) fn read(path: &str) -> Result<Vec<Row>, String> {
     let text = setting::read(Path::new(path), MOST_BYTES)?;
     parse(&text).map_err(|(line, problem)| {
-        // It may quote the line.
+        // The message may quote the line.
         let problem = if exceeds_caller() { ALLOWED.to_owned() } else { problem };
         format!("line {line}: {problem}")
     })
 }
 
-/// Understands a file's content.
+/// Parses a file's content.
 ///
 /// # Errors
 /// The line, and the problem.

@@ -10,10 +10,10 @@
 //!   └─ sandbox; carries frames until CMD ends, then closes the init's stdin
 //! ```
 //!
-//! However this process ends, the kernel closes those pipes: the init ends, and with it everything inside, and the gateway.
-//! So nothing is left behind by a SIGKILL, and no process has to be found to be ended.
+//! However this process ends, the kernel closes those pipes: then the init ends, and with it everything inside, and the
+//! gateway. So a SIGKILL leaves nothing behind, and no process has to be searched for.
 //!
-//! CMD has the terminal, stdin and stdout as they are. It is in this process's group, so keys reach it by themselves.
+//! CMD gets the terminal, stdin and stdout unchanged. It is in this process's group, so keys reach it directly.
 
 mod gateway;
 pub(crate) mod roles;
@@ -39,13 +39,13 @@ use crate::run::output::say;
 pub(crate) struct InsidePlan {
     /// The command and its arguments; at least one word.
     pub(crate) words: Vec<OsString>,
-    /// The command at the other end, for a shell; without it the outside is there.
+    /// The shell command at the other end; without it the outside network is there.
     pub(crate) peer: Option<OsString>,
-    /// Whether loopback of this machine is reachable under the name `host`.
+    /// Whether this machine's loopback is reachable under the name `host`.
     pub(crate) host_loopback: bool,
 }
 
-/// Runs a command behind the path; its exit code is this program's.
+/// Runs a command behind the path, and returns its exit code.
 ///
 /// # Errors
 /// If it could not be started, or the run broke off.
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &WanArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Ends as the command did: of the same signal, or with its exit code.
+/// Ends like the command: by the same signal, or with its exit code.
 fn pass_on(status: ExitStatus) -> ExitCode {
     let Some(signal) = status.signal() else {
         return ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1));
@@ -71,18 +71,18 @@ fn pass_on(status: ExitStatus) -> ExitCode {
     // One core file is enough.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = signal_hook::low_level::emulate_default_handler(signal);
-    // A filter kept the signal back.
+    // A filter suppressed the signal.
     ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
 }
 
-/// This program in one of its [roles], whatever has become of its path.
+/// Returns this program in one of its [roles], even if its file was moved.
 fn myself(role: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(["wan-inside", role]);
     command
 }
 
-/// The names that programs inside find, beside those of this machine.
+/// Returns the names known to programs inside, besides this machine's.
 fn names(plan: &InsidePlan) -> Vec<(&'static str, Ipv4Addr)> {
     use softtimers_wan::inside::{FAR, NEAR};
     match plan.peer {

@@ -1,7 +1,7 @@
-//! `--json-stream` of an emulator, or its columns on a terminal: a line a second, from a thread that alone waits for the reader.
+//! `--json-stream` of an emulator, or its columns on a terminal: one line a second, printed by a thread that may block.
 //!
-//! Every line of JSON has all figures of the run until then. So where a reader is slow, lines are left out and none is
-//! late, and no packet waits for them.
+//! Every line of JSON has all figures of the run so far. So for a slow reader, lines are left out rather than delayed,
+//! and no packet waits for them.
 
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::{self, JoinHandle};
@@ -11,7 +11,7 @@ use softtimers_measure::failure::Failure;
 
 use crate::run::output::{is_unread, print_line};
 
-/// A report so far as a line of the stream.
+/// Returns a report so far as a line of the stream.
 pub(super) fn of_stream(mut report: Value) -> String {
     report["schema"] = SCHEMA.into();
     report.to_string()
@@ -47,12 +47,12 @@ impl Lines {
         Ok(Lines { to, writer })
     }
 
-    /// Hands a line over. `false` if nobody reads any more.
+    /// Passes a line to the thread. `false` if the reader is gone.
     pub(super) fn hand_over(&self, line: String) -> bool {
         !matches!(self.to.try_send(line), Err(TrySendError::Disconnected(_)))
     }
 
-    /// Waits until what was handed over has been written.
+    /// Waits until all passed lines have been written.
     ///
     /// # Errors
     /// The error of a write, except that its reader has gone.

@@ -1,4 +1,4 @@
-//! `--report`: rate, queue, delay and loss over time, with what was set, as a page of [`report`](crate::report).
+//! `--report`: rate, queue, delay and loss over time, next to the settings, as a page of [`report`](crate::report).
 
 use super::record::{Span, WaySpan};
 use super::show::{DirectionReport, WanReport};
@@ -6,7 +6,7 @@ use crate::report::axis::{Axis, Scale};
 use crate::report::figure::{Drawn, Figure, Grid, Mark, Series};
 use crate::run::quantity::{bits, or_dash, share, time};
 
-/// The figures of a run, and what was set beside what was measured.
+/// Returns the figures of a run, with settings and measurements.
 pub(super) fn drawn(report: &WanReport, spans: &[Span]) -> Drawn {
     let mut drawn = Drawn::default();
     drawn.table(comparison(report));
@@ -16,7 +16,7 @@ pub(super) fn drawn(report: &WanReport, spans: &[Span]) -> Drawn {
     let waits = |span: &WaySpan| Some(span.wait.as_secs_f64() * 1e3).filter(|_| span.set_rate.is_some());
     let queue = both(spans, |at| (WAYS[at].to_owned(), Box::new(waits)));
     if queue.iter().any(|series| series.points.iter().any(|point| point.1 > 0.0)) {
-        let text = "How long the queue in front of the link would take to drain: at the end of each span of time, as of the last packet that came.";
+        let text = "How long the queue in front of the link would take to drain: at the end of each span of time, as of the last packet received.";
         add(&mut drawn, plot("Queue", text, millis("waiting")).with(queue));
     }
     add(&mut drawn, delay(spans));
@@ -33,7 +33,7 @@ pub(super) fn drawn(report: &WanReport, spans: &[Span]) -> Drawn {
     drawn
 }
 
-/// Adds a figure with what there is to draw: where nothing went that way, there is nothing to say.
+/// Adds a figure unless it is empty, as for a direction without packets.
 fn add(drawn: &mut Drawn, mut figure: Figure) {
     let is_rule = |series: &Series| series.mark == Mark::Rule;
     figure.series.retain(|series| !series.points.is_empty());
@@ -42,7 +42,7 @@ fn add(drawn: &mut Drawn, mut figure: Figure) {
     }
 }
 
-/// A table of both directions.
+/// Returns a table of both directions.
 fn comparison(report: &WanReport) -> Grid {
     let mut grid =
         Grid::new("Set at the end, and measured", &["", "up: set", "measured", "down: set", "measured"]);
@@ -72,8 +72,7 @@ fn comparison(report: &WanReport) -> Grid {
 }
 
 fn rate(at: usize, way: &str, spans: &[Span]) -> Figure {
-    let text =
-        format!("What came to the path {way} and what left it, with headers, beside the rate that was set.");
+    let text = format!("Rates into and out of the path {way}, with headers, next to the configured rate.");
     let per_second = |of: fn(&WaySpan) -> u64| {
         spans.iter().map(move |span| (middle(span), of(&span.ways[at]) as f64 / span.seconds() / 1e6))
     };
@@ -101,7 +100,7 @@ fn delay(spans: &[Span]) -> Figure {
     plot("Delay", text, millis("one way")).with(lines).with(set)
 }
 
-/// There and back, of spans in which something went both ways.
+/// Returns the round trip, for spans with packets in both directions.
 fn round_trip(spans: &[Span]) -> Figure {
     let trip = |span: &Span| {
         let [up, down] = [0, 1].map(|at| span.ways[at].delay.quantile(0.5));
@@ -116,7 +115,7 @@ fn round_trip(spans: &[Span]) -> Figure {
 }
 
 fn loss(spans: &[Span]) -> Figure {
-    let text = "Losses behind the link in each span of time, as a share of what was let through.";
+    let text = "Losses behind the link in each span of time, as a share of the packets that passed the link.";
     let percent = |way: &WaySpan| {
         let through = way.offered.saturating_sub(way.dropped);
         (through > 0).then(|| (way.lost as f64 / through as f64).min(1.0) * 100.0)
@@ -144,7 +143,7 @@ fn points(spans: &[Span], get: impl Fn(&Span) -> Option<f64>) -> Vec<(f64, f64)>
     spans.iter().filter_map(|span| Some((middle(span), get(span)?))).collect()
 }
 
-/// A line for each direction.
+/// Returns a line for each direction.
 fn both(spans: &[Span], of: impl Fn(usize) -> (String, Box<dyn Fn(&WaySpan) -> Option<f64>>)) -> Vec<Series> {
     let line = |at: usize| {
         let (name, get) = of(at);
@@ -153,7 +152,7 @@ fn both(spans: &[Span], of: impl Fn(usize) -> (String, Box<dyn Fn(&WaySpan) -> O
     vec![line(0), line(1)]
 }
 
-/// The settings of both directions; one line where they are the same.
+/// Returns the settings of both directions; one line where they are the same.
 fn rules(spans: &[Span], get: impl Fn(&WaySpan) -> Option<f64> + Copy, unit: &str) -> Vec<Series> {
     let of = |at: usize, way| rule(spans, at, way, get, unit);
     let [up, down] = [of(0, ""), of(1, "")];
@@ -163,7 +162,7 @@ fn rules(spans: &[Span], get: impl Fn(&WaySpan) -> Option<f64> + Copy, unit: &st
     [of(0, WAYS[0]), of(1, WAYS[1])].into_iter().flatten().collect()
 }
 
-/// The setting, where there was one.
+/// Returns a line for a setting, where there was one.
 fn rule(
     spans: &[Span],
     at: usize,
@@ -175,7 +174,7 @@ fn rule(
     (!steps.is_empty()).then(|| named_rule(way, steps, unit))
 }
 
-/// The corners of a value that holds from one end of each span to the other.
+/// Returns the corners of a value that is constant within each span.
 fn steps(spans: &[Span], get: impl Fn(&Span) -> Option<f64>) -> Vec<(f64, f64)> {
     let mut corners: Vec<(f64, f64)> = Vec::new();
     for (span, value) in spans.iter().filter_map(|span| Some((span, get(span)?))) {
@@ -187,7 +186,7 @@ fn steps(spans: &[Span], get: impl Fn(&Span) -> Option<f64>) -> Vec<(f64, f64)> 
     corners
 }
 
-/// A rule's numbers are in its name.
+/// Names a rule with its values.
 fn named_rule(way: &str, steps: Vec<(f64, f64)>, unit: &str) -> Series {
     let values = || steps.iter().map(|step| step.1);
     let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));

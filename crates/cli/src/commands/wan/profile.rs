@@ -1,7 +1,7 @@
-//! Networks whose figures somebody has published, under a name: [`PROFILES`].
+//! Published networks, under a name: [`PROFILES`].
 //!
-//! Each is one network's figures as they were published, and nothing else: rate both ways, round trip and loss. What was not
-//! published is not set. Those of Wi-Fi are presets of other tools, all others were measured.
+//! Each has one network's published figures and nothing else: rate in both directions, round trip and loss. Unpublished
+//! values are not set. Those of Wi-Fi are presets of other tools, all others were measured.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ pub(crate) struct Profile {
     pub(crate) name: &'static str,
     down_kbit: u64,
     up_kbit: u64,
-    /// `None` where the publication has none.
+    /// The round-trip time; `None` if it was not published.
     rtt_us: Option<u64>,
-    /// Lost each way, in parts of a million; zero where the publication has none.
+    /// Loss in each direction, in parts per million; zero if it was not published.
     lost_ppm: u32,
 }
 
-/// All of them. Their sources stand in docs/wan.md.
+/// All profiles. Their sources are in docs/wan.md.
 pub(crate) const PROFILES: [Profile; 7] = [
     // Ofcom, research of October and December 2014, as reported by 4g5gworld.com.
     Profile { name: "3g", down_kbit: 5_900, up_kbit: 1_600, rtt_us: Some(63_500), lost_ppm: 0 },
@@ -31,17 +31,17 @@ pub(crate) const PROFILES: [Profile; 7] = [
     // Ookla, Starlink in the United States, second quarter of 2022, as reported by teslanorth.com and, the round trip, by
     // marylandcrabbowl.com.
     Profile { name: "satellite", down_kbit: 62_500, up_kbit: 7_200, rtt_us: Some(48_000), lost_ppm: 0 },
-    // The preset "Wi-Fi" of Firefox's network monitor, as its documentation has it.
+    // The preset "Wi-Fi" of Firefox's network monitor, according to its documentation.
     Profile { name: "wifi", down_kbit: 30_000, up_kbit: 15_000, rtt_us: Some(2_000), lost_ppm: 0 },
-    // The preset "WIFI (good)" of Comcast, a wrapper of tc, as its README has it: one figure for both ways.
+    // The preset "WIFI (good)" of Comcast, a wrapper of tc, according to its README: one figure for both directions.
     Profile { name: "lossy-wifi", down_kbit: 30_000, up_kbit: 30_000, rtt_us: Some(40_000), lost_ppm: 2_000 },
 ];
 
 impl Profile {
-    /// The profile of this name.
+    /// Returns the profile of this name.
     ///
     /// # Errors
-    /// The names that there are.
+    /// The known names.
     pub(crate) fn named(name: &str) -> Result<Profile, String> {
         PROFILES.into_iter().find(|profile| profile.name == name).ok_or_else(|| {
             let names: Vec<_> = PROFILES.iter().map(|profile| profile.name).collect();
@@ -49,10 +49,10 @@ impl Profile {
         })
     }
 
-    /// Makes one direction of a path what was published.
+    /// Sets one direction of a path to the published figures.
     pub(crate) fn apply(self, way: Way, path: &mut PathConfig) {
         let kbit = if way == Way::Up { self.up_kbit } else { self.down_kbit };
-        // Zero alone is no rate.
+        // Only zero is an invalid rate.
         path.bottleneck = Bottleneck::bits_per_second(kbit * 1_000).unwrap_or(Bottleneck::NONE);
         if let Some(rtt) = self.rtt_us {
             path.delay = Duration::from_micros(rtt / 2);

@@ -7,10 +7,10 @@
 //!                                           └──────────────▶ worker "lab"   ─ a third, between two interfaces
 //! ```
 //!
-//! Interfaces are opened before rights are given up, so only the file that a run begins with names some; one that is disabled
-//! stays open, and lets nothing through.
+//! Interfaces are opened before privileges are dropped, so only the initial file can name some; a disabled proxy keeps
+//! its interfaces open and passes nothing.
 //!
-//! Each proxy has the path of the command line, and its own changes of that; its toxics are those of
+//! Each proxy has the path of the command line, with its own changes; its toxics are those of
 //! [`softtimers_wan::toxic`].
 
 mod answer;

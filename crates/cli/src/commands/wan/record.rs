@@ -1,4 +1,4 @@
-//! The series that `--report` draws: [`Recorder`] looks at the carrier ten times a second, or less often in a long run.
+//! The series that `--report` draws: [`Recorder`] samples the carrier ten times a second, or less often in a long run.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use softtimers_wan::{Counters, Way};
 
 use super::carrier::Carrier;
 
-/// Spans of time, one after the other, and the traffic of each. There are never many: when there are, two become one.
+/// Consecutive spans of time, and the traffic of each. Their number is bounded: at the limit, pairs are merged.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     start: Timestamp,
@@ -17,14 +17,14 @@ pub(crate) struct Recorder {
     spans: Vec<Span>,
 }
 
-/// All that a direction had carried at the last look.
+/// All that a direction had carried at the last sample.
 #[derive(Debug, Default)]
 struct Before {
     counters: Counters,
     delay: Histogram,
 }
 
-/// The traffic of some time.
+/// The traffic of a span of time.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Span {
     /// From the start of the run to the beginning of the span.
@@ -50,29 +50,29 @@ pub(crate) struct WaySpan {
     pub(crate) dropped: u64,
     /// The delays of those that went out.
     pub(crate) delay: Histogram,
-    /// The time that the queue would have taken to drain, as it was known at the end of the span: at the last packet that
-    /// came, or the shortest delay ago, whichever is later.
+    /// The time to drain the queue, as known at the end of the span: at the last packet received, or the shortest delay
+    /// ago, whichever is later.
     pub(crate) wait: Duration,
-    /// The delay that was set at the end of the span.
+    /// The configured delay at the end of the span.
     pub(crate) set_delay: Duration,
-    /// The rate that was set; `None` for none.
+    /// The configured rate; `None` for none.
     pub(crate) set_rate: Option<u64>,
-    /// The share that was to be lost.
+    /// The configured loss.
     pub(crate) set_loss: f64,
 }
 
 impl Recorder {
-    /// Begins now.
+    /// Begins a recording now.
     pub(crate) fn new(now: Timestamp) -> Self {
         Recorder { start: now, every: FIRST, next: now + FIRST, before: Default::default(), spans: vec![] }
     }
 
-    /// Returns when it looks next.
+    /// Returns the time of the next sample.
     pub(crate) fn next(&self) -> Timestamp {
         self.next
     }
 
-    /// Looks if it is time.
+    /// Samples if it is time.
     pub(crate) fn look(&mut self, carrier: &Carrier, now: Timestamp) {
         if now < self.next {
             return;
@@ -85,7 +85,7 @@ impl Recorder {
         self.next = now + self.every;
     }
 
-    /// Looks for the last time.
+    /// Takes the last sample.
     pub(crate) fn finish(mut self, carrier: &Carrier, now: Timestamp) -> Vec<Span> {
         self.note(carrier, now);
         self.spans
@@ -123,7 +123,7 @@ impl Recorder {
 }
 
 impl Span {
-    /// One or two spans as one.
+    /// Merges one or two spans.
     fn joined(spans: &[Span]) -> Span {
         let mut joined = spans[0].clone();
         for span in &spans[1..] {
@@ -135,7 +135,7 @@ impl Span {
         joined
     }
 
-    /// Its length in seconds.
+    /// Returns its length in seconds.
     pub(crate) fn seconds(&self) -> f64 {
         self.until.saturating_sub(self.from).as_secs_f64()
     }
@@ -149,14 +149,14 @@ impl WaySpan {
         self.lost += next.lost;
         self.dropped += next.dropped;
         self.delay.merge(&next.delay);
-        // A queue is known by its worst.
+        // For a queue the worst counts.
         self.wait = self.wait.max(next.wait);
         (self.set_delay, self.set_rate, self.set_loss) = (next.set_delay, next.set_rate, next.set_loss);
     }
 }
 
 const FIRST: Duration = Duration::from_millis(100);
-/// More than a plot has room for.
+/// More than a plot can show.
 const MOST_SPANS: usize = 512;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The path, while it carries.
+//! A running path.
 
 use std::io;
 use std::path::PathBuf;
@@ -32,20 +32,20 @@ use crate::run::quantity::setting;
 use crate::run::screen::Screen;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
-/// The carrier, and the socket by which the path may be changed meanwhile.
+/// The carrier, and the socket for changes of the path.
 pub(crate) struct Emulator {
     plan: WanPlan,
     carrier: Carrier,
     /// The command behind the path.
     session: Option<Session>,
     summary: Option<OutputFile>,
-    /// The page that is made at the end, and what is drawn on it.
+    /// The page to write at the end, and the data to draw.
     page: Option<(OutputFile, Recorder)>,
     control: Option<Control>,
-    /// When who wants to connect is listened to again, after that has failed.
+    /// When to accept connections again, after that has failed.
     deaf_until: Option<Timestamp>,
     start: Timestamp,
-    /// CPU time that had been used by then.
+    /// The CPU time used before the run.
     used: Duration,
 }
 
@@ -86,7 +86,7 @@ impl Command for Emulator {
         self.report()
     }
 
-    /// Carries packets until the plan's end or a signal; of a command, until that has ended.
+    /// Carries packets until the plan's end or a signal; with a command, until that has ended.
     fn run(&mut self, run: &Run<'_>) -> Result<Outcome<WanReport>, Failure> {
         if let Some(session) = self.session.take() {
             return self.run_command(session, run);
@@ -120,13 +120,13 @@ impl Command for Emulator {
         drop(progress);
         lines.map_or(Ok(()), Lines::finish)?;
         if run.is_watched() && !seconds.is_empty() {
-            // The report stands apart from them.
+            // Separates the report from the lines.
             print("\n")?;
         }
         Ok(Outcome::of(self.report()))
     }
 
-    /// stdout is the command's, if there is one.
+    /// Prints the report; stdout belongs to the command, if there is one.
     fn print(&mut self, object: &Object<'_, WanReport, WanConfig>) -> Result<(), Failure> {
         let drawn = self.draw(object);
         if self.session.is_none() {
@@ -138,7 +138,7 @@ impl Command for Emulator {
 }
 
 impl Emulator {
-    /// Listens to the control socket, if one was asked for.
+    /// Listens to the control socket, if requested.
     fn take_control(&mut self) -> Result<(), Failure> {
         let Some(path) = self.plan.control.as_deref() else { return Ok(()) };
         let refused = |error| Failure::usage(format_args!("--control {}: {error}", path.display()));
@@ -148,7 +148,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Begins to draw, and the scenario, if there is one.
+    /// Begins the recording, and the scenario, if there is one.
     fn play(&mut self) -> Result<(), Failure> {
         let now = self.carrier.now();
         self.page.iter_mut().for_each(|(_, recorder)| *recorder = Recorder::new(now));
@@ -158,7 +158,7 @@ impl Emulator {
             .map_err(|error| Failure::usage(format_args!("--{}: {error}", file.flag)))
     }
 
-    /// Returns when something is to be done beside carrying.
+    /// Returns when something is due besides carrying.
     fn next_look(&self) -> Option<Timestamp> {
         let recorder = self.page.as_ref().map(|(_, recorder)| recorder.next());
         recorder.into_iter().chain(self.deaf_until).min()
@@ -182,16 +182,16 @@ impl Emulator {
         file.write(&sheet.html())
     }
 
-    /// Runs the command, and carries what it sends and receives.
+    /// Runs the command, and carries its traffic.
     fn run_command(&mut self, session: Session, run: &Run<'_>) -> Result<Outcome<WanReport>, Failure> {
-        // The other program on this machine is the one that is asked about.
+        // The other program on this machine is the one under test.
         run.unwatch();
         let interrupt =
             Interrupt::listen_each().map_err(|error| Failure::broke_off("listening for signals", &error))?;
         self.carrier.watch(&interrupt, SIGNAL).map_err(not_watched)?;
         self.take_control()?;
         let session = self.session.insert(session);
-        // The command inherits nothing of what this process gives up afterwards.
+        // The command keeps what this process gives up afterwards.
         session.start(&interrupt)?;
         if let Some(ended) = session.descriptor() {
             self.carrier.watch(&ended, COMMAND).map_err(not_watched)?;
@@ -206,7 +206,7 @@ impl Emulator {
         Ok(Outcome { broke_off, ..Outcome::of(self.report()) })
     }
 
-    /// Carries until the command has ended. Signals are its own.
+    /// Carries until the command has ended. Signals are passed to it.
     fn carry_command(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
         while self.ended().is_none() {
             let ended = self.carrier.run(self.next_look())?;
@@ -215,7 +215,7 @@ impl Emulator {
             match ended {
                 Ended::Watched(COMMAND) => {}
                 Ended::Watched(SIGNAL) => {
-                    // It can be read, so this does not wait.
+                    // It is readable, so this does not block.
                     if interrupt.wait(interrupt).is_ok_and(|signal| signal) {
                         session.hand_on(interrupt.exit_code() - 128);
                     }
@@ -246,8 +246,8 @@ impl Emulator {
         }
     }
 
-    /// The files that it opens later: by the control socket somebody may name a trace, and its socket is removed in the
-    /// end.
+    /// Says which files it opens later: through the control socket a trace may be named, and its socket is removed at
+    /// the end.
     fn opens(&self) -> Opens {
         let control = self.plan.control.as_deref();
         Opens {
@@ -258,7 +258,7 @@ impl Emulator {
         }
     }
 
-    /// Takes the ends of the path.
+    /// Opens the ends of the path.
     ///
     /// # Errors
     /// A usage failure if one cannot be used; not-possible without the privileges.
@@ -284,7 +284,7 @@ impl Emulator {
         })
     }
 
-    /// Runs until the end, a signal, or until `each_second` says that nobody reads any more.
+    /// Runs until the end, a signal, or until `each_second` says that the reader is gone.
     fn carry(
         &mut self,
         interrupt: &Interrupt,
@@ -305,13 +305,13 @@ impl Emulator {
                 if !each_second(&self.report())? {
                     return Ok(());
                 }
-                // A second that was missed is not made up for.
+                // A missed second is not made up.
                 next_line = Some((line + SECOND).max(now));
             }
         }
     }
 
-    /// Somebody wants to connect. Without a descriptor for that they stay, and would be reported for ever.
+    /// Accepts a connection. Without a free descriptor it stays queued, and would be reported for ever.
     fn accept(&mut self, now: Timestamp) {
         let Some(control) = &mut self.control else { return };
         match control.accept() {

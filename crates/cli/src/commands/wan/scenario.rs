@@ -14,7 +14,7 @@
 //! outage = "2s"
 //! ```
 //!
-//! A setting is read by who reads it at the control socket, and [`Scenario`] does the rest.
+//! Settings are parsed as at the control socket, and [`Scenario`] does the rest.
 
 use std::path::Path;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use super::delays;
 use super::setting::{Setting, read};
 use crate::run::privileges::user::exceeds_caller;
 
-/// A scenario, and where its steps stand.
+/// A scenario, and the position of each step.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ScenarioFile {
     pub(crate) scenario: Scenario,
@@ -74,7 +74,7 @@ impl ScenarioFile {
         Ok(ScenarioFile { scenario, flag: "delays", name: path.to_owned(), lines })
     }
 
-    /// Understands the text of a file that lies in `directory`.
+    /// Parses the text of a file in `directory`.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -90,10 +90,10 @@ impl ScenarioFile {
         Ok(ScenarioFile { scenario, lines, ..ScenarioFile::default() })
     }
 
-    /// Checks each path that it makes of `path` in one direction.
+    /// Checks each path that its steps make of `path` in one direction.
     ///
     /// # Errors
-    /// The line from which on it is not possible, and why.
+    /// The line of the first invalid path, and why.
     pub(crate) fn check(
         &self,
         way: Way,
@@ -112,15 +112,15 @@ impl ScenarioFile {
     }
 }
 
-/// The number of the line in which a byte is. The lines are looked for once: a scenario may ask for a million.
+/// Returns the number of the line with a given byte. Line ends are found once, for up to a million lookups.
 fn line_numbers(text: &str) -> impl Fn(usize) -> usize + use<> {
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
-    // Behind the last line there is none.
+    // No line follows the last one.
     let last = text.lines().count().max(1);
     move |at| (ends.partition_point(|&end| end < at) + 1).min(last)
 }
 
-/// A scenario, and the time and the place of each step.
+/// Returns the scenario, and the time and position of each step.
 fn scenario(table: &DeTable<'_>, directory: &Path) -> Result<(Scenario, Vec<(Duration, usize)>), Problem> {
     let (mut scenario, mut places, mut repeat) = (Scenario::default(), Vec::new(), None);
     for (key, value) in table {
@@ -166,7 +166,7 @@ fn scenario(table: &DeTable<'_>, directory: &Path) -> Result<(Scenario, Vec<(Dur
     Ok((scenario, places))
 }
 
-/// Adds what one step sets.
+/// Adds the changes of one step.
 fn step(
     mut scenario: Scenario,
     at: Duration,
@@ -208,7 +208,7 @@ fn setting(
     value: &Spanned<DeValue<'_>>,
     directory: &Path,
 ) -> Result<Change, Problem> {
-    // Whether there is such a setting comes first.
+    // An unknown setting is reported first.
     let is_known = name == "rtt" || Setting::named(name).is_some();
     if let (false, Err(problem)) = (is_known, control::change(name, None)) {
         return Err((place, problem.replace("there are rtt", "there are outage, rtt")));
@@ -222,7 +222,7 @@ fn setting(
     control::change(name, Some(&text)).map_err(|problem| (value.span().start, problem))
 }
 
-/// A file, as it is seen from this directory.
+/// Returns the path of a file named relative to this directory.
 fn beside(directory: &Path, file: &str) -> String {
     directory.join(file).display().to_string()
 }
@@ -256,7 +256,7 @@ fn wrong(value: &Spanned<DeValue<'_>>, problem: &str) -> Problem {
     (value.span().start, problem.to_owned())
 }
 
-/// Thousands of steps.
+/// Enough for thousands of steps.
 const MOST_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]

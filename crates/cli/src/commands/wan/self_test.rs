@@ -1,13 +1,13 @@
-//! `wan --self-test`: how fast and how exact the emulator is on this machine.
+//! `wan --self-test`: the capacity and precision of the emulator on this machine.
 //!
-//! The sender, the relay and the receiver of this program, each a process, at one rate after the other until
-//! packets are lost that the path should not lose:
+//! This program's sender, relay and receiver run in a process each, at one rate after the other, until packets are lost
+//! that the path should not lose:
 //!
 //! ```text
 //!   send ──▶ wan, 50 ms and no limit ──▶ recv      50, 100, 200 … Mbit/s of 1,200-byte packets
 //! ```
 //!
-//! On two CPUs the three share what there is: a relay between other machines reaches more.
+//! The three share the machine's CPUs: a relay between other machines reaches a higher rate.
 
 use std::thread;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use crate::run::{Command, Disturbance, Outcome, Run};
 /// The findings of the self-test.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct SelfTestReport {
-    /// The highest rate that was carried without a loss of the emulator's own; `null` if none was.
+    /// The highest rate carried without a loss of the emulator's own; `null` if there was none.
     pub(crate) limit_bps: Option<u64>,
     /// Each rate, in the order they were tried.
     pub(crate) rates: Vec<RateReport>,
@@ -39,7 +39,7 @@ pub(crate) struct SelfTestReport {
 /// The result at one rate.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct RateReport {
-    /// Payload bits a second that were to be sent.
+    /// Requested payload bits a second.
     pub(crate) target_bps: u64,
     /// The rate that was sent, in bits a second.
     pub(crate) sent_bps: f64,
@@ -47,9 +47,9 @@ pub(crate) struct RateReport {
     pub(crate) sent: u64,
     /// Packets that came out of the relay.
     pub(crate) delivered: u64,
-    /// Packets lost by the relay: unread, unsent or beyond what it holds.
+    /// Packets lost by the relay: unread, unsent or over its limit.
     pub(crate) own_loss: u64,
-    /// By how much later than set packets came out.
+    /// How late packets came out, relative to the configured delay.
     pub(crate) lateness_ns: Distribution,
     /// The share of a CPU that the relay used.
     pub(crate) cpu_share: Option<f64>,
@@ -62,7 +62,7 @@ pub(crate) struct SelfTestConfig {
     pub(crate) duration_s: f64,
     /// Bytes of each packet.
     pub(crate) size_bytes: u32,
-    /// The delay that is set, in nanoseconds.
+    /// The configured delay, in nanoseconds.
     pub(crate) delay_ns: u64,
 }
 
@@ -125,7 +125,7 @@ impl Command for SelfTest {
     }
 }
 
-/// `None` if a signal came first.
+/// Tries one rate; `None` if a signal came first.
 fn one_rate(target_bps: u64, interrupt: &Interrupt) -> Result<Option<RateReport>, Failure> {
     let longest = show_duration(LENGTH + MARGIN);
     let receive = ["recv", "127.0.0.1:0", "--once", "--json", "--duration", &longest];
@@ -143,7 +143,7 @@ fn one_rate(target_bps: u64, interrupt: &Interrupt) -> Result<Option<RateReport>
         return Ok(None);
     }
     let sent: Sent = sender.finish()?;
-    // What is on its way still.
+    // Packets may still be under way.
     thread::park_timeout(Duration::from_millis(500));
     relay.interrupt();
     let relayed: Relayed = relay.finish()?;
@@ -223,7 +223,7 @@ impl Report for SelfTestReport {
 const RATES: [u64; 8] = [50, 100, 150, 200, 300, 400, 600, 800];
 const LENGTH: Duration = Duration::from_secs(2);
 const MARGIN: Duration = Duration::from_secs(20);
-/// The time after which a sender may begin on a machine that is busy.
+/// The latest start of a sender on a busy machine.
 const LATE: Duration = Duration::from_secs(6);
 const SIZE: u32 = 1_200;
 

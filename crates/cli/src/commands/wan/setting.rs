@@ -1,5 +1,4 @@
-//! The settings of a path, and the meaning of their values: the same on the command line and at the control
-//! socket.
+//! The settings of a path and the parsing of their values, shared by the command line and the control socket.
 
 use std::io::Read;
 use std::ops::RangeInclusive;
@@ -14,22 +13,22 @@ use softtimers_wan::{
 use crate::file;
 use crate::run::privileges::user::exceeds_caller;
 
-/// One thing that can be set.
+/// A setting.
 #[derive(Debug)]
 pub(crate) struct Setting {
-    /// Its flags: for both directions, for up, for down. The first is the word at the control socket.
+    /// Its flags: for both directions, for up, for down. The first is the name at the control socket.
     pub(crate) flags: [&'static str; 3],
-    /// The name of its value.
+    /// The name of its value in help.
     pub(crate) value: &'static str,
     /// The text for help.
     pub(crate) help: &'static str,
     parse: fn(&str) -> Result<Change, String>,
 }
 
-/// A row: the change that it makes, its flag, value and help, and who understands a value.
+/// A row: the change that it makes, its flag, value and help, and the parser of a value.
 macro_rules! settings {
     ($($change:expr, $flag:literal, $value:literal, $help:literal, $parse:path;)*) => {
-        /// All of them, in the order of the help.
+        /// All settings, in the order of the help.
         pub(crate) const SETTINGS: &[Setting] = &[$(Setting {
             flags: [$flag, concat!("up-", $flag), concat!("down-", $flag)],
             value: $value,
@@ -57,7 +56,7 @@ settings! {
 }
 
 impl Setting {
-    /// The setting of this name.
+    /// Returns the setting of this name.
     pub(crate) fn named(name: &str) -> Option<&'static Setting> {
         SETTINGS.iter().find(|setting| setting.flags[0] == name)
     }
@@ -65,7 +64,7 @@ impl Setting {
     /// Parses a value.
     ///
     /// # Errors
-    /// Names the fault, and what is allowed.
+    /// A message that names the fault, and what is allowed.
     pub(crate) fn change(&self, text: &str) -> Result<Change, String> {
         (self.parse)(text)
     }
@@ -98,7 +97,7 @@ fn jitter(text: &str) -> Result<Jitter, String> {
     Ok(jitter)
 }
 
-/// The first option, and what comes behind it. The name of a file may have colons: it ends where an option begins.
+/// Splits off the first option. A file name may have colons: it ends where an option begins.
 fn next_option(options: &str) -> (&str, Option<&str>) {
     let is_option = |rest: &str| {
         let word = rest.split(':').next().unwrap_or(rest);
@@ -116,7 +115,7 @@ type ParseTable = fn(&[u8]) -> Result<DelayTable, DelayTableError>;
 
 fn distribution(path: &str) -> Result<DelayTable, String> {
     let text = read(Path::new(path), MOST_OF_A_TABLE).map_err(|error| format!("dist={path}: {error}"))?;
-    // A table of netem has spaces between its numbers.
+    // A netem table has spaces between its numbers.
     let is_histogram =
         text.split(|&byte| byte == b'\n').any(|line| line.first() != Some(&b'#') && line.contains(&b','));
     let (parse, lines): (ParseTable, &str) = if is_histogram {
@@ -125,7 +124,7 @@ fn distribution(path: &str) -> Result<DelayTable, String> {
         (DelayTable::parse, TABLE_LINES)
     };
     parse(&text).map_err(|error| {
-        // It may quote the line.
+        // The message may quote the line.
         let problem =
             if exceeds_caller() { format!("line {}: {lines}", error.line()) } else { error.to_string() };
         format!("dist={path}: {problem}")
@@ -151,7 +150,7 @@ fn rate(text: &str) -> Result<Bottleneck, String> {
 fn trace(path: &str) -> Result<Bottleneck, String> {
     let text = read(Path::new(path), MOST_OF_A_TRACE)?;
     let trace = DeliveryTrace::parse(&text).map_err(|error| {
-        // It may quote the line.
+        // The message may quote the line.
         if exceeds_caller() { format!("line {}: {TRACE_LINES}", error.line()) } else { error.to_string() }
     })?;
     Ok(Bottleneck::trace(trace))
@@ -188,7 +187,7 @@ fn aqm(text: &str) -> Result<Aqm, String> {
             }
             Some(("interval", value)) if is_fair || name == "codel" => fair.codel.interval = time(value)?,
             Some(("flows", value)) if is_fair => fair.flows = within(option, value, 1..=65_536)?,
-            // A short one makes many turns of a packet.
+            // With a short one a packet takes many turns.
             Some(("quantum", value)) if is_fair => fair.quantum = within(option, value, 256..=1_048_576)?,
             Some(_) => {
                 return Err(format!(
@@ -208,7 +207,7 @@ fn aqm(text: &str) -> Result<Aqm, String> {
     }
 }
 
-/// A whole number of an option, within bounds.
+/// Parses a whole number of an option, within bounds.
 fn within(option: &str, value: &str, bounds: RangeInclusive<u32>) -> Result<u32, String> {
     let number = value.parse().ok().filter(|number| bounds.contains(number));
     number.ok_or_else(|| {
@@ -440,7 +439,7 @@ mod tests {
         ] {
             assert!(change(name, value).is_err(), "{name} {value}");
         }
-        // A bottleneck has no packets a second, so nobody is told to write them.
+        // A bottleneck has no packets a second, so no message suggests them.
         for wrong in ["fast", "10", "10furlongs"] {
             let said = change("rate", wrong).unwrap_err();
             assert!(said.contains("bits a second") && !said.contains("pps"), "{said}");

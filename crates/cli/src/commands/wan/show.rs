@@ -11,22 +11,22 @@ use softtimers_wan::{Counters, Limit, Measured, PathConfig, Reorder};
 
 use crate::withheld::Withheld;
 
-/// The `config` object of `wan`; what is set of the path stands with what was measured.
+/// The `config` object of `wan`; the settings of the path are with the measurements.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct WanConfig {
     /// `udp`, `tcp`, `interfaces` or `command`.
     pub(crate) kind: &'static str,
-    /// The address that was bound, with the port in use; the first interface; the command.
+    /// The bound address, with the port in use; the first interface; or the command.
     pub(crate) listen: String,
-    /// The address that packets go to; the second interface; `peer`, or the gateway to the outside.
+    /// The destination address; the second interface; `peer`, or the gateway to the outside.
     pub(crate) to: String,
     /// The most clients at once.
     pub(crate) clients: u32,
-    /// When a silent client is forgotten; `null` where there are none.
+    /// When a silent client is forgotten; `null` without clients.
     pub(crate) client_timeout_s: Option<f64>,
-    /// Networks whose clients are answered with all, beside loopback; of datagrams.
+    /// Networks whose clients get all answers, besides loopback; for datagrams.
     pub(crate) trust: Vec<String>,
-    /// Answers a second to all others of a prefix; `null` unless it is of datagrams.
+    /// Answers a second to all other clients of a prefix; `null` unless for datagrams.
     pub(crate) answers_per_prefix_pps: Option<f64>,
     /// The file of the changes at given times; `null` for none.
     pub(crate) scenario: Option<String>,
@@ -43,10 +43,10 @@ pub(crate) struct WanReport {
     pub(crate) down: DirectionReport,
     /// The clients of the relay.
     pub(crate) clients: ClientsReport,
-    /// The counts of interfaces beside the path; `null` between sockets.
+    /// The counts of interfaces besides the path's; `null` between sockets.
     pub(crate) interfaces: Option<InterfacesReport>,
-    /// The time that the emulator adds to a packet by itself, either way: the median of what it was late. `null` if nothing
-    /// came out.
+    /// The delay that the emulator itself adds to a packet, in either direction: the median lateness. `null` if no
+    /// packet came out.
     pub(crate) adds_p50_ns: Option<u64>,
     /// The time that it ran.
     pub(crate) span_s: f64,
@@ -56,12 +56,12 @@ pub(crate) struct WanReport {
     pub(crate) wakeups: u64,
 }
 
-/// One direction: what was asked for and what became of it.
+/// One direction: settings and measurements.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct DirectionReport {
     /// The settings at the end.
     pub(crate) set: SetReport,
-    /// The fates of the packets.
+    /// The measurements of the packets.
     pub(crate) measured: MeasuredReport,
 }
 
@@ -72,58 +72,58 @@ pub(crate) struct SetReport {
     pub(crate) delay_ns: u64,
     /// The size of its variation.
     pub(crate) jitter_ns: u64,
-    /// The bottleneck, in the mean of a trace; `null` for none.
+    /// The bottleneck's rate, or a trace's mean; `null` for none.
     pub(crate) rate_bps: Option<u64>,
     /// The bytes that pass at once after a pause.
     pub(crate) burst_bytes: u32,
-    /// Whether nothing gets through.
+    /// Whether it is an outage, in which no packet gets through.
     pub(crate) outage: bool,
     /// The limit of the queue, if it is in packets.
     pub(crate) queue_packets: Option<u32>,
-    /// If it is in bytes.
+    /// The limit, if it is in bytes.
     pub(crate) queue_bytes: Option<u64>,
-    /// If it is in time.
+    /// The limit, if it is in time.
     pub(crate) queue_ns: Option<u64>,
     /// How the queue is managed.
     pub(crate) aqm: &'static str,
-    /// The share that is lost, in the mean.
+    /// The mean loss.
     pub(crate) loss: f64,
-    /// The share that comes later than others, or ahead of them.
+    /// The share of packets that are reordered, late or ahead.
     pub(crate) reorder: f64,
-    /// The share that comes twice.
+    /// The share that is duplicated.
     pub(crate) duplicate: f64,
     /// The share that is damaged.
     pub(crate) corrupt: f64,
     /// The shortest and the longest time until the slot in which packets leave; `null` without slots.
     pub(crate) slot_ns: Option<[u64; 2]>,
-    /// The bytes that a packet takes on the bottleneck beyond its payload.
+    /// The bytes that a packet takes on the bottleneck in addition to its payload.
     pub(crate) overhead_bytes: u32,
 }
 
-/// The fates of the packets of one direction.
+/// Counts and measurements of the packets of one direction.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct MeasuredReport {
-    /// Packets that came in.
+    /// Packets received.
     pub(crate) offered: u64,
-    /// Went out, copies among them.
+    /// Packets sent, copies included.
     pub(crate) delivered: u64,
-    /// From coming in to going out.
+    /// From receiving to sending.
     pub(crate) delay_ns: Distribution,
-    /// By how much later than the path says they went out: the emulator's own error.
+    /// How late they left relative to the path: the emulator's own error.
     pub(crate) lateness_ns: Distribution,
-    /// Payload bits per second, from the first that went out to the last.
+    /// Payload bits per second, from the first packet sent to the last.
     pub(crate) rate_bps: Option<u64>,
-    /// The share lost behind the bottleneck, of those that were through it.
+    /// The share lost behind the bottleneck, of those that passed it.
     pub(crate) loss: Option<f64>,
     /// The number of losses.
     pub(crate) lost: u64,
-    /// Dropped by the queue: found it full, or by its management.
+    /// Dropped by the queue: it was full, or its AQM dropped them.
     pub(crate) queue_drops: u64,
-    /// The part of them that the management dropped.
+    /// Those of them that the AQM dropped.
     pub(crate) aqm_drops: u64,
-    /// Found the emulator full: a limit that no path has.
+    /// Dropped because the emulator was full: its own limit, not the path's.
     pub(crate) overflowed: u64,
-    /// Went out after one that came in later.
+    /// Sent after a packet that was received later.
     pub(crate) reordered: u64,
     /// Second copies of packets.
     pub(crate) duplicated: u64,
@@ -135,29 +135,29 @@ pub(crate) struct MeasuredReport {
     pub(crate) held: u64,
 }
 
-/// The clients of the relay, and the packets that never were on the path. For streams, clients are connections.
+/// The clients of the relay, and the packets that never reached the path. For streams, clients are connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct ClientsReport {
-    /// There at the end.
+    /// Clients at the end.
     pub(crate) now: u32,
-    /// The number of clients there have been.
+    /// Clients accepted.
     pub(crate) opened: u64,
     /// Connections ended by both sides.
     pub(crate) closed: u64,
     /// Connections reset by one.
     pub(crate) reset: u64,
-    /// Forgotten after their time.
+    /// Clients forgotten after a period of silence.
     pub(crate) expired: u64,
-    /// Forgotten for want of room.
+    /// Clients evicted for want of room.
     pub(crate) evicted: u64,
-    /// Packets of new sources for which the system had no socket, or that came from where no client can be.
+    /// Packets of new sources for which the system had no socket, or whose source address is invalid.
     pub(crate) refused: u64,
-    /// Answers kept back from clients who might be somebody else's address.
+    /// Answers withheld, because the client's address might be forged.
     #[serde(flatten)]
     pub(crate) withheld: Withheld,
     /// Packets whose client was gone.
     pub(crate) stray: u64,
-    /// Times that the other end, or a host on the way, said that it is not there.
+    /// Times that the other end, or a host on the way, replied unreachable (ICMP).
     pub(crate) upstream_refused: u64,
     /// Packets dropped because the relay did not read in time: its own loss, not the path's.
     pub(crate) recv_drops: u64,
@@ -165,14 +165,14 @@ pub(crate) struct ClientsReport {
     pub(crate) send_drops: u64,
 }
 
-/// The fates of frames beside the path.
+/// Counts of frames besides the path's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct InterfacesReport {
-    /// Frames that the kernel had joined, cut again.
+    /// Frames that the kernel had merged, segmented again.
     pub(crate) joined: u64,
-    /// Frames that the kernel had joined, carried so.
+    /// Frames that the kernel had merged, carried whole.
     pub(crate) whole: u64,
-    /// Frames dropped because they could not be cut.
+    /// Frames dropped because they could not be segmented.
     pub(crate) unsplit: u64,
     /// Frames dropped because they were longer than the other interface sends.
     pub(crate) too_long: u64,
@@ -185,7 +185,7 @@ pub(crate) struct InterfacesReport {
 }
 
 impl DirectionReport {
-    /// Reports on a direction as it stands.
+    /// Reports on a direction in its current state.
     pub(crate) fn of(path: &PathConfig, counters: &Counters, measured: &Measured) -> Self {
         DirectionReport { set: SetReport::of(path), measured: MeasuredReport::of(counters, measured) }
     }

@@ -8,14 +8,14 @@ use crate::run::quantity::{bits, bytes, end, number, or_dash, setting, share};
 use crate::run::screen::Tone;
 use crate::run::table::Table;
 
-/// Names both sides in a line; the settings of the path stand above its figures.
+/// Names both sides in one line; the settings of the path are above its figures.
 pub(super) fn header(config: &WanConfig) -> String {
     let WanConfig { kind, listen, to, .. } = config;
     format!("wan, {kind}: {listen} to {to}{}", end(config.duration_s, None, "packet"))
 }
 
 impl SetReport {
-    /// The settings that are not at rest, as in `delay 20 ms, 10.0 Mbit/s, loss 1.00%`.
+    /// Returns the settings with an effect, as in `delay 20 ms, 10.0 Mbit/s, loss 1.00%`.
     fn words(&self) -> String {
         let set = |name: &str, value: f64, shown: String| (value > 0.0).then(|| format!("{name}{shown}"));
         let nanos = |nanos: u64| setting(Duration::from_nanos(nanos));
@@ -78,7 +78,7 @@ impl Report for WanReport {
     fn table(&self) -> Table {
         let mut table = Table::default();
         if self.up.measured.offered + self.down.measured.offered == 0 {
-            table.text("nothing came to the path, so nothing was carried", Tone::Plain);
+            table.text("no packet reached the path", Tone::Plain);
             if self.clients == ClientsReport::default()
                 && self.interfaces.unwrap_or_default() == InterfacesReport::default()
             {
@@ -197,11 +197,13 @@ mod tests {
     #[test]
     fn a_run_that_carried_nothing_says_so() {
         let drawn = WanReport::default().table().draw(&Screen::PIPE);
-        assert_eq!(drawn.trim(), "nothing came to the path, so nothing was carried");
+        assert_eq!(drawn.trim(), "no packet reached the path");
         let refused = ClientsReport { refused: 3, ..ClientsReport::default() };
         let drawn = WanReport { clients: refused, ..WanReport::default() }.table().draw(&Screen::PIPE);
         assert!(
-            drawn.contains("nothing was carried") && drawn.contains("refused") && !drawn.contains("delay")
+            drawn.contains("no packet reached the path")
+                && drawn.contains("refused")
+                && !drawn.contains("delay")
         );
     }
 

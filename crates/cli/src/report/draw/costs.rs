@@ -1,4 +1,4 @@
-//! The cost of timers on this machine, beside the papers'.
+//! The cost of timers on this machine, next to the papers'.
 
 use super::super::digits::digits;
 use super::super::figure::{Drawn, Grid, Mark, Series};
@@ -6,7 +6,7 @@ use super::super::saved::Runs;
 use super::super::value::{number, rows, tamed, text};
 use super::{Cell, cell, log, or_lacks, ranked, shown};
 
-/// The costs, and which features of the kernel work.
+/// Draws the costs, and lists which features of the kernel work.
 pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let Some(doctor) = or_lacks(runs.only("doctor"), drawn) else { return };
     let cost = |key: &str| number(doctor, &format!("costs.{key}"));
@@ -46,7 +46,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     }
 }
 
-/// A key of `costs`, what it is, and what the papers have for it.
+/// A key of `costs`, its meaning, and the papers' value.
 const COSTS: [(&str, &str, &str); 8] = [
     ("clock_read_ns", "reading the clock", ""),
     ("tsc_read_ns", "reading the time stamp counter", ""),

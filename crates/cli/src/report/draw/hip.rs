@@ -1,4 +1,4 @@
-//! Interrupts, polls, or both by the gaps between packets: HIP's Table 3, and what its two numbers trade.
+//! Interrupts, polls, or both by the gaps between packets: HIP's Table 3, and the trade-offs of its two parameters.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::super::saved::Runs;
 use super::super::value::{number, rows};
 use super::{Cell, GREY, curves, linear, log, of, or_lacks, table};
 
-/// Table 3.
+/// Draws Table 3.
 pub(in super::super) fn table_3(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-hip"), drawn) else { return };
     let all = rows(found, "rows");
@@ -21,7 +21,7 @@ pub(in super::super) fn table_3(runs: &Runs, drawn: &mut Drawn) {
     let ours = (&of("overhead_us") as _, &of("delay_us") as _);
     let paper = (&of("paper_overhead_us") as _, &of("paper_delay_us") as _);
     let marks = curves(all, "scheme", str::to_owned, ours, Some(paper)).into_iter();
-    // A scheme's traces are in no order.
+    // The traces of a scheme have no order.
     let alone = |mark| if mark == Mark::Line { Mark::Points } else { mark };
     drawn.figure(trade.with(marks.map(|series| Series { mark: alone(series.mark), ..series })));
     let columns = [
@@ -35,7 +35,7 @@ pub(in super::super) fn table_3(runs: &Runs, drawn: &mut Drawn) {
         ("paper", "paper_interrupts", Cell::Number),
         ("polls", "polls", Cell::Number),
         ("paper", "paper_polls", Cell::Number),
-        ("in vain", "unsuccessful", Cell::Number),
+        ("empty polls", "unsuccessful", Cell::Number),
         ("paper", "paper_unsuccessful", Cell::Number),
     ];
     drawn.table(table("Table 3", all, &columns));
@@ -43,7 +43,7 @@ pub(in super::super) fn table_3(runs: &Runs, drawn: &mut Drawn) {
     drawn.note("The paper's overhead of 2.6 µs for T-Med-1 is below what its own counts of interrupts and polls come to (2.8 µs).");
 }
 
-/// Overhead and delay by gamma and by phi.
+/// Draws overhead and delay by gamma and by phi.
 pub(in super::super) fn trade_offs(runs: &Runs, drawn: &mut Drawn) {
     for (source, key, what) in [
         ("sim-hip-gamma", "gamma", "HIP polls streams with a coefficient of variation below gamma"),
@@ -65,7 +65,7 @@ pub(in super::super) fn trade_offs(runs: &Runs, drawn: &mut Drawn) {
     drawn.note("The paper's text: a gamma between 2 and 3 is a good trade-off of overhead and delay, a phi between 2 and 3 a good middle point. Its figures 3 and 4 are lost, so that no curve of its own is beside these.");
 }
 
-/// A frame around what the paper names.
+/// Draws a frame around the paper's recommended values.
 fn middle(all: &[Value], y: &str) -> Series {
     let values = || all.iter().filter_map(|row| number(row, y));
     let around = |(least, most): (f64, f64)| [(2.0, least), (2.0, most), (3.0, most), (3.0, least)];

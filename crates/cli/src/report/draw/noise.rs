@@ -8,7 +8,7 @@ use super::super::saved::Runs;
 use super::super::value::{number, rows};
 use super::{Cell, Column, Get, cell, log, of, or_lacks, percentile, points, shown, times};
 
-/// The calibrated loop of this machine, and jobs of its phases.
+/// Draws the calibrated loop of this machine, and jobs of its phases.
 pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let Some(noise) = or_lacks(runs.only("noise"), drawn) else { return };
     let fifo = noise.get("fifo").filter(|fifo| fifo.is_object());
@@ -51,7 +51,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     drawn.note("The paper: with one phase in a hundred delayed, a job of 100 nodes is undelayed in 0.99^100 = 37% of its phases; p must be an order of magnitude below 1/n. Leaving one CPU of each node idle takes most of the noise away (section 2.2).");
 }
 
-/// Why phases were delayed, under each class.
+/// Tabulates why phases were delayed, under each class.
 fn causes<'a>(classes: impl Iterator<Item = (usize, &'static str, &'a Value)>, drawn: &mut Drawn) {
     let head = ["class", "cause", "phases", "delay (ms)", "longest (ms)"];
     let mut table = Grid::new("Why phases were delayed", &head);
@@ -77,7 +77,8 @@ fn causes<'a>(classes: impl Iterator<Item = (usize, &'static str, &'a Value)>, d
     }
 }
 
-/// Overhead by the rate of wake-ups: a periodic tick, and smart timers that may be half of its period late.
+/// Draws the overhead by the rate of wake-ups: of a periodic tick, and of smart timers that may be late by half its
+/// period.
 pub(in super::super) fn overhead(runs: &Runs, drawn: &mut Drawn) {
     let Some(noise) = or_lacks(runs.only("rates"), drawn) else { return };
     let all = rows(noise, "rates");
@@ -107,7 +108,7 @@ pub(in super::super) fn overhead(runs: &Runs, drawn: &mut Drawn) {
     drawn.note("The paper: a tick fast enough for less than a millisecond costs up to half of the throughput (2.1); an idle CPU took least, 4.77 W, at 266 to 500 Hz (2.3).");
 }
 
-/// Every rate, both ways.
+/// Tabulates every rate, with both methods.
 fn rate_table(all: &[Value]) -> Grid {
     const COLUMNS: [Column<'_>; 6] = [
         ("wake-ups (1/s)", "wakeups_per_s", Cell::Number),
@@ -126,7 +127,7 @@ fn rate_table(all: &[Value]) -> Grid {
     table
 }
 
-/// Says where the medians differ by more than a quarter: then costs are not of timers that are as late.
+/// Notes where the medians differ by more than a quarter: then the costs are not of timers with the same lateness.
 fn as_late(all: &[Value], drawn: &mut Drawn) {
     let differ = all.iter().filter(|row| {
         let [tick, smart] = ["lateness_ns.p50", "smart.lateness_ns.p50"].map(|key| number(row, key));
@@ -139,13 +140,13 @@ fn as_late(all: &[Value], drawn: &mut Drawn) {
     }
 }
 
-/// Colour, name, and where its figures are.
+/// Colour, name, and the key of its figures.
 type Way = (usize, &'static str, &'static str);
 
 /// A tick, and timers with half of its period as slack.
 const WAYS: [Way; 2] = [(0, "a periodic tick", ""), (1, "smart timers, slack of half a period", "smart.")];
 
-/// Title, text, what is measured, and its key.
+/// Title, text, quantity, and its key.
 type RateFigure = (&'static str, &'static str, (&'static str, &'static str, Scale), &'static str);
 const RATE_FIGURES: &[RateFigure] = &[
     (

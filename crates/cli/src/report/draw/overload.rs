@@ -1,4 +1,4 @@
-//! Receiving under overload: this machine's curve, and the livelock paper's figures beside the model's.
+//! Receiving under overload: this machine's curve, and the livelock paper's figures next to the model's.
 
 use serde_json::Value;
 
@@ -9,12 +9,12 @@ use super::super::saved::Runs;
 use super::super::value::{number, rows};
 use super::{curves, linear, log, of, or_lacks, points, times, values, with};
 
-/// Goodput against offered load.
+/// Draws goodput against offered load.
 pub(in super::super) fn goodput(runs: &Runs, drawn: &mut Drawn) {
     let offered = || linear("offered", "packets/s");
     let mut goodput = Figure::new(
         "Goodput against offered load",
-        "Packets delivered of those offered: by a receiver that polls with quotas, and by the usual loop that takes whatever is there.",
+        "Packets delivered of those offered: by a receiver that polls with quotas, and by the usual loop that takes everything available.",
         offered(),
         linear("delivered", "packets/s"),
     );
@@ -47,25 +47,25 @@ pub(in super::super) fn goodput(runs: &Runs, drawn: &mut Drawn) {
     drawn.note("Sender and receiver share this machine's CPUs, so both curves include the CPU that the sender takes.");
 }
 
-/// The share of a receiver's peak that is left under the highest load, by the points that are drawn.
+/// Returns the share of a receiver's peak that remains under the highest load, from the drawn points.
 pub(super) fn plateau(found: &Value) -> Option<Plateau> {
     Plateau::of(&by_load(found, delivered))
 }
 
-/// Where nothing was lost, what was offered: that the last of it left when time was up is of the trial.
+/// Without loss, the offered rate: some datagrams leave after the end only because a trial has an end.
 fn delivered(point: &Value) -> Option<f64> {
     let lossless = point["loss_free"] == true;
     number(point, if lossless { "offered_pps" } else { "delivered_pps" })
 }
 
-/// A sender on a busy machine may reach less where more was asked for.
+/// Sorts by load, since a sender on a busy machine may reach less for a higher request.
 fn by_load(found: &Value, y: impl Fn(&Value) -> Option<f64>) -> Vec<(f64, f64)> {
     let mut points = points(rows(found, "points"), of("offered_pps"), y);
     points.sort_by(|one, next| one.0.total_cmp(&next.0));
     points
 }
 
-/// The livelock paper's figures, each with the points that were read from its plots.
+/// Draws the livelock paper's figures, each with the points read from its plots.
 pub(in super::super) fn livelock(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-livelock"), drawn) else { return };
     let all = rows(found, "rows");
@@ -94,7 +94,7 @@ pub(in super::super) fn livelock(runs: &Runs, drawn: &mut Drawn) {
     );
 }
 
-/// The figures of the paper's that are simulated.
+/// The paper's figures that are simulated.
 const FIGURES: [(&str, &str); 6] = [
     ("6-1", "the unmodified kernel"),
     ("6-3", "polling without the filter"),

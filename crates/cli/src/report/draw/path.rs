@@ -1,4 +1,4 @@
-//! An emulated path: its settings beside the results, as the two ends counted them.
+//! An emulated path: its settings next to the results, as the two ends counted them.
 //!
 //! ```text
 //!   send ──sent──▶ wan ──▶ recv     loss = 1 - received/sent     rate = received packets with their headers
@@ -13,7 +13,7 @@ use super::super::saved::Runs;
 use super::super::value::{number, tamed};
 use super::{Cell, cell, linear, or_lacks, ranked};
 
-/// Set against what came out.
+/// Compares settings and results.
 pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let Some(labels) = or_lacks(runs.labels("wan"), drawn) else { return };
     let head = [

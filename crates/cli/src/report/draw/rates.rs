@@ -1,4 +1,4 @@
-//! Simulated tables of the papers: pacing, deadlines, slow start, a network interface that is polled, video frames, callouts.
+//! Simulated tables of the papers: pacing, deadlines, slow start, a polled network interface, video frames, callouts.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::{
     Cell, curves, linear, log, micros, nanos, of, or_lacks, points, shown, table, times, values, with,
 };
 
-/// Tables VIII and IX.
+/// Draws Tables VIII and IX.
 pub(in super::super) fn pacing(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-pacing"), drawn) else { return };
     let all = rows(found, "rows");
@@ -30,7 +30,7 @@ pub(in super::super) fn pacing(runs: &Runs, drawn: &mut Drawn) {
     drawn.note("The bodies of both tables are lost; the paper's text says of them: 40 µs held at a burst interval of 12 µs and 65.9 µs at 35 µs, 60 µs held up to 30 µs, and deviations of 30 to 35 µs. The times of trigger states were fitted to these words, the 65.9 µs among them.");
 }
 
-/// For which targets the gaps are more even with a longer burst interval: a deviation that falls by a tenth.
+/// Names the targets whose gaps become more even with a longer burst interval: a deviation that falls by a tenth.
 fn evenness(all: &[Value]) -> String {
     let falls = |target: &String| {
         let mut points =
@@ -48,7 +48,7 @@ fn evenness(all: &[Value]) -> String {
     format!("A line for each target: with a longer burst interval gaps are {}.", said.join(", and "))
 }
 
-/// Table XIII.
+/// Draws Table XIII.
 pub(in super::super) fn deadline(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-deadline"), drawn) else { return };
     let all = rows(found, "rows");
@@ -82,7 +82,7 @@ pub(in super::super) fn deadline(runs: &Runs, drawn: &mut Drawn) {
     drawn.note("Intervals between trigger states have the mean of 12.45 µs that the paper gives, and the shape that fits its other tables.");
 }
 
-/// Tables X and XI.
+/// Draws Tables X and XI.
 pub(in super::super) fn slow_start(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-slowstart"), drawn) else { return };
     let all = rows(found, "rows");
@@ -111,11 +111,11 @@ pub(in super::super) fn slow_start(runs: &Runs, drawn: &mut Drawn) {
     drawn.figure(reduction.with(curves(all, "mbit", named, (&packets, &ours), Some((&packets, &paper)))));
 }
 
-/// Section 5.8: polling the network interface.
+/// Draws section 5.8: polling the network interface.
 pub(in super::super) fn polling(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-polling"), drawn) else { return };
     let all = rows(found, "rows").iter().filter(|row| !text(row, "server").is_empty()).cloned();
-    // Whose line it is has two keys.
+    // Two keys identify a line.
     let all: Vec<Value> = all
         .map(|mut row| {
             row["kind"] = format!("{}, {}", shown(&row, "server"), shown(&row, "protocol")).into();
@@ -147,7 +147,7 @@ pub(in super::super) fn polling(runs: &Runs, drawn: &mut Drawn) {
     drawn.note("The paper: 3 to 25% more requests, most with Flash and persistent connections.");
 }
 
-/// The periodic-timers paper's figure 1.
+/// Draws the periodic-timers paper's figure 1.
 pub(in super::super) fn frame_rate(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-framerate"), drawn) else { return };
     let frames = Figure::new(
@@ -167,7 +167,7 @@ pub(in super::super) fn frame_rate(runs: &Runs, drawn: &mut Drawn) {
     drawn.figure(frames.with(curves(rows(found, "rows"), "hz", named, (&of("fps"), &share), None)));
 }
 
-/// Table I and figure 8 of Costello and Varghese.
+/// Draws Table I and figure 8 of Costello and Varghese.
 pub(in super::super) fn callouts(runs: &Runs, drawn: &mut Drawn) {
     let Some(found) = or_lacks(runs.only("sim-callout"), drawn) else { return };
     let all = rows(found, "rows");

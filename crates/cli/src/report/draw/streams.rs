@@ -1,4 +1,4 @@
-//! A paced stream by each method: how late, how even, at what cost; and what slack saves.
+//! A paced stream by each method: lateness, evenness, and cost; and the savings by slack.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::super::value::{number, rows, tamed, text};
 use super::super::verdict;
 use super::{Cell, GREY, cell, linear, log, or_lacks, percentile, points, shown, table, times};
 
-/// Lateness by method, under both loads.
+/// Draws lateness by method, under both loads.
 pub(in super::super) fn lateness(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
         let title = format!("Lateness by method, {load}");
@@ -23,7 +23,7 @@ pub(in super::super) fn lateness(runs: &Runs, drawn: &mut Drawn) {
     drawn.note("A method that stays at 10 ms cannot keep up: that is how far it may fall behind before it skips packets.");
 }
 
-/// Gaps by method, and which of them are back to back.
+/// Draws gaps by method, and which of them are back to back.
 pub(in super::super) fn gaps(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
         let title = format!("CDF of inter-packet gaps, {load}");
@@ -56,7 +56,7 @@ pub(in super::super) fn gaps(runs: &Runs, drawn: &mut Drawn) {
     });
 }
 
-/// Consecutive packets as they arrived.
+/// Draws consecutive packets as they arrived.
 pub(in super::super) fn strip(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
         let names = cells.iter().rev().map(|cell| shown(cell, "method")).collect();
@@ -87,7 +87,7 @@ pub(in super::super) fn strip(runs: &Runs, drawn: &mut Drawn) {
     });
 }
 
-/// Draws the cost of punctuality.
+/// Draws the CPU cost of punctuality.
 pub(in super::super) fn lateness_by_cpu(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
         let marks = cells.iter().map(|cell| {
@@ -101,7 +101,7 @@ pub(in super::super) fn lateness_by_cpu(runs: &Runs, drawn: &mut Drawn) {
     });
 }
 
-/// Wake-ups by the slack that is given.
+/// Draws wake-ups by slack.
 pub(in super::super) fn slack(runs: &Runs, drawn: &mut Drawn) {
     let Some(labels) = or_lacks(runs.labels("slack"), drawn) else { return };
     let head = ["slack", "wake-ups a second", "packets a wake-up", "lateness p50 (µs)", "p99 (µs)", "CPU"];
@@ -136,7 +136,7 @@ pub(in super::super) fn slack(runs: &Runs, drawn: &mut Drawn) {
     drawn.table(table);
 }
 
-/// The doctor's cells by load, without those that were not made.
+/// Draws the doctor's cells by load, without those of trials that did not run.
 fn each_load(runs: &Runs, drawn: &mut Drawn, mut draw: impl FnMut(&[Value], &str, &mut Drawn)) {
     let Some(doctor) = or_lacks(runs.only("doctor"), drawn) else { return };
     for (load, name) in [("echo", "busy loop"), ("none", "idle loop")] {
@@ -154,12 +154,12 @@ fn each_load(runs: &Runs, drawn: &mut Drawn, mut draw: impl FnMut(&[Value], &str
     }
 }
 
-/// A series of the doctor's, grey if its trial cannot be compared.
+/// Returns a series of the doctor's, grey if its trial cannot be compared.
 fn judged(runs: &Runs, cell: &Value, series: Series) -> Series {
     series.unless(runs.against("doctor", &verdict::trial(cell)))
 }
 
-/// A distribution as shares and microseconds: the curve if the run has one, else the percentiles that it has.
+/// Returns a distribution as shares and microseconds: the curve if the run has one, else its percentiles.
 fn quantiles(cell: &Value, which: &str) -> Series {
     let key = format!("{which}_ns");
     let kept = [("min", 0.0), ("p1", 0.01), ("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
@@ -175,7 +175,7 @@ fn quantiles(cell: &Value, which: &str) -> Series {
     Series::line(colour(cell), shown(cell, "method"), points)
 }
 
-/// The colour of a cell's method, the same in every figure.
+/// Returns the colour of a cell's method, the same in every figure.
 fn colour(cell: &Value) -> usize {
     METHODS.iter().position(|&name| name == text(cell, "method")).unwrap_or(METHODS.len())
 }
@@ -189,7 +189,7 @@ fn arrivals(gaps: &[u64]) -> Vec<u64> {
     std::iter::once(0).chain(times).collect()
 }
 
-/// The most packets within `window` nanoseconds.
+/// Returns the most packets within `window` nanoseconds.
 fn most_within(times: &[u64], window: u64) -> usize {
     let mut from = 0;
     let counts = times.iter().enumerate().map(|(to, time)| {
@@ -201,9 +201,9 @@ fn most_within(times: &[u64], window: u64) -> usize {
     counts.max().unwrap_or(0)
 }
 
-/// In the order of their colours.
+/// The methods in the order of their colours.
 const METHODS: [&str; 8] = ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
-/// The time for which a page is wide enough to tell packets 40 µs apart.
+/// The time span for which packets 40 µs apart can be told apart on a page.
 const STRIP_MICROS: f64 = 2_000.0;
 
 #[cfg(test)]

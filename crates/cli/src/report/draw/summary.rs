@@ -1,4 +1,4 @@
-//! The papers' headline figures beside what was found here. The first three that these runs have are the first screen's.
+//! The papers' headline figures next to our results. The first three that these runs have are on the first screen.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -17,28 +17,28 @@ pub(crate) struct Headline {
     pub(crate) what: &'static str,
     /// The paper's figure.
     pub(crate) paper: &'static str,
-    /// The method by which ours was found.
+    /// The method that gave our figure.
     pub(crate) how: &'static str,
-    /// Ours; a dash in it for one of two figures that is not there, `null` if there is none at all.
+    /// Our figure; with a dash for a missing one of two figures, `null` if there is none at all.
     pub(crate) here: Option<String>,
     /// Why it cannot be compared; `null` if it can.
     pub(crate) unfit: Option<Reason>,
-    /// The runs that it is of, and which of their trials.
+    /// The runs that it is based on, and which of their trials.
     #[serde(skip)]
     trials: &'static [Trial],
 }
 
-/// A source, and one of its trials; empty for what is of none.
+/// A source, and one of its trials; empty if it does not depend on one.
 type Trial = (&'static str, &'static str);
 
 impl Headline {
-    /// Says whether it is of a run of this source.
+    /// Says whether it is based on a run of this source.
     pub(in super::super) fn is_of(&self, source: &str) -> bool {
         self.trials.iter().any(|trial| trial.0 == source)
     }
 }
 
-/// All of them; a paper's figure is there whatever was run.
+/// Returns all of them; the papers' figures do not depend on the runs.
 pub(in super::super) fn headlines(runs: &Runs) -> impl Iterator<Item = Headline> {
     HEADLINES.iter().map(|&(what, paper, how, trials, here)| {
         let unfit = trials.iter().filter_map(|(source, trial)| runs.against(source, trial));
@@ -47,13 +47,13 @@ pub(in super::super) fn headlines(runs: &Runs) -> impl Iterator<Item = Headline>
     })
 }
 
-/// One table. A cell that was not run says so, and so does one whose run is not fit.
+/// Draws one table. A cell without a run says so, and so does one whose run is not fit.
 pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let mut table =
         Grid::new("The papers' figures and ours", &["figure", "the paper", "here", "how it was found"]);
     let mut missing = 0;
     for Headline { what, paper, how, here, unfit, .. } in headlines(runs) {
-        // Of two figures one may be there, and is shown; the row is not whole then.
+        // A row with only one of its two figures is shown, and counts as incomplete.
         missing += usize::from(here.as_ref().is_none_or(|here| here.contains(NONE)));
         unfit.iter().for_each(|reason| drawn.doubt(reason));
         let here = match (here, unfit) {
@@ -76,8 +76,8 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     );
 }
 
-/// The quantity, the paper's figure, the method and the trials by which ours is found, and ours: `None` if there is
-/// none at all; a dash for one of two that is not there.
+/// The quantity, the paper's figure, the method and the trials that gave our figure, and our figure: `None` if there is
+/// none at all; with a dash for a missing one of two.
 type Row = (&'static str, &'static str, &'static str, &'static [Trial], fn(&Runs) -> Option<String>);
 
 const HEADLINES: &[Row] = &[
@@ -199,10 +199,10 @@ const HEADLINES: &[Row] = &[
 ];
 
 const NOT_RUN: &str = "not run";
-/// The character by which [`digits`] and [`percent`] show a figure that is not there.
+/// The character that [`digits`] and [`percent`] show for a missing figure.
 const NONE: char = '–';
 
-/// The share of a CPU that a cost of the doctor's takes at 50,000 a second.
+/// Returns the share of a CPU of one of the doctor's costs, at 50,000 a second.
 fn share_of_rate(runs: &Runs, key: &str) -> Option<String> {
     let doctor = runs.only("doctor").ok()?;
     Some(percent(Some(number(doctor, key)? * 50_000.0 / 1e9)))

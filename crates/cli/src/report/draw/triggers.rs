@@ -1,4 +1,4 @@
-//! The kernel's trigger states: soft timers' Tables IV and V and its figures 2 and 3, of this kernel.
+//! The kernel's trigger states: soft timers' Tables IV and V and its figures 2 and 3, for this kernel.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::super::saved::Runs;
 use super::super::value::{number, rows};
 use super::{Cell, GREY, cell, log, or_lacks, percentile, table};
 
-/// The intervals.
+/// Draws the intervals.
 pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let Some(probe) = or_lacks(runs.only("probe"), drawn) else { return };
     let cpus = rows(probe, "cpus");
@@ -48,7 +48,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     drawn.note("Intervals in which a CPU has nothing to do are counted apart: there the backup timer is the only trigger state, and it is exact.");
 }
 
-/// The distribution function by the buckets that were counted; percentiles of a run that has only these.
+/// Returns the distribution function by the counted buckets, or the percentiles of a run that has only these.
 fn intervals(cpu: &Value) -> Vec<(f64, f64)> {
     let buckets = rows(cpu, "interval_cdf").iter();
     let buckets: Vec<(f64, f64)> =
@@ -62,7 +62,7 @@ fn intervals(cpu: &Value) -> Vec<(f64, f64)> {
     shares.iter().filter_map(point).collect()
 }
 
-/// The medians of windows, and what ended the intervals.
+/// Tabulates the medians of windows, and the sources that ended the intervals.
 fn windows_and_sources(cpus: &[Value], drawn: &mut Drawn) {
     let head = ["where", "window", "p1 (µs)", "p50 (µs)", "p99 (µs)"];
     let mut medians = Grid::new("Medians of windows (figure 3)", &head);
@@ -86,11 +86,11 @@ fn name(cpu: &Value) -> String {
     format!("CPU {}", digits(number(cpu, "cpu")))
 }
 
-/// The paper's text on its tables: name, mean, median, share beyond 100 µs, longest.
+/// The paper's text about its tables: name, mean, median, share beyond 100 µs, longest.
 const PAPER: [[&str; 5]; 3] = [
     ["soft timers: worst workload, 300 MHz", "31.6", "18", "under 6%", "–"],
     ["soft timers: Flash, 300 MHz", "22.53", "–", "–", "–"],
     ["soft timers: Flash, 500 MHz", "12.45", "–", "–", "–"],
 ];
-/// CPUs of the figure, each in a colour of its own that is not the paper's.
+/// The CPUs in the figure, each with a colour different from the paper's.
 const DRAWN: usize = GREY;

@@ -10,12 +10,12 @@ pub(super) const PROBE: &[Field] = &[
     field(
         "mean, p50, stddev, min, p99, p99.9, max",
         "time",
-        "Of the intervals: mean and maximum are exact, the rest within an eighth.",
+        "Statistics of the intervals: mean and maximum are exact, the others within an eighth.",
     ),
     field("over 100 µs", "share", "Intervals longer than 100 µs."),
     field("over 150 µs", "share", "Intervals longer than 150 µs."),
     field("window", "time", "The medians of windows of this length."),
-    field("source", "", "What ended the interval."),
+    field("source", "", "The trigger source that ended the interval."),
     field("share", "share", "Intervals that this source ended."),
     field("without mean, p50, stddev, max", "time", "The intervals as they would be without this source."),
     field(
@@ -37,7 +37,7 @@ pub(super) const COMPARISON: &[Field] = &[
         "",
         "The same stream by each method of send --timer, from a loop that serves an echo server and from an idle one.",
     ),
-    field("rate kept", "share", "The rate achieved, of what was asked for."),
+    field("rate kept", "share", "The rate achieved, as a share of the requested rate."),
     field("back to back", "share", "Gaps shorter than half the target gap, as a share of all gaps."),
     field("longest burst", "packets", "The most packets in a row joined by such gaps."),
     field("gap p50, p99, p99.9", "time", "Time between arrivals, by the kernel's receive timestamps."),
@@ -46,7 +46,7 @@ pub(super) const COMPARISON: &[Field] = &[
     field(
         "work kept",
         "share",
-        "Throughput retained: requests answered beside the pacing, of what the same loop answers without it.",
+        "Throughput retained: requests answered beside the pacing, as a share of those that the same loop answers without it.",
     ),
     field(
         "useful range",
@@ -56,7 +56,7 @@ pub(super) const COMPARISON: &[Field] = &[
     field("gaps", "", "With --verbose: consecutive gaps from the middle of the run, a bar each."),
     field("late over 1 ms", "", "With --verbose: departures by cause, with the longest pause."),
     field("clock checks", "time", "With --verbose: the mean time between two checks of the clock."),
-    field("works here", "", "Kernel features that were used once and worked."),
+    field("works here", "", "Kernel features that were tried and worked."),
     field("not seen to work", "", "Kernel features that did not work for this user; --verbose says why."),
     field("not probed", "", "Kernel features that were not tried, because a signal had ended the run."),
 ];
@@ -64,7 +64,7 @@ pub(super) const COMPARISON: &[Field] = &[
 pub(super) const COSTS: &[Field] = &[
     field("clock read", "time", "Reading the clock."),
     field("TSC read", "time", "Reading the CPU's own counter as a clock."),
-    field("empty check", "time", "A trigger state at which nothing is due, the clock read included."),
+    field("empty check", "time", "A trigger state without a due event, clock read included."),
     field(
         "soft event",
         "time",
@@ -77,7 +77,7 @@ pub(super) const COSTS: &[Field] = &[
     field(
         "scheduler slice",
         "time",
-        "For how long a computing thread keeps the CPU from another one, and what the kernel states.",
+        "How long a computing thread keeps the CPU before another one gets it, and the kernel's stated slice.",
     ),
     MINIMUM,
     field(
@@ -97,27 +97,23 @@ pub(super) const NOISE: &[Field] = &[
     field("phases", "share", "Phases longer than this multiple."),
     field("cause", "", "Why delayed phases were delayed."),
     field("delayed phases", "phases", "Delayed phases of this cause."),
-    field("in all, longest", "time", "Delay by this cause: all together, and the longest."),
+    field("in all, longest", "time", "Delay by this cause: the sum, and the longest."),
     field(
         "interrupts",
         "per phase",
-        "Interrupts in a delayed phase, and in another one; by line of /proc/interrupts.",
+        "Interrupts in a delayed phase, and in an undelayed one; by line of /proc/interrupts.",
     ),
     field(
         "nodes",
         "nodes",
-        "A bulk-synchronous job on so many such machines, which waits for the slowest in each phase.",
+        "A bulk-synchronous job on N such machines, which waits for the slowest in each phase.",
     ),
-    field(
-        "slowdown",
-        "times",
-        "How many times as long a phase of the job takes as the median phase of one node.",
-    ),
+    field("slowdown", "times", "The mean phase of the job, as a multiple of the median phase of one node."),
     field("undelayed", "share", "Phases of the job in which no node is delayed."),
     field(
         "would do",
         "probability",
-        "The probability of delay per node at which the job is delayed no more than one node is.",
+        "The probability of delay per node that would suffice: a tenth of one in N.",
     ),
 ];
 
@@ -126,8 +122,8 @@ pub(super) const RATES: &[Field] = &[
     field("wake-ups", "1/s", "With --rates: wake-ups per second beside the computation."),
     field("CPU", "share", "With --rates: CPU time of the timer thread, of one core."),
     field("work kept", "share", "With --rates: throughput retained by the computation beside it."),
-    field("each costs", "time", "With --rates: what the computation lost, for each wake-up."),
-    field("late p50, max", "time", "With --rates: from due to run."),
+    field("each costs", "time", "With --rates: computing time lost per wake-up."),
+    field("late p50, max", "time", "With --rates: time from due to run."),
     field(
         "idle wake-ups, CPU, deepest",
         "1/s, share",
@@ -139,7 +135,7 @@ pub(super) const RATES: &[Field] = &[
 pub(super) const OVERLOAD: &[Field] = &[
     field("work", "time", "Cost of the filter per datagram, before and after the trials."),
     field("MLFRR", "pps", "The maximum loss-free receive rate, confirmed by a longer trial."),
-    field("capacity", "pps", "The most that was delivered in a trial of the search."),
+    field("capacity", "pps", "The highest rate delivered in a trial of the search."),
     field("load", "", "The rate as a multiple of the capacity."),
     field("offered", "pps", "Datagrams sent."),
     field("burst", "packets", "Datagrams that the sender sent back to back."),
@@ -151,15 +147,19 @@ pub(super) const OVERLOAD: &[Field] = &[
         "Datagrams dropped there: the receive buffer, the queue between stages, the filter and the output.",
     ),
     field("p50, p99", "time", "Latency from the kernel's receive time."),
-    field("timer", "share", "The share of its times that a 20 ms timer of the loop fired."),
+    field("timer", "share", "The share of its expiries at which a 20 ms timer of the loop fired."),
     CPU,
-    field("else", "share", "The share of a CPU that other work got beside the receiver."),
+    field("else", "share", "The share of a CPU that other work got next to the receiver."),
     field(
         "overload",
         "",
-        "Behaviour under overload: ideal, stable or livelock, and what is delivered at the highest rate.",
+        "Behaviour under overload: ideal, stable or livelock, and the rate delivered at the highest load.",
     ),
-    field("20 ms timer", "share", "The least share of its times that the timer fired, of all points."),
+    field(
+        "20 ms timer",
+        "share",
+        "The smallest share of its expiries at which the timer fired, over all points.",
+    ),
     field(
         "no progress",
         "share",

@@ -4,8 +4,8 @@ use super::{BACK_TO_BACK, CPU, Field, LONGEST_BURST, MINIMUM, TIME, WAKE_UPS, fi
 
 pub(super) const SENDING: &[Field] = &[
     TIME,
-    field("rate", "pps", "Datagrams per second from the first to the last, and what was asked for."),
-    field("sent", "datagrams", "Datagrams that the kernel took."),
+    field("rate", "pps", "Datagrams per second from the first to the last, and the requested rate."),
+    field("sent", "datagrams", "Datagrams that the kernel accepted."),
     field(
         "skipped",
         "datagrams",
@@ -26,28 +26,28 @@ pub(super) const SENDER: &[Field] = &[
     field(
         "flow share",
         "share",
-        "Of several flows: what the slowest and the fastest sent, as a share of what their rate asks for.",
+        "With several flows: datagrams sent by the slowest and by the fastest, as a share of their rate.",
     ),
-    field("longest train", "packets", "Of several flows: the longest burst of all of them together."),
+    field("longest train", "packets", "With several flows: the longest burst of all of them together."),
     field(
         "per turn",
         "packets",
-        "Of several flows: the mean number of datagrams that left when some were due.",
+        "With several flows: the mean number of datagrams sent in a turn with some due.",
     ),
     field(
         "sent by",
         "",
-        "How datagrams reached the kernel, and why so: send, sendmmsg, segment (UDP_SEGMENT), txtime (SO_TXTIME), or frame and frames (--driver packet).",
+        "How datagrams reached the kernel, and why: send, sendmmsg, segment (UDP_SEGMENT), txtime (SO_TXTIME), or frame and frames (--driver packet).",
     ),
     field(
         "frames",
         "packets",
-        "With --driver packet: datagrams that left as frames, those that left by the socket instead, and changes of the way.",
+        "With --driver packet: datagrams sent as frames, those sent through the socket instead, and switches between the two.",
     ),
     field(
         "per call",
         "packets",
-        "Datagrams for each system call, where one took several; some may be segments cut by the kernel (UDP_SEGMENT).",
+        "Datagrams per system call, where one took several; some may be segments cut by the kernel (UDP_SEGMENT).",
     ),
     CPU,
     field(
@@ -59,16 +59,16 @@ pub(super) const SENDER: &[Field] = &[
     field(
         "fired by",
         "datagrams",
-        "Departures by the trigger source that fired them: backup is the fallback timer, idle a poll of the idle policy.",
+        "Departures by trigger source: backup is the fallback timer, idle a poll of the idle policy.",
     ),
     field(
         "clock checks",
         "time",
-        "Time between two checks of the clock, waits included. No departure is late by more while the loop runs.",
+        "Time between two checks of the clock, waits included: the bound of lateness while the loop runs.",
     ),
     field("trigger states", "times", "Checkpoints that the loop passed, by source."),
-    field("long handlers", "times", "Handlers of the loop that took over 1 ms, and the longest of all."),
-    field("timer overruns", "times", "Expiries of the kernel's timer for which no signal of their own came."),
+    field("long handlers", "times", "Handlers of the loop that took over 1 ms, and the longest."),
+    field("timer overruns", "times", "Expiries of the kernel's timer without a signal of their own."),
     field("late over 1 ms", "", "Why departures were over a millisecond late; each line is a cause."),
     field("departures", "datagrams", "Late departures of this cause."),
     field("longest", "time", "The longest pause of this cause; of catch up, the greatest lateness."),
@@ -76,14 +76,14 @@ pub(super) const SENDER: &[Field] = &[
     field(
         "catch-ups",
         "times",
-        "Times that one flow was an interval late or more, the longest until it was on schedule, and datagrams that late.",
+        "Times that a flow fell an interval or more behind, the longest time until it had caught up, and datagrams that late.",
     ),
     field(
         "retried",
         "times",
-        "Sends that met a full buffer or queue, or an earlier datagram's ICMP error, and were tried again.",
+        "Sends that failed on a full buffer or queue, or an earlier datagram's ICMP error, and were retried.",
     ),
-    field("answers dropped", "datagrams", "Answers of the echo server that its socket had no room for."),
+    field("answers dropped", "datagrams", "Answers of the echo server dropped for a full socket buffer."),
     field("work", "1/s", "Requests answered, or pieces computed, by the other work of the loop."),
 ];
 
@@ -95,7 +95,7 @@ pub(super) const REPLAYED: &[Field] = &[
     ),
     field("recorded gap", "time", "Gaps of the recording."),
     field("recorded bursts", "share", "Gaps of the recording that are shorter than half its mean gap."),
-    field("late at the end", "time", "Lateness of the last datagram: how far the replay had drifted."),
+    field("late at the end", "time", "Lateness of the last datagram: the drift of the replay."),
 ];
 
 pub(super) const RECEIVER: &[Field] = &[
@@ -110,14 +110,14 @@ pub(super) const RECEIVER: &[Field] = &[
     field(
         "lost",
         "datagrams",
-        "Datagrams sent and not received in time, of all that were sent, by sequence numbers and goodbyes.",
+        "Datagrams sent and not received in time, and their share of all sent, by sequence numbers and end messages.",
     ),
     field("reordered", "datagrams", "Datagrams overtaken by a later one of their flow."),
     field("duplicated", "datagrams", "Datagrams received again."),
     field(
         "without numbers",
         "datagrams",
-        "Those received that other programs sent (--any). With any of them, what was lost, reordered or duplicated is unknown: a dash.",
+        "Datagrams received from other programs (--any). With any of them, loss, reordering and duplication are unknown: a dash.",
     ),
     MINIMUM,
     field("gap", "time", "Time between arrivals of a flow, by the kernel's receive timestamps."),
@@ -153,12 +153,12 @@ pub(super) const RECEIVER: &[Field] = &[
     field(
         "strangers",
         "datagrams",
-        "Datagrams of senders that had not agreed, or that claim what cannot be; in no other count.",
+        "Datagrams of senders that had not agreed, or that claim more than can have been sent; in no other count.",
     ),
     field(
         "beyond 16384 flows",
         "datagrams",
-        "Datagrams of flows beyond those told apart; in no other count.",
+        "Datagrams of flows beyond the limit of 16,384; in no other count.",
     ),
 ];
 

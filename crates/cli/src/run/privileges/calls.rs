@@ -1,8 +1,8 @@
-//! System calls that a run may make once it has given up its rights, by a filter (seccomp): no program is started, nothing is
-//! mounted, traced or loaded, and no other user is become.
+//! Restricts the system calls after privileges are dropped, by a filter (seccomp): no starting of programs, no
+//! mounting, tracing or loading, and no change of user.
 //!
-//! There is one list for all commands, of what threads, clocks, files and sockets take: a call that is missing would show on
-//! somebody's machine, after hours, as an error. Such a call fails with EPERM, it kills nobody.
+//! One list serves all commands, with the calls of threads, clocks, files and sockets: a missing call would show as an
+//! error on a user's machine after hours. Such a call fails with EPERM, and kills nothing.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter,
 };
 
-/// Keeps this thread, and those it starts, to these system calls.
+/// Restricts this thread, and those it starts, to these system calls.
 ///
 /// # Errors
-/// Why the kernel does not.
+/// Why the kernel refuses.
 pub(super) fn keep_to_list(uses_bpf: bool) -> Result<(), String> {
     let filters = filters(uses_bpf).map_err(|error| error.to_string())?;
     let Some(filters) = filters else { return Err("no list of system calls for this CPU".to_owned()) };
-    // The last one allows no further.
+    // The last filter allows no further ones.
     filters.iter().try_for_each(|filter| apply_filter(filter)).map_err(|error| error.to_string())
 }
 
-/// The kernel takes the strictest answer of all filters.
+/// Returns the filters; the kernel takes the strictest answer of all.
 fn filters(bpf: bool) -> Result<Option<[BpfProgram; 2]>, BackendError> {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(None) };
-    // The flags of `clone3` are behind a pointer, where no filter can look. Without it the C library takes `clone`.
+    // The flags of `clone3` are behind a pointer, which filters cannot follow. Without it the C library uses `clone`.
     let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
     let no_clone3 = BTreeMap::from([(libc::SYS_clone3, vec![])]);
     let no_clone3 = SeccompFilter::new(no_clone3, SeccompAction::Allow, unknown, arch)?;
@@ -39,7 +39,7 @@ fn filters(bpf: bool) -> Result<Option<[BpfProgram; 2]>, BackendError> {
     let is_thread =
         SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(thread), thread)?;
     allowed.insert(libc::SYS_clone, vec![SeccompRule::new(vec![is_thread])?]);
-    // It would type for the user at the terminal that the command was started from.
+    // It would type as the user at the terminal from which the command was started.
     let types = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, TIOCSTI)?;
     allowed.insert(libc::SYS_ioctl, vec![SeccompRule::new(vec![types])?]);
     let refused = SeccompAction::Errno(libc::EPERM as u32);
@@ -59,7 +59,7 @@ const MEMORY: &[c_long] = &[
     libc::SYS_munlock,
     libc::SYS_membarrier,
 ];
-/// Threads; a clone that is no thread is refused.
+/// Threads; a clone that is not a thread is refused.
 const THREADS: &[c_long] = &[
     libc::SYS_clone,
     libc::SYS_clone3,
@@ -108,7 +108,7 @@ const TIME: &[c_long] = &[
     libc::SYS_setitimer,
     libc::SYS_getitimer,
 ];
-/// Signals, and the end of a command that was started before.
+/// Signals, and ending a command started before.
 const SIGNALS: &[c_long] = &[
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
@@ -123,7 +123,7 @@ const SIGNALS: &[c_long] = &[
     libc::SYS_wait4,
     libc::SYS_waitid,
 ];
-/// Files that are open, and those that Landlock lets it open.
+/// Open files, and those that Landlock lets it open.
 const FILES: &[c_long] = &[
     libc::SYS_openat,
     libc::SYS_read,
@@ -205,7 +205,7 @@ const PROCESS: &[c_long] = &[
 ];
 const CALLS: &[&[c_long]] = &[MEMORY, THREADS, SCHEDULING, TIME, SIGNALS, FILES, WAITING, SOCKETS, PROCESS];
 
-/// Older names, which other kinds of CPU do not have.
+/// Older names, which exist only on some architectures.
 #[cfg(target_arch = "x86_64")]
 const OF_THIS_CPU: &[c_long] = &[
     libc::SYS_poll,
@@ -225,5 +225,5 @@ const OF_THIS_CPU: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OF_THIS_CPU: &[c_long] = &[];
 
-/// The same on all of them, and of another type in each C library.
+/// The same number on all of them, with another type in each C library.
 const TIOCSTI: u64 = 0x5412;

@@ -1,7 +1,7 @@
-//! Paths that a run may open once it has begun, by Landlock: the kernel's own reports, and what the run says that it needs.
+//! Restricts the paths that a run may open once it has begun, by Landlock: the kernel's reports, and the run's own
+//! needs.
 //!
-//! A user's files are all that is left to a process without rights, and most of them are none of its business. Files that
-//! are open stay open.
+//! A process without privileges can still reach its user's files, most of which it does not need. Open files stay open.
 
 use std::path::{Path, PathBuf};
 
@@ -11,30 +11,30 @@ use landlock::{
 };
 use softtimers_linux::optional::Optional;
 
-/// Paths that a run opens after it has given up its rights.
+/// Paths that a run opens after it has dropped its privileges.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Opens {
     /// Directories in which it reads files.
     pub(crate) reads: Vec<PathBuf>,
-    /// A directory in which it makes files.
+    /// A directory in which it creates files.
     pub(crate) writes: Option<PathBuf>,
-    /// One in which it removes what it has made.
+    /// A directory in which it removes its own files.
     pub(crate) removes: Option<PathBuf>,
     /// TCP connections.
     pub(crate) connects: bool,
-    /// Ports of TCP that it listens on.
+    /// TCP ports that it listens on.
     pub(crate) listens: bool,
 }
 
-/// The directory that a file is in.
+/// Returns the directory of a file.
 pub(crate) fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Keeps this thread, and those it starts, to these paths; whether to all of them.
+/// Restricts this thread, and those it starts, to these paths; returns whether completely.
 ///
 /// # Errors
-/// Why the kernel does not.
+/// Why the kernel refuses.
 pub(super) fn keep_to(opens: &Opens) -> Result<Held, String> {
     Optional::Landlock.check().map_err(|error| error.to_string())?;
     match restrict(opens)? {
@@ -45,11 +45,11 @@ pub(super) fn keep_to(opens: &Opens) -> Result<Held, String> {
     }
 }
 
-/// How far the kernel keeps to the rules.
+/// How far the kernel enforces the rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Held {
     Fully,
-    /// It knows older rules only.
+    /// It knows only older rules.
     Partly,
 }
 
@@ -83,7 +83,8 @@ fn restrict(opens: &Opens) -> Result<RulesetStatus, String> {
     Ok(ruleset.restrict_self().map_err(refused)?.ruleset)
 }
 
-/// A path that is not there, or not for this user, needs no rule; who has no descriptor left to look knows of neither.
+/// Adds a rule for a path. A path that is missing or inaccessible to this user needs no rule; without a free descriptor
+/// neither case can be told.
 fn allow(ruleset: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
     match PathFd::new(path) {
         Ok(opened) => ruleset

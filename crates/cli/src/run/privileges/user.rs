@@ -1,19 +1,19 @@
-//! Paths of the command line are opened with the caller's rights, also in a process that has more.
+//! Opens paths of the command line with the caller's rights, also in a process that has more.
 //!
-//! `sudo softtimers capture … -w FILE` is root because an interface needs that. The file does not: opened by root, it could be
-//! put where the caller may not write, or another's could be read. So each path of the command line is opened by a
-//! thread that has become the caller for good, and that ends with the descriptor opened. The kernel then decides about the
-//! whole path, its links included, as it does for every program of theirs; nothing is checked here first.
+//! `sudo softtimers capture … -w FILE` is root because an interface requires it. The file does not: opened by root, it
+//! could be created where the caller may not write, or another user's file could be read. So each path of the command
+//! line is opened by a thread that has become the caller for good, and that ends with the descriptor opened. The kernel
+//! then checks the whole path, its links included, as for every program of the caller; nothing is checked here first.
 //!
 //! ```text
-//!   real user                     the caller                        its rights are taken on
+//!   real user                     the caller                        how its rights are used
 //!   root, SUDO_UID set            SUDO_UID, SUDO_GID, their groups  in a thread of its own
-//!   root, without                 root                              as it is
-//!   anybody, more by the file     the real user                     in a thread of its own
-//!   anybody                       the real user                     as it is
+//!   root, without                 root                              unchanged
+//!   others, more by the file      the real user                     in a thread of its own
+//!   others                        the real user                     unchanged
 //! ```
 //!
-//! `SUDO_UID` is believed of root alone, so that it can only take rights away.
+//! `SUDO_UID` is used only if the real user is root, so it can only reduce rights.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -30,7 +30,7 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
-/// A user, and the group that goes with it.
+/// A user, and their primary group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct User {
     pub(crate) uid: u32,
@@ -42,7 +42,7 @@ impl User {
     /// The user who owns no files.
     pub(crate) const NOBODY: User = User { uid: 65_534, gid: 65_534 };
 
-    /// The user of this name or number; `None` for a name that nobody is known by.
+    /// Returns the user of this name or number; `None` for an unknown name.
     pub(crate) fn named(name: &str) -> Option<User> {
         let number: Option<u32> = name.parse().ok().filter(|&number| number != u32::MAX);
         let known = match number {
@@ -53,15 +53,15 @@ impl User {
         known.or(number.map(|uid| User { uid, gid: uid }))
     }
 
-    /// The caller: the user who asked for this run.
+    /// Returns the caller: the user who asked for this run.
     ///
     /// # Errors
-    /// For root with a `SUDO_UID` or `SUDO_GID` that is no number.
+    /// For root with a `SUDO_UID` or `SUDO_GID` that is not a number.
     pub(crate) fn caller() -> io::Result<User> {
         caller().map(|caller| caller.user)
     }
 
-    /// The caller, or nobody if that is root: for what needs no rights at all.
+    /// Returns the caller, or nobody if that is root: for work that needs no rights at all.
     ///
     /// # Errors
     /// As [`caller`](Self::caller).
@@ -76,13 +76,13 @@ impl User {
     }
 }
 
-/// Does something, such as opening a path, with the rights of [the caller](User::caller) and no more.
+/// Runs `act`, such as opening a path, with the rights of [the caller](User::caller) and no more.
 ///
 /// # Errors
-/// Those of `act`; if these rights cannot be taken on, and then `act` is not done.
+/// Those of `act`; or if these rights cannot be taken on, in which case `act` does not run.
 ///
 /// # Cost
-/// Nothing, where this process has no more rights; else a thread.
+/// None if this process has no more rights; otherwise a thread.
 pub(crate) fn as_caller<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let caller = caller()?;
     if !caller.has_fewer_rights()? {
@@ -95,8 +95,8 @@ pub(crate) fn as_caller<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> 
     })
 }
 
-/// Takes on the rights of [the caller](User::caller) for as long as this thread lives, for a thread that opens paths again and
-/// again. Threads that it starts have them, too.
+/// Takes on the rights of [the caller](User::caller) for the lifetime of this thread, for a thread that opens paths
+/// repeatedly. Threads that it starts inherit them.
 ///
 /// # Errors
 /// The system's refusal.
@@ -105,8 +105,8 @@ pub(crate) fn stay_caller() -> io::Result<()> {
     if caller.has_fewer_rights()? { caller.become_for_good() } else { Ok(()) }
 }
 
-/// Becomes this user for as long as this thread lives, with their groups if it is [the caller](User::caller), else with
-/// none, and with no capabilities but `kept`. Of the caller only the number counts: the groups are those that they have.
+/// Becomes this user for the lifetime of this thread, with their groups if it is [the caller](User::caller), otherwise
+/// without groups, and with no capabilities but `kept`. The caller is recognized by user id; their own groups are used.
 ///
 /// # Errors
 /// The system's refusal.
@@ -115,7 +115,7 @@ pub(super) fn become_for_good(user: User, kept: CapabilitySet) -> io::Result<()>
     if user.uid != caller.user.uid {
         return take_on(user, Some(&[]), kept);
     }
-    // Who is the caller already has the groups, and in a user namespace may not set them again.
+    // A thread that already is the caller has the groups, and in a user namespace may not set them again.
     let groups = caller.groups.as_deref().filter(|_| !IS_CALLER.get());
     take_on(caller.user, groups, kept)?;
     IS_CALLER.set(true);
@@ -131,13 +131,13 @@ pub(crate) fn exceeds_caller() -> bool {
 #[derive(Debug)]
 struct Caller {
     user: User,
-    /// All groups, where this process has others.
+    /// All groups, if this process has others.
     groups: Option<Vec<Gid>>,
     /// Whether they had fewer rights than the process when it began.
     had_fewer_rights: bool,
 }
 
-/// Returns the caller that was found the first time: a process that gives up rights has the same one.
+/// Returns the caller, as found by the first call, since a process that drops privileges keeps it.
 fn caller() -> io::Result<&'static Caller> {
     static CALLER: OnceLock<Result<Caller, String>> = OnceLock::new();
     CALLER
@@ -166,7 +166,7 @@ impl Caller {
         Ok(other || !capabilities(None)?.effective.is_empty())
     }
 
-    /// Changes this thread alone, as these calls of the kernel do; the C library's would change all threads.
+    /// Changes this thread only, as the kernel's calls do; the C library's would change all threads.
     fn become_for_good(&self) -> io::Result<()> {
         take_on(self.user, self.groups.as_deref(), CapabilitySet::empty())?;
         IS_CALLER.set(true);
@@ -174,7 +174,7 @@ impl Caller {
     }
 }
 
-/// Makes this thread run as `user`, with these groups, or with those that it has, and with no capabilities but `kept`.
+/// Makes this thread run as `user`, with these groups, or with its current ones, and with no capabilities but `kept`.
 fn take_on(user: User, groups: Option<&[Gid]>, kept: CapabilitySet) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     let refused = |error: Errno| {
@@ -190,19 +190,19 @@ fn take_on(user: User, groups: Option<&[Gid]>, kept: CapabilitySet) -> io::Resul
         set_thread_res_gid(gid, gid, gid).map_err(refused)?;
     }
     if geteuid() != uid || getuid() != uid {
-        // Those of root go with it otherwise.
+        // Otherwise leaving root clears them.
         set_keep_capabilities(!kept.is_empty()).map_err(refused)?;
         set_thread_res_uid(uid, uid, uid).map_err(refused)?;
     }
     let held = capabilities(None).map_err(refused)?;
     match only(held.permitted & kept) {
-        // A service that may not change them (systemd's @privileged) keeps those that it was given.
+        // A service that may not change groups (systemd's @privileged) keeps the ones it was given.
         Err(Errno::PERM) if OF_A_SERVICE.contains(held.effective) => Ok(()),
         done => done.map_err(refused),
     }
 }
 
-/// Leaves this thread these capabilities alone.
+/// Reduces this thread's capabilities to these.
 fn only(kept: CapabilitySet) -> Result<(), Errno> {
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     set_capabilities(None, sets)
@@ -213,7 +213,7 @@ thread_local! {
     static IS_CALLER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The user who called `sudo`; `None` if nobody did, or root.
+/// Returns the user who called `sudo`; `None` without sudo, or if that is root.
 fn sudo(variable: impl Fn(&str) -> Option<String>) -> Result<Option<User>, String> {
     if variable("SUDO_UID").is_none() {
         return Ok(None);
@@ -226,7 +226,7 @@ fn sudo(variable: impl Fn(&str) -> Option<String>) -> Result<Option<User>, Strin
     Ok((!user.is_root()).then_some(user))
 }
 
-/// All groups of a user; of one that the system does not know, the one that is known.
+/// Returns all groups of a user; for an unknown user, the known one.
 fn groups(user: User) -> Vec<Gid> {
     let known = unistd::User::from_uid(user.uid.into()).ok().flatten();
     let name = known.and_then(|known| CString::new(known.name).ok());
@@ -237,7 +237,7 @@ fn groups(user: User) -> Vec<Gid> {
     )
 }
 
-/// The capabilities that a service of this command is given, none of which opens a file of somebody else.
+/// The capabilities that a service of this command is given, none of which opens other users' files.
 const OF_A_SERVICE: CapabilitySet = CapabilitySet::NET_RAW
     .union(CapabilitySet::NET_ADMIN)
     .union(CapabilitySet::NET_BIND_SERVICE)

@@ -118,7 +118,7 @@ fn what_is_too_long_is_told_how_long_it_may_be() {
     assert_eq!(forwarder.handle(&mut v4(9, 9_000), &arrival), Verdict::Answer(Reason::TooLong));
 }
 
-/// The way out is shorter from now on, the way back has another station, and the machine an address there.
+/// The outgoing MTU shrinks, the interface back gets another station, and the machine an address there.
 #[test]
 fn interfaces_that_change_are_gone_by() {
     let mut forwarder = forwarder();
@@ -142,7 +142,7 @@ fn interfaces_that_change_are_gone_by() {
     let Some(TransportSlice::Icmpv4(icmp)) = &packet.transport else { panic!() };
     let needed = DestUnreachableHeader::FragmentationNeeded { next_hop_mtu: 1_000 };
     assert_eq!(icmp.icmp_type(), Icmpv4Type::DestinationUnreachable(needed));
-    // What came to the old station is for nobody here any more.
+    // Frames for the old station are now for another host.
     forwarder.adopt(0, &link(1_500, [2, 0, 0, 0, 0, 0xd], &[]));
     assert_eq!(came(&mut forwarder, &mut v4(9, 100)), Verdict::Drop(Reason::NotForUs));
 }
@@ -171,7 +171,7 @@ fn nothing_is_said_about_errors_later_fragments_and_groups() {
     assert_eq!(came(&mut forwarder, &mut grouped), Verdict::Drop(Reason::HopLimit));
 }
 
-/// A burst, then the rate: whatever comes.
+/// A burst passes, then the rate, whatever comes.
 #[test]
 fn answers_keep_within_their_rate() {
     let mut forwarder = forwarder();
@@ -270,7 +270,7 @@ fn who_asks_for_its_addresses_is_answered() {
         matches!(icmp.icmp_type(), Icmpv6Type::NeighborAdvertisement(flags) if flags.solicited && flags.router)
     );
     assert_eq!(icmp.payload(), [&to.octets()[..], &[2, 1], &A].concat());
-    // It has passed a router: from somebody who pretends.
+    // It has passed a router, so its sender only pretends to be a neighbour.
     assert_eq!(came(&mut forwarder, &mut solicit(254)), Verdict::Drop(Reason::NotForUs));
     let mut damaged = solicit(255);
     *damaged.last_mut().unwrap() ^= 1;

@@ -1,5 +1,5 @@
-//! Structures in C, from sources that are not ours and not here: compiled with `cc` when the bench runs, if a variable
-//! names the directory they are in.
+//! Structures in C, from third-party sources that are not in this repository: compiled with `cc` when the bench runs,
+//! if a variable names their directory.
 //!
 //! | variable | directory | contender |
 //! |---|---|---|
@@ -16,7 +16,7 @@ use softtimers_lab::bench::Done;
 
 use crate::contender::Contender;
 
-/// One of them.
+/// A source.
 pub(crate) trait Source {
     const VARIABLE: &'static str;
     /// The file that must be in the directory.
@@ -43,7 +43,7 @@ impl Source for Timeout {
 
 const POOL: &str = include_str!("pool.h");
 
-/// The directory with the sources.
+/// Returns the directory with the sources.
 ///
 /// # Errors
 /// Why there is none.
@@ -73,7 +73,7 @@ struct Calls {
 }
 
 impl Calls {
-    /// Those of the source; a process has one contender, so one source.
+    /// Returns the functions of the source; a process has one contender, so one source.
     fn of<S: Source>() -> &'static Calls {
         static CALLS: OnceLock<Calls> = OnceLock::new();
         CALLS.get_or_init(|| load::<S>().unwrap_or_else(|error| panic!("{}: {error}", S::FILE)))
@@ -139,7 +139,7 @@ impl<S: Source> Contender for Foreign<S> {
     }
 
     fn cancel(&mut self, handle: Pointer) {
-        // SAFETY: a pending timer of this set: who has fired has lost its handle.
+        // SAFETY: a pending timer of this set: a fired one has lost its handle.
         unsafe { (self.calls.cancel)(self.set, handle) }
     }
 

@@ -1,5 +1,5 @@
-//! The standard library's binary heap. A cancelled timer stays until it comes up, or until half of
-//! the heap is such: the best that a heap without positions does.
+//! The standard library's binary heap. A cancelled timer stays until it comes up, or until half of the heap is
+//! cancelled: the best that a heap without positions does.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

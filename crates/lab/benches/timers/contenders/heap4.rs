@@ -1,5 +1,5 @@
-//! A 4-ary heap in which each timer knows its position: what one writes who wants cancelling in a heap. No order among
-//! equal times, no slack, no counts.
+//! A 4-ary heap in which each timer knows its position, as one writes a heap with cancelling. No order among equal
+//! times, no slack, no counts.
 
 use super::slots::{Handle, Slots};
 use crate::contender::Contender;
@@ -23,7 +23,7 @@ impl Heap4 {
         self.slots.keep(entry.slot, at as u32);
     }
 
-    /// Brings an entry from a gap to where it belongs.
+    /// Moves an entry from a gap to its place.
     fn settle(&mut self, mut at: usize, entry: Entry) {
         while at > 0 && entry.due < self.entries[(at - 1) / 4].due {
             self.put(at, self.entries[(at - 1) / 4]);
@@ -41,7 +41,7 @@ impl Heap4 {
         self.put(at, entry);
     }
 
-    /// Takes the entry at a position out: its timer's number.
+    /// Removes the entry at a position, and returns its timer's number.
     fn remove(&mut self, at: usize) -> u32 {
         let index = self.entries[at].slot;
         let last = self.entries.pop().expect("there is one");

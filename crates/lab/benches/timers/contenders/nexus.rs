@@ -42,7 +42,7 @@ impl Contender for Nexus {
     }
 
     fn next(&mut self) -> Option<u64> {
-        // Its ticks are rounded down, so that nothing fires at the time that it tells.
+        // Its ticks are rounded down, so no timer would fire at the time that it returns.
         let next = self.wheel.next_deadline()? - self.start;
         Some(next.as_micros() as u64 + 1)
     }

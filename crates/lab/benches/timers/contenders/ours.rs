@@ -30,7 +30,7 @@ impl Contender for Handles {
     }
 
     fn rearm(&mut self, handle: TimerId, due: u64, _: u32) -> TimerId {
-        // A stale handle would be a mistake of the bench, which every workload's count would show.
+        // A stale handle would be a bug of the bench, which every workload's count would show.
         let _ = self.timers.reschedule_at(self.now, handle, Timestamp::from_micros(due), Slack::DEFAULT);
         handle
     }

@@ -16,7 +16,7 @@ pub(crate) struct Sleeps {
     runtime: Runtime,
     start: Instant,
     woken: Arc<Mutex<Vec<u32>>>,
-    /// A waker for each number, made when it is first used: a task has its own, too.
+    /// A waker for each number, made when it is first used, as a task has its own.
     wakers: Vec<Option<Waker>>,
 }
 
@@ -80,7 +80,7 @@ impl Contender for Sleeps {
 
     fn advance(&mut self, now: u64, fired: &mut Vec<u32>) {
         clock::set(now * 1_000_000);
-        // Once around: the runtime looks at its wheel between two polls.
+        // One more round: the runtime checks its wheel between two polls.
         let mut again = true;
         self.runtime.block_on(poll_fn(|context| {
             if std::mem::take(&mut again) {

@@ -1,9 +1,9 @@
-//! The numbers of pending timers in slots that are used again, as both heaps keep them.
+//! The numbers of pending timers in reused slots, as both heaps keep them.
 
-/// A slot and its generation: names one timer, and nothing once that is gone.
+/// A slot and its generation: identifies one timer, and none once that is gone.
 pub(crate) type Handle = (u32, u32);
 
-/// The numbers of timers, each with what else a heap keeps of it.
+/// The numbers of timers, each with a heap's data about it.
 #[derive(Default)]
 pub(crate) struct Slots<T> {
     slots: Vec<Slot<T>>,
@@ -18,7 +18,7 @@ struct Slot<T> {
 }
 
 impl<T: Default> Slots<T> {
-    /// Takes a timer in, and returns its handle.
+    /// Adds a timer, and returns its handle.
     pub(crate) fn insert(&mut self, number: u32) -> Handle {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
@@ -29,7 +29,7 @@ impl<T: Default> Slots<T> {
         (index, slot.generation)
     }
 
-    /// Frees a slot, whose handle names nothing from now on, and returns its timer's number.
+    /// Frees a slot, whose handle becomes invalid, and returns its timer's number.
     pub(crate) fn remove(&mut self, index: u32) -> u32 {
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
@@ -37,13 +37,13 @@ impl<T: Default> Slots<T> {
         slot.number
     }
 
-    /// Returns what is kept of a timer; `None` if the handle names nothing any more.
+    /// Returns the data of a timer; `None` if the handle is no longer valid.
     pub(crate) fn get(&self, (index, generation): Handle) -> Option<&T> {
         let slot = &self.slots[index as usize];
         (slot.generation == generation).then_some(&slot.kept)
     }
 
-    /// Replaces what is kept in a slot.
+    /// Replaces the data in a slot.
     pub(crate) fn keep(&mut self, index: u32, kept: T) {
         self.slots[index as usize].kept = kept;
     }

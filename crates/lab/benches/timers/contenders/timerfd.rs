@@ -1,5 +1,5 @@
-//! A timerfd for each timer: what the kernel offers. Its clock is the real one, so that it takes part only where no timer
-//! comes due: set, cancel and re-arm, with times a minute away.
+//! A timerfd for each timer: the kernel's interface. It uses the real clock, so it takes part only where no timer comes
+//! due: set, cancel and re-arm, with times a minute away.
 
 use std::os::fd::OwnedFd;
 
@@ -9,7 +9,7 @@ use rustix::time::{
 
 use crate::contender::Contender;
 
-/// Those that are not armed are kept, as a program would.
+/// Disarmed descriptors are kept, as in a program.
 pub(crate) struct Timerfds {
     idle: Vec<OwnedFd>,
 }
@@ -22,7 +22,7 @@ pub(crate) fn can(workload: &str, timers: usize) -> Result<(), String> {
     if !matches!(workload, "W1" | "W1R") {
         return Err("its clock is the real one: it takes part in W1 and W1R".into());
     }
-    // Beside them the three streams and a few of the program's own.
+    // In addition to the three standard streams and a few of the program's own.
     let (wanted, most) = (timers as u64 + 64, limit().rlim_max);
     if wanted > most {
         return Err(format!("{wanted} files are wanted, and RLIMIT_NOFILE allows {most}"));

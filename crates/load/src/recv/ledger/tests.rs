@@ -31,7 +31,7 @@ const PLAIN: [&[u8]; 4] = [b"", b"S", b"GET / HTTP/1.1\r\n\r\n", &[0xff; 1_000]]
 /// Flows 100 and 101, 40 µs apart.
 const HELLO: Hello = Hello { nonce: 3, flow: 100, flows: 2, interval_ns: 40_000, token: None };
 
-/// The token of a sender that asks and comes back.
+/// Asks, comes back, and returns the token.
 fn agree(ledger: &mut Ledger, port: u16, time: Timestamp) -> Token {
     let hello = Datagram::Hello(HELLO).encode();
     let welcome = ledger.take(peer(port), &hello, time);
@@ -86,7 +86,7 @@ fn what_went_wrong_is_told_of_the_flow_it_happened_to() {
     assert!((per_flow[1].gap_stddev_ns.unwrap() - 4_714.0).abs() < 1.0, "{per_flow:?}");
 }
 
-/// A thousand flows: one lost some, one was held up now and then, and both are found.
+/// A thousand flows: one lost some, one was delayed now and then, and both are found.
 #[test]
 fn the_worst_of_many_flows_are_told() {
     let mut ledger = Ledger::new(None, true);
@@ -118,7 +118,7 @@ fn the_worst_of_many_flows_are_told() {
     assert_eq!(report.over_flows.one_way_variation_mean_ns.max, Some(2_000_000));
 }
 
-/// Four flows 10 µs apart, once all have been heard; then one pause that makes five of them late.
+/// Four flows 10 µs apart, once all have been heard; then a pause that makes five datagrams late.
 #[test]
 fn trains_and_rates_are_those_of_all_flows() {
     let mut ledger = Ledger::new(None, true);
@@ -127,7 +127,7 @@ fn trains_and_rates_are_those_of_all_flows() {
     };
     for turn in 0..100 {
         for flow in 0..4 {
-            // The first of the flows come close behind each other, as if they were one.
+            // The flows' first datagrams come close together, as if from one flow.
             let at = if turn == 0 { u64::from(flow) } else { turn * 40 + u64::from(flow) * 10 };
             take(flow, turn, if (2_000..2_050).contains(&at) { 2_040 + (at - 2_000) / 10 } else { at });
         }
@@ -147,8 +147,8 @@ fn an_expected_interval_overrules_the_sender() {
     assert_eq!(ledger.report().gaps.back_to_back, Some(1.0));
 }
 
-/// Whatever strangers say before, during and after a run is counted as theirs: from other addresses, with other tokens,
-/// and from the sender's own address without its token; and other programs' datagrams as foreign.
+/// Anything that strangers send before, during and after a run is counted as theirs: from other addresses, with other
+/// tokens, and from the sender's own address without its token; and other programs' datagrams as foreign.
 #[test]
 fn strangers_change_nothing_but_their_own_count() {
     let at = |micros| Timestamp::from_micros(1_000_000 + micros);
@@ -201,7 +201,7 @@ fn strangers_change_nothing_but_their_own_count() {
     assert_eq!(run(true), report);
 }
 
-/// An agreed sender, too, cannot have sent more than there was time for; that it has ended is believed.
+/// An agreed sender cannot have sent more than there was time for, either; its end is accepted.
 #[test]
 fn a_goodbye_that_claims_too_much_counts_nothing_as_lost() {
     let at = |micros| Timestamp::from_micros(1_000_000 + micros);
@@ -213,7 +213,7 @@ fn a_goodbye_that_claims_too_much_counts_nothing_as_lost() {
     ledger.take(peer(1), &bye(100, 1_000_000_497, Some(token)), at(40_000));
     let report = ledger.report();
     assert_eq!((report.lost, report.strangers, ledger.all_ended()), (Some(0), 1, true));
-    // With `any`, and nobody behind it, not even that.
+    // With `any` and without an agreement, not even that.
     let mut ledger = Ledger::new(None, true);
     ledger.take(peer(1), &data(0, 0), at(0));
     ledger.take(peer(1), &bye(0, 1_000_000_497, None), at(40));
@@ -226,7 +226,7 @@ fn a_goodbye_that_claims_too_much_counts_nothing_as_lost() {
     );
 }
 
-/// With `any`, those that agreed are still asked for their token.
+/// With `any`, agreed senders must still send their token.
 #[test]
 fn who_has_agreed_is_not_replaced_by_who_has_not() {
     let mut ledger = Ledger::new(None, true);
@@ -240,7 +240,7 @@ fn who_has_agreed_is_not_replaced_by_who_has_not() {
     assert_eq!((report.received, report.lost, report.strangers), (2, Some(0), 3));
 }
 
-/// A sender of another version is told so, with no more than it said.
+/// A sender of another version is told so, in no more bytes than it sent.
 #[test]
 fn another_version_is_answered_and_remembered() {
     let mut ledger = Ledger::new(None, false);
@@ -252,7 +252,7 @@ fn another_version_is_answered_and_remembered() {
     assert_eq!(ledger.take(peer(1), &old, Timestamp::ZERO), None);
     let report = ledger.report();
     assert_eq!((ledger.other_version(), report.strangers, report.foreign), (Some(1), 2, 0));
-    // Anybody can say that. Beside a sender that agreed it is nothing that its receiver has to be told.
+    // Any host can send that. Next to an agreed sender the receiver need not report it.
     agree(&mut ledger, 1, Timestamp::ZERO);
     assert_eq!(ledger.take(peer(2), &old, Timestamp::ZERO), None);
     assert_eq!((ledger.other_version(), ledger.report().strangers), (None, 3));
@@ -265,7 +265,7 @@ fn what_is_not_ours_is_counted_and_not_answered() {
     unknown[5] = 99;
     let mut later = data(0, 0);
     later[4] = 3;
-    // The last but three begins like a datagram of ours, and is too short for one.
+    // The last but three begins like one of our datagrams, and is too short for one.
     let payloads = || PLAIN.into_iter().chain([&b"SOFT and then some"[..], &welcome, &unknown, &later]);
     for (any, plain) in [(false, 0), (true, 4)] {
         let mut ledger = Ledger::new(None, any);
@@ -279,8 +279,8 @@ fn what_is_not_ours_is_counted_and_not_answered() {
     }
 }
 
-/// Every 100 µs from one port, and every 50 µs in pairs from another: gaps, bursts and rates are measured, and nothing is
-/// said of loss, order and delay.
+/// Every 100 µs from one port, and every 50 µs in pairs from another: gaps, bursts and rates are measured, and loss,
+/// order and delay are unknown.
 #[test]
 fn any_program_is_measured_by_its_port() {
     let mut ledger = Ledger::new(Some(Duration::from_micros(100)), true);
@@ -308,7 +308,8 @@ fn any_program_is_measured_by_its_port() {
     assert!(!ledger.all_ended(), "nobody says goodbye");
 }
 
-/// A flow with numbers keeps all its figures; the whole has those that both have. Datagrams without room count for nothing.
+/// A flow with numbers keeps all its figures; the total has those that both have. Datagrams beyond the limit are
+/// ignored.
 #[test]
 fn beside_datagrams_without_numbers_loss_is_known_of_each_flow_only() {
     let mut ledger = Ledger::new(None, true);

@@ -13,7 +13,7 @@ use crate::session::stats::{Calls, LateReport};
 use crate::traffic::Phase;
 use crate::wire::Datagram;
 
-/// Traffic in the words of `send`, and what its engine wants of the flow.
+/// Traffic in the words of `send`, and how its engine wants the flow to be handled.
 fn traffic(flags: &str) -> (Traffic, Handling) {
     let words: Vec<&str> = flags.split(' ').collect();
     let value = |flag: &str| words.iter().position(|&word| word == flag).map(|at| words[at + 1]);
@@ -49,7 +49,7 @@ fn traffic(flags: &str) -> (Traffic, Handling) {
     (traffic, Handling { queued: timer == "soft", ahead: timer == "kernel" })
 }
 
-/// A flow on loopback, driven by hand, and where it arrives.
+/// A flow on loopback, driven by hand, and the socket where it arrives.
 fn flow(flags: &str, start: Timestamp) -> (Flow, UdpSocket) {
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -64,7 +64,7 @@ fn forfeited(flow: &mut Flow) -> u64 {
     flow.stats().forfeited
 }
 
-/// For several flows, which check the clock after they have sent: none of these times has come yet.
+/// For several flows, which check the clock after sending: none of these times has come yet.
 const AHEAD: Timestamp = Timestamp::from_micros(1 << 50);
 
 fn scheduled(receiver: &UdpSocket) -> Timestamp {
@@ -95,7 +95,7 @@ fn null_events_are_departures_without_a_number() {
     assert!(matches!(Datagram::parse(&packet[..length]), Ok(Datagram::Data { sequence: 0, .. })));
 }
 
-/// A pause of 10 ms: each of those that queue behind it is late too, though it left when it might.
+/// After a pause of 10 ms, each datagram queued behind it is late too, though it left as soon as allowed.
 #[test]
 fn a_delay_shows_in_all_that_it_delays() {
     let (millis, start) = (Duration::from_millis, Timestamp::from_micros(1_000_000));
@@ -124,7 +124,7 @@ fn a_delay_shows_in_all_that_it_delays() {
     assert_eq!((flow.stats().fired.total(), flow.stats().fired[TriggerState::Readiness]), (5, 3));
 }
 
-/// A skipped place is not late: the next datagram takes the place that comes next.
+/// A skipped time does not make a datagram late: the next datagram takes the next scheduled time.
 #[test]
 fn places_given_up_do_not_count_as_late() {
     let (millis, start) = (Duration::from_millis, Timestamp::from_micros(1_000_000));
@@ -148,7 +148,7 @@ fn goodbyes_are_a_few() {
     assert_eq!(came, 3);
 }
 
-/// The account of what a handler sent is taken later, when the thread's own accounts tell of something else.
+/// A handler's departures are counted later, when the thread's own statistics cover other things.
 #[test]
 fn a_departure_of_a_handler_is_late_without_a_cause() {
     let (millis, start) = (Duration::from_millis, Timestamp::from_micros(1_000_000));
@@ -161,8 +161,8 @@ fn a_departure_of_a_handler_is_late_without_a_cause() {
     assert_eq!(counts, [("catch_up", LateReport { count: 1, longest_ns: 9_000_000 })]);
 }
 
-/// The kernel does not say why a batch broke off that went on at once; the queue of ICMP errors does. Where
-/// it is not kept, nothing tells a closed port.
+/// The kernel does not say why a batch stopped and could go on at once; the queue of ICMP errors does. Without that
+/// queue, nothing reveals a closed port.
 #[test]
 fn a_closed_port_is_told_from_a_full_queue() {
     let start = AHEAD;
@@ -178,8 +178,8 @@ fn a_closed_port_is_told_from_a_full_queue() {
     }
 }
 
-/// A kernel that never has room is not asked again and again, be the loop on time or far behind; and when it
-/// has room again, what waited leaves.
+/// A kernel that never has room is not tried again and again, whether the loop is on time or far behind; and when it
+/// has room again, the waiting datagrams leave.
 #[test]
 fn a_kernel_that_goes_on_refusing_is_left_alone_each_time() {
     let (micros, start) = (Duration::from_micros, Timestamp::from_micros(1_000_000));
@@ -207,8 +207,8 @@ fn a_kernel_that_goes_on_refusing_is_left_alone_each_time() {
     assert!(flow.stats().sent > 0);
 }
 
-/// A stall of a loop that checks its clock twice in three intervals: what leaves at one check leaves by one call, on
-/// each of its places, and no more than the count.
+/// After a stall, in a loop that checks its clock twice in three intervals, datagrams found by one check leave by one
+/// call, each with its scheduled time, and no more than the count.
 #[test]
 fn a_train_of_a_catch_up_leaves_by_one_call() {
     let (micros, start) = (Duration::from_micros, Timestamp::from_micros(1_000_000));
@@ -234,7 +234,7 @@ fn a_train_of_a_catch_up_leaves_by_one_call() {
     assert_eq!(places, (0..401).map(|place| start + place * micros(40)).collect::<Vec<_>>());
 }
 
-/// The part of a train that the kernel has no room for keeps its places, and leaves before anything else.
+/// The part of a train that the kernel has no room for keeps its scheduled times, and leaves before anything else.
 #[test]
 fn the_rest_of_a_train_keeps_its_places() {
     let (micros, start) = (Duration::from_micros, Timestamp::from_micros(1_000_000));
@@ -260,8 +260,8 @@ fn the_rest_of_a_train_keeps_its_places() {
     assert_eq!(places, (0..places.len() as u32).map(|place| start + place * micros(40)).collect::<Vec<_>>());
 }
 
-/// The starts of four flows share an interval; a pause lets one of each leave in one turn, and no more than the
-/// count.
+/// The starts of four flows share an interval; after a pause one datagram of each leaves in one turn, and no more than
+/// the count.
 #[test]
 fn several_flows_are_spread_and_leave_together() {
     let (micros, start) = (Duration::from_micros, AHEAD);
@@ -274,7 +274,7 @@ fn several_flows_are_spread_and_leave_together() {
             due = flow.depart(due, TriggerState::Readiness).unwrap();
         }
         due = flow.depart(start + micros(1_999), TriggerState::HandlerExit).unwrap();
-        // What was due by then has left; each flow leaves a burst interval, 562.5 µs, before its next.
+        // Datagrams due by then have left; each flow leaves a burst interval, 562.5 µs, before its next.
         assert_eq!(
             (flow.stats().sent, due),
             (8, start + micros(1_999) + Duration::from_nanos(562_500)),
@@ -349,8 +349,8 @@ fn random_flows_are_not_random_alike() {
     assert!(first.iter().zip(&second).skip(1).all(|(first, second)| first != second), "{first:?} {second:?}");
 }
 
-/// Each datagram has its own number, all of a quantum the same place, and the next ones leave when the places of
-/// all have passed.
+/// Each datagram has its own number, all of a quantum the same scheduled time, and the next ones leave when the
+/// scheduled times of all have passed.
 #[test]
 fn a_quantum_leaves_in_one_call_and_takes_its_places() {
     let (micros, start) = (Duration::from_micros, Timestamp::from_micros(1_000_000));
@@ -389,8 +389,8 @@ fn a_quantum_leaves_in_one_call_and_takes_its_places() {
     }
 }
 
-/// Handed over 10 ms ahead: on loopback, where no queue keeps them, they arrive at once, each once. A
-/// departure is the time that was asked for, so none is late.
+/// Handed over 10 ms ahead: on loopback, where no queue keeps them, they arrive at once, each once. A departure is the
+/// requested time, so none is late.
 #[test]
 fn a_kernel_that_keeps_release_times_gets_datagrams_ahead_of_them() {
     let (micros, start) = (Duration::from_micros, Timestamp::from_micros(1_000_000));
@@ -405,7 +405,7 @@ fn a_kernel_that_keeps_release_times_gets_datagrams_ahead_of_them() {
             looks += 1;
         }
         assert_eq!(flow.stats().sent, 40, "{flags}");
-        // Each look is one call, whatever the number of release times.
+        // Each check is one call, whatever the number of release times.
         assert!(
             looks <= 16 && flow.stats().calls.calls == looks,
             "{flags}: {looks} {:?}",

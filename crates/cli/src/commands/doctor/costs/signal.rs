@@ -1,13 +1,13 @@
-//! The cost of a hardware timer to a program that computes (soft timers §5.1): the same work is done with
-//! and without one, and what it takes longer is divided by the expiries.
+//! The cost of a hardware timer to a computing program (soft timers §5.1): the same work is done with and without one,
+//! and the additional time is divided by the expiries.
 //!
 //! ```text
 //!   without   ███████████████████████
 //!   with      ██████╷██████╷█████╷██████╷███      work + n × (interrupt, signal, handler, return)
 //! ```
 //!
-//! The handler only counts, so this is the cost of being interrupted and nothing else. Pairs lie
-//! beside each other in time, and the median pair decides: a virtual machine's speed drifts.
+//! The handler only counts, so this is the cost of the interruption alone. The runs of a pair are adjacent in time, and
+//! the median pair decides, because a virtual machine's speed drifts.
 
 use std::hint::black_box;
 use std::io;
@@ -18,7 +18,7 @@ use softtimers::{Clock, Monotonic};
 use softtimers_linux::signal_timer::SignalTimer;
 use softtimers_measure::estimate::median;
 
-/// CPU time that one expiry takes from the work, in nanoseconds, at 10,000 expiries a second.
+/// Returns the CPU time that one expiry takes from the work, in nanoseconds, at 10,000 expiries a second.
 pub(super) fn cpu_taken() -> io::Result<f64> {
     let timer = SignalTimer::new()?;
     let pieces = pieces_in(STRETCH);
@@ -34,20 +34,20 @@ pub(super) fn cpu_taken() -> io::Result<f64> {
             taken.push((with.as_nanos() as f64 - without.as_nanos() as f64) / signals as f64);
         }
     }
-    // On a machine that did something else meanwhile it may even be negative, which no cost is.
+    // On a machine that was busy otherwise it may be negative, which is not a cost.
     median(taken)
         .map(|median| median.max(0.0))
         .ok_or_else(|| io::Error::other("a timer of 100 us did not interrupt 10 ms of work"))
 }
 
-/// The number of pieces of work that take about this long.
+/// Returns the number of pieces of work that take about this long.
 fn pieces_in(time: Duration) -> u32 {
     let sample = 1_000;
     let piece = (work(sample).as_nanos() / u128::from(sample)).max(1);
     u32::try_from(time.as_nanos() / piece).unwrap_or(u32::MAX)
 }
 
-/// Works, and says for how long, in CPU time.
+/// Works, and returns the CPU time.
 fn work(pieces: u32) -> Duration {
     let before = cpu_time();
     let mut state = 1u64;
@@ -59,7 +59,7 @@ fn work(pieces: u32) -> Duration {
     cpu_time().saturating_sub(before)
 }
 
-/// Often enough to be measured, and seldom enough to leave most of the CPU to the work.
+/// Often enough to be measured, and rarely enough to leave most of the CPU to the work.
 const PERIOD: Duration = Duration::from_micros(100);
 /// The time of a hundred expiries.
 const STRETCH: Duration = Duration::from_millis(10);

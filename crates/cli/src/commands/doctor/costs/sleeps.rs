@@ -1,4 +1,4 @@
-//! Sleeping until a time: how late it ends, and what CPU time it takes.
+//! Sleeping until a time: its lateness, and its CPU time.
 
 use std::io;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use softtimers::late::cpu_time;
 use softtimers::{Backup, Clock, Monotonic, Timestamp};
 use softtimers_measure::distribution::{Distribution, Recorder};
 
-/// By how much sleeps of 200 µs are late, and the thread's CPU time for each.
+/// Measures how late sleeps of 200 µs end, and the thread's CPU time for each.
 pub(super) fn by_timeout() -> io::Result<(Distribution, f64)> {
     sleeps(|due| {
         loop {

@@ -1,5 +1,5 @@
-//! How long the scheduler lets a thread run before another gets its CPU, as seen by one that
-//! wants to run all the time.
+//! How long the scheduler lets a thread run before another one gets its CPU, as seen by a thread that always wants to
+//! run.
 //!
 //! ```text
 //!   reads the clock   ▏▏▏▏▏▏▏▏▏▏▏▏            ▏▏▏▏▏▏▏▏▏▏▏▏            ▏▏▏▏
@@ -7,9 +7,9 @@
 //!                                             └─ a slice ┘
 //! ```
 //!
-//! The configured slice (`base_slice_ns`) only root may read, and a tick or another rule
-//! may decide instead; this is what happens. The reader's own runs are measured, not the gaps between
-//! them: a third program on the same CPU makes the gaps longer, and not the runs.
+//! Only root may read the configured slice (`base_slice_ns`), and a tick or another rule may decide instead; this
+//! measures the actual one. It measures the reader's own runs, not the gaps between them: a third program on the same
+//! CPU makes the gaps longer, but not the runs.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,15 +19,14 @@ use softtimers::{Clock, Monotonic};
 use softtimers_measure::estimate::quantile;
 use softtimers_measure::processor::Processor;
 
-/// For how long a thread keeps the CPU that another one wants, in nanoseconds; `None` if it
-/// hardly ever lost it.
+/// Returns how long a thread keeps the CPU that another one wants, in nanoseconds; `None` if it hardly ever lost it.
 pub(super) fn measured() -> io::Result<Option<f64>> {
     let processor = Processor::current()?;
     let enough = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let start = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let _hog = start("hog").spawn_scoped(scope, || {
-            // One that may not be kept there must not compute elsewhere.
+            // If it cannot be pinned, it must not compute elsewhere.
             let Ok(_kept) = processor.keep() else { return };
             let last = Monotonic.now() + 2 * WATCHED;
             while !enough.load(Ordering::Relaxed) && Monotonic.now() < last {
@@ -44,7 +43,7 @@ pub(super) fn measured() -> io::Result<Option<f64>> {
     })
 }
 
-/// The times for which this thread could read the clock without a long gap, from gap to gap.
+/// Returns the times for which this thread could read the clock without a long gap, from gap to gap.
 fn runs() -> Vec<u64> {
     let mut runs = Vec::with_capacity(1_000);
     let mut began = None;
@@ -53,7 +52,7 @@ fn runs() -> Vec<u64> {
     while last < end {
         let now = Monotonic.now();
         if now.saturating_duration_since(last) >= LEAST && runs.len() < runs.capacity() {
-            // The first run began before anybody looked.
+            // The first run began before the measurement.
             runs.extend(began.map(|began| last.saturating_duration_since(began).as_nanos() as u64));
             began = Some(now);
         }
@@ -62,15 +61,15 @@ fn runs() -> Vec<u64> {
     runs
 }
 
-/// Nine of ten runs are no longer than this one. A program that wakes, or the host, ends a run before
-/// its time, and nothing makes one longer: so the long ones tell.
+/// Returns the 90th percentile of runs. A waking program or the host ends a run early, and nothing makes one longer: so
+/// the long ones show the slice.
 fn whole(mut runs: Vec<u64>) -> Option<f64> {
     runs.sort_unstable();
     quantile(&runs, 0.9).filter(|_| runs.len() >= FEWEST).map(|run| run as f64)
 }
 
 const WATCHED: Duration = Duration::from_millis(300);
-/// Interrupts take less, slices more.
+/// Longer than interrupts, shorter than slices.
 const LEAST: Duration = Duration::from_micros(500);
 const FEWEST: usize = 5;
 

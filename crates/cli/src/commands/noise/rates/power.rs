@@ -1,12 +1,12 @@
 //! The power of an idle CPU: energy, where the machine counts it, and its sleep states.
 //!
 //! ```text
-//!   /sys/class/powercap/intel-rapl:N/energy_uj                     microjoules of a package, begins anew at a limit
+//!   /sys/class/powercap/intel-rapl:N/energy_uj                     microjoules of a package, wraps around at a limit
 //!   /sys/devices/system/cpu/cpuN/cpuidle/stateM/{name,time,usage}  microseconds in a state, and entries into it
 //! ```
 //!
-//! Both stand under a root that tests choose. Counters of energy are root's on most machines since they tell one
-//! program of another's secrets (CVE-2020-8694). So they are opened once, before root's rights are given up.
+//! Both are below a root that tests choose. On most machines only root may read energy counters, since they reveal one
+//! program's secrets to another (CVE-2020-8694). So they are opened once, before root's privileges are dropped.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,7 +18,7 @@ use serde::Serialize;
 /// The counters of this machine.
 #[derive(Debug)]
 pub(super) struct Counters {
-    /// Those of energy; or why there are none.
+    /// The energy counters, or why there are none.
     packages: Result<Vec<Package>, String>,
     states: Vec<(String, PathBuf)>,
 }
@@ -27,11 +27,11 @@ pub(super) struct Counters {
 struct Package {
     directory: PathBuf,
     microjoules: File,
-    /// The count at which it begins anew.
+    /// The count at which it wraps around.
     limit: u64,
 }
 
-/// The counters at a moment.
+/// The counters' values at one time.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
     microjoules: Option<Vec<u64>>,
@@ -39,10 +39,10 @@ pub(super) struct Reading {
     states: Vec<[u64; 2]>,
 }
 
-/// A state that the CPU sleeps in.
+/// A sleep state of the CPU.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct SleepState {
-    /// As the kernel names it.
+    /// The kernel's name for it.
     pub(crate) name: String,
     /// The share of time spent in it.
     pub(crate) share: f64,
@@ -51,13 +51,13 @@ pub(crate) struct SleepState {
 }
 
 impl Counters {
-    /// Those under `root`, of this CPU.
+    /// Finds the counters under `root`, for this CPU.
     pub(super) fn find(root: &Path, processor: usize) -> Self {
         let states = root.join(format!("sys/devices/system/cpu/cpu{processor}/cpuidle"));
         Counters { packages: packages(&root.join("sys/class/powercap")), states: sleep_states(&states) }
     }
 
-    /// The packages whose energy is counted; or why none is.
+    /// Returns the packages whose energy is counted, or why none is.
     pub(super) fn energy(&self) -> Result<Vec<String>, &str> {
         let packages = self.packages.as_ref().map_err(String::as_str)?;
         Ok(packages.iter().map(|package| text(&package.directory.join("name")).unwrap_or_default()).collect())
@@ -75,7 +75,7 @@ impl Counters {
         Reading { microjoules, states: states.collect() }
     }
 
-    /// Joules of all packages between two readings.
+    /// Returns the joules of all packages between two readings.
     pub(super) fn joules(&self, before: &Reading, after: &Reading) -> Option<f64> {
         let packages = self.packages.as_ref().ok()?;
         let pairs = before.microjoules.as_ref()?.iter().zip(after.microjoules.as_ref()?);
@@ -90,7 +90,7 @@ impl Counters {
         let pairs = before.states.iter().zip(&after.states);
         let state = |(name, (before, after)): (&String, (&[u64; 2], &[u64; 2]))| {
             let [micros, entries] = [0, 1].map(|which| after[which].saturating_sub(before[which]) as f64);
-            // A stay is counted when it ends, so that one can be longer than the time between the readings.
+            // A stay is counted when it ends, so it can be longer than the time between the readings.
             let share = (micros / 1e6 / seconds).min(1.0);
             SleepState { name: name.clone(), share, entries_per_s: entries / seconds }
         };
@@ -106,7 +106,7 @@ impl Package {
     }
 }
 
-/// Whole packages: the parts of one would be counted twice.
+/// Returns whole packages, since their parts would be counted twice.
 fn packages(powercap: &Path) -> Result<Vec<Package>, String> {
     let none = |path: &Path, error: &io::Error| format!("no RAPL here: {}: {error}", path.display());
     let mut found = vec![];
@@ -114,7 +114,7 @@ fn packages(powercap: &Path) -> Result<Vec<Package>, String> {
         let name = entry.file_name().into_string().unwrap_or_default();
         let package = name.strip_prefix("intel-rapl:").is_some_and(|rest| !rest.contains(':'));
         let zone = entry.path();
-        // That of the whole platform, where there is one, has the packages in it.
+        // The counter of the whole platform, if there is one, includes the packages.
         if !package || !text(&zone.join("name")).is_ok_and(|name| name.starts_with("package")) {
             continue;
         }
@@ -130,7 +130,7 @@ fn packages(powercap: &Path) -> Result<Vec<Package>, String> {
     if found.is_empty() { Err(nothing()) } else { Ok(found) }
 }
 
-/// In the order of their depth.
+/// Returns the states in order of their depth.
 fn sleep_states(directory: &Path) -> Vec<(String, PathBuf)> {
     let states = (0..MOST_STATES).map(|number| directory.join(format!("state{number}")));
     states.map_while(|state| Some((text(&state.join("name")).ok()?, state))).collect()
@@ -177,14 +177,14 @@ mod tests {
         let counters = Counters::find(&root, 3);
         assert_eq!(counters.energy().unwrap(), ["package-0", "package-1"]);
         let before = counters.read();
-        // The first begins anew: 100 mJ until then, and as many after it.
+        // The first wraps around: 100 mJ before, and the same after it.
         write(&root, &[(&zone(0, "energy_uj"), "100000"), (&zone(1, "energy_uj"), "300100")]);
         write(&root, &[(&format!("{state}/time"), "501000"), (&format!("{state}/usage"), "27")]);
         let after = counters.read();
         assert_eq!(counters.joules(&before, &after), Some(0.5));
         let slept = counters.slept(&before, &after, 2.0);
         assert_eq!(slept, [SleepState { name: "C1".to_owned(), share: 0.25, entries_per_s: 10.0 }]);
-        // What is gone in the middle of a run is not guessed.
+        // A counter that disappears during a run is not estimated.
         fs::write(root.join(zone(1, "energy_uj")), "").unwrap();
         assert_eq!(counters.joules(&before, &counters.read()), None);
         fs::remove_dir_all(&root).unwrap();

@@ -1,4 +1,4 @@
-//! The results, rate by rate.
+//! The results for each rate.
 
 use std::time::Duration;
 
@@ -17,22 +17,22 @@ use crate::run::table::Table;
 /// The keys of the object of `noise --rates`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct RatesReport {
-    /// The packages whose energy is counted; `null` where none is, and a note says why.
+    /// The packages whose energy is counted; `null` if none is, with a note that says why.
     pub(crate) energy: Option<Vec<String>>,
     /// The CPU with a thread that never wakes.
     pub(crate) idle: Idle,
-    /// The costs, rate by rate.
+    /// The costs of each rate.
     pub(crate) rates: Vec<RateCost>,
 }
 
-/// One rate, in both ways.
+/// One rate, with both methods.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct RateCost {
     /// The rate in ticks a second.
     pub(crate) hz: u32,
-    /// A period: what timers of the tick may be late by, a wake-up apart.
+    /// One period: the maximum lateness of a tick's timers, apart from the wake-up.
     pub(crate) late_at_most_ns: u64,
-    /// Half of it, as late as these are at the median: what the smart ones may be late by, a wake-up apart.
+    /// Half of it, the tick's median lateness: the maximum lateness of the smart timers, apart from the wake-up.
     pub(crate) smart_slack_ns: u64,
     /// By a periodic tick.
     #[serde(flatten)]
@@ -41,10 +41,10 @@ pub(crate) struct RateCost {
     pub(crate) smart: Cost,
 }
 
-/// The cost of one way.
+/// The cost of one method.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Cost {
-    /// Sleeps that ended beside the computation, by the kernel's count.
+    /// Sleeps that ended, next to the computation, by the kernel's count.
     pub(crate) wakeups_per_s: f64,
     /// Timers of the application that ran.
     pub(crate) events_per_s: f64,
@@ -52,13 +52,13 @@ pub(crate) struct Cost {
     pub(crate) cpu_share: f64,
     /// CPU time of the waker for each wake-up.
     pub(crate) cpu_ns_per_wakeup: Option<f64>,
-    /// The computation beside it, relative to the computation alone: the median of the rounds.
+    /// The computation next to it, relative to the computation alone: the median of the rounds.
     pub(crate) work_kept: Option<f64>,
     /// Its lower and upper quartile.
     pub(crate) work_kept_quartiles: [Option<f64>; 2],
-    /// The time that the computation lost for each wake-up; `null` where the rounds differ by more than that.
+    /// The time that the computation lost per wake-up; `null` if the rounds differ by more than that.
     pub(crate) overhead_ns_per_wakeup: Option<f64>,
-    /// From due to run.
+    /// From due time to run time.
     pub(crate) lateness_ns: Distribution,
     /// The same on an idle CPU.
     pub(crate) idle: Idle,
@@ -77,7 +77,7 @@ pub(crate) struct Idle {
     pub(crate) states: Vec<SleepState>,
 }
 
-/// One way's turns beside the computation.
+/// One method's turns next to the computation.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     pub(super) pieces_per_s: Vec<f64>,
@@ -96,7 +96,7 @@ impl Served {
 }
 
 impl Rounds {
-    /// Against the rounds of the computation alone.
+    /// Returns the cost relative to the rounds of the computation alone.
     pub(super) fn cost(&self, alone: &Rounds, idle: Idle) -> Cost {
         let sum = |of: fn(&Served) -> Duration| self.served.iter().map(of).sum::<Duration>().as_secs_f64();
         let count = |of: fn(&Served) -> u64| self.served.iter().map(of).sum::<u64>() as f64;
@@ -120,7 +120,7 @@ impl Rounds {
 }
 
 impl RatesReport {
-    /// One with the keys that a run will have.
+    /// Returns a report with the keys of a run.
     pub(super) fn example(plan: &Rates) -> Self {
         let states = vec![SleepState::default(); super::power::MOST_STATES];
         let idle = Idle { states, ..Idle::default() };
@@ -168,7 +168,7 @@ impl Cost {
     }
 }
 
-/// Says how many rates there are, and how long each is measured.
+/// Returns the number of rates, and how long each is measured.
 pub(super) fn header(plan: &Rates) -> String {
     let rates: Vec<String> = plan.rates.iter().map(ToString::to_string).collect();
     let turn = setting(Duration::from_nanos(plan.turn_ns));

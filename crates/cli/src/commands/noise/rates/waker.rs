@@ -3,7 +3,7 @@
 //! ```text
 //!   timers    ·      · ·             ·                          due at random
 //!   tick      │  │  │  │  │  │  │  │  │  │  │  │  │  │  │  │    wakes for each, whether or not one is due
-//!   smart            │  │             │                         at due + half a tick, and runs all that are due by then
+//!   smart            │  │             │                         at due + half a tick, and runs all timers due by then
 //! ```
 
 use std::io;
@@ -21,21 +21,21 @@ use softtimers::{
 use softtimers_measure::distribution::Recorder;
 use softtimers_measure::usage::Usage;
 
-/// The means by which the thread is woken.
+/// How the thread is woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wakes {
     /// Nothing: it has no timers.
     Never,
-    /// A tick so often, always.
+    /// By a periodic tick at this rate.
     Tick(NonZeroU32),
-    /// The earliest deadline, with the slack that a tick of this rate takes at the median.
+    /// By the earliest deadline, with the median lateness of a tick at this rate as slack.
     Deadline(NonZeroU32),
 }
 
-/// The timers of a program: each of a period of its own.
+/// The timers of a program, each with its own period.
 #[derive(Debug)]
 pub(super) struct Application {
-    /// Periods and, at the beginning, what has passed of each.
+    /// Each timer's period and initial phase.
     timers: Vec<(Duration, Duration)>,
 }
 
@@ -68,7 +68,7 @@ impl Application {
     }
 }
 
-/// Serves the timers from when both have come to `begin` until the other end of `stop` is gone.
+/// Serves the timers from when both threads have reached `begin` until the other end of `stop` is closed.
 ///
 /// # Errors
 /// If the system has no timers left.
@@ -79,7 +79,7 @@ pub(super) fn serve(
     stop: &UnixStream,
     lateness: &mut Recorder,
 ) -> io::Result<Served> {
-    // Or what computes beside it would go on until its own slice is over.
+    // Otherwise the computation would go on until its own slice is over.
     let _slice = Slice::hold(*Slice::ALLOWED.start());
     begin.wait();
     let before = Usage::now();
@@ -89,7 +89,7 @@ pub(super) fn serve(
         Wakes::Deadline(hz) => run(Backup::deadline()?, hz, application, stop, lateness),
     }?;
     let mut usage = Usage::now().since(&before);
-    // The one that ended it.
+    // Without the wake-up that ended it.
     usage.wakeups = usage.wakeups.saturating_sub(1);
     Ok(Served { usage, events })
 }
@@ -101,7 +101,7 @@ fn run(
     stop: &UnixStream,
     lateness: &mut Recorder,
 ) -> io::Result<u64> {
-    // Of no account to a tick, which finds what is due.
+    // Irrelevant for a tick, which finds due timers itself.
     let slack = Slack::within(slack(hz));
     let mut timers = application.start(Monotonic.now(), slack);
     let mut events = 0;
@@ -121,7 +121,7 @@ fn run(
     Ok(events)
 }
 
-/// Waits for either; whether it was not the first.
+/// Waits for either; returns whether it was not the first.
 fn ready(stop: &UnixStream, backup: &impl AsFd) -> io::Result<bool> {
     let mut waited = [PollFd::new(stop, PollFlags::IN), PollFd::new(backup, PollFlags::IN)];
     loop {
@@ -133,16 +133,16 @@ fn ready(stop: &UnixStream, backup: &impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// The time between two ticks.
+/// Returns the time between two ticks.
 pub(super) fn period(hz: NonZeroU32) -> Duration {
     Duration::from_secs(1) / hz.get()
 }
 
-/// The time that a timer which is due at random waits for a tick, at the median.
+/// Returns the median wait for a tick of a timer due at a random time.
 pub(super) fn slack(hz: NonZeroU32) -> Duration {
     period(hz) / 2
 }
 
-/// Long beside any tick that a turn is measured with but the slowest, and short enough for some in each turn.
+/// Longer than the tick of any measured rate except the slowest, and short enough for several timers in each turn.
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(1);

@@ -1,8 +1,7 @@
-//! The outside, by a program of this machine that answers for it: [`Gateway`].
+//! The outside network, by a program that connects to it: [`Gateway`].
 //!
-//! pasta and slirp4netns make an interface in a network that they are told, and turn what comes there into connections of
-//! their own, as any program makes. They have to be outside, so a helper that starts them is there before this process
-//! leaves:
+//! pasta and slirp4netns create an interface in a given network, and turn its traffic into ordinary connections of
+//! their own. They must run outside, so this process starts a helper, which starts them, before it leaves:
 //!
 //! ```text
 //!   wan ──stdin: the words of a gateway──▶ helper ──starts──▶ pasta, slirp4netns
@@ -25,25 +24,25 @@ use super::myself;
 use super::roles::{last_words, wait_for};
 use crate::run::output::say;
 
-/// The helper, and in the end what it runs.
+/// The helper, and in the end its gateway.
 #[derive(Debug)]
 pub(super) struct Gateway {
     helper: Child,
     orders: Option<ChildStdin>,
     ends: BufReader<ChildStdout>,
-    /// The program that runs.
+    /// The name of the running program.
     pub(super) name: &'static str,
     /// Its process, which may outlive the helper.
     process: Option<OwnedFd>,
 }
 
-/// A program that is a gateway.
+/// A gateway program.
 struct Kind {
     name: &'static str,
     words: fn(process: u32, loopback: bool) -> Vec<String>,
 }
 
-/// The faster one first.
+/// The programs, the faster one first.
 const KINDS: [Kind; 2] =
     [Kind { name: "pasta", words: pasta }, Kind { name: "slirp4netns", words: slirp4netns }];
 
@@ -54,7 +53,7 @@ fn pasta(process: u32, loopback: bool) -> Vec<String> {
          --userns /proc/{process}/ns/user --netns /proc/{process}/ns/net {}",
         ENDS[1],
         if loopback { "" } else { "--no-map-gw" },
-        // Else it becomes nobody, who may not enter root's namespaces.
+        // Otherwise it becomes nobody, who may not enter root's namespaces.
         if geteuid().is_root() { "--runas 0" } else { "" },
     );
     words.split_ascii_whitespace().map(str::to_owned).collect()
@@ -70,13 +69,13 @@ fn slirp4netns(process: u32, loopback: bool) -> Vec<String> {
 }
 
 impl Gateway {
-    /// Starts the helper, outside.
+    /// Starts the helper outside.
     ///
     /// # Errors
     /// If the system refuses.
     pub(super) fn helper() -> Result<Self, Failure> {
         let broke_off = |error: io::Error| Failure::broke_off("starting the gateway's helper", &error);
-        // Keys of the terminal are the command's, and not to end its network.
+        // Keys of the terminal belong to the command, and must not end its network.
         let mut helper = myself("gateway");
         helper.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut helper = helper.spawn().map_err(broke_off)?;
@@ -85,10 +84,10 @@ impl Gateway {
         Ok(Gateway { helper, orders, ends: BufReader::new(ends), name: "", process: None })
     }
 
-    /// Has the first gateway that works make its interface in this network.
+    /// Makes the first gateway that works create its interface in this network.
     ///
     /// # Errors
-    /// Names what is missing, or why none of them works.
+    /// A message that names what is missing, or why none of them works.
     pub(super) fn bring_up(&mut self, loopback: bool) -> Result<(), Failure> {
         let mut tried = Vec::new();
         for Kind { name, words } in KINDS {
@@ -146,27 +145,27 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         drop(self.orders.take());
-        // It ends with its stdin.
+        // The helper ends with its stdin.
         let _ = self.helper.wait();
-        // Unless it was killed: then the gateway is still there, and pasta would stay.
+        // Unless it was killed: then the gateway still runs, and pasta would stay.
         if let Some(process) = &self.process {
             let _ = pidfd_send_signal(process, Signal::KILL);
         }
     }
 }
 
-/// The helper's word for a program that is not installed.
+/// The helper's answer for a program that is not installed.
 const MISSING: &str = "missing";
-/// Its word for a program that runs, before the number of its process.
+/// Its answer for a running program, before the process id.
 const STARTED: &str = "started ";
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOKS: u32 = 1_000;
 const BETWEEN_LOOKS: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
-/// The helper: runs what stdin names, the newest alone, until stdin ends.
+/// The helper: runs the programs that stdin names, one at a time, until stdin ends.
 ///
 /// # Errors
-/// None that a working system gives.
+/// None on a working system.
 pub(super) fn serve() -> io::Result<()> {
     let mut orders = BufReader::new(io::stdin());
     let mut running: Option<Child> = None;
@@ -189,7 +188,7 @@ pub(super) fn serve() -> io::Result<()> {
         }
         let mut words = line.split_ascii_whitespace();
         let mut command = Command::new(words.next().unwrap_or_default());
-        // slirp4netns ends with its stdin, should this helper be killed; who asked for pasta ends it then.
+        // slirp4netns ends with its stdin if this helper is killed; pasta is killed by the process that asked for it.
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         match command.spawn() {
             Ok(child) => {
@@ -203,12 +202,12 @@ pub(super) fn serve() -> io::Result<()> {
 }
 
 fn tell(what: &str) -> io::Result<()> {
-    // Whoever asked may be gone.
+    // The process that asked may be gone.
     let _ = writeln!(io::stdout(), "{}", what.replace('\n', " "));
     Ok(())
 }
 
-/// Takes in what a gateway says, until it ends, with its last words, or until stdin has something.
+/// Reads a gateway's output until it ends, and returns its last words; or until stdin has something.
 fn watch(child: &mut Child) -> io::Result<Option<String>> {
     let mut said = Vec::new();
     let stdin = io::stdin();
@@ -230,5 +229,5 @@ fn watch(child: &mut Child) -> io::Result<Option<String>> {
     }
 }
 
-/// The part of a gateway's words that is kept.
+/// The part of a gateway's output that is kept.
 const MOST_WORDS: usize = 4_096;

@@ -25,12 +25,12 @@ use super::gateway;
 use super::myself;
 use crate::run::output::say;
 
-/// A role of a helper. Each ends with its stdin, which `wan` holds the other end of.
+/// A role of a helper. Each ends with its stdin, whose other end `wan` holds.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Role {
-    /// Make the space of processes, and its init
+    /// Create the PID namespace and its init
     Keeper,
-    /// Reap what nobody waits for
+    /// Reap orphaned processes
     Init,
     /// Give a command its names and become it
     Command {
@@ -53,10 +53,10 @@ fn name(text: &str) -> Result<(String, Ipv4Addr), String> {
     Ok((name.to_owned(), address.parse().map_err(|error| format!("{address}: {error}"))?))
 }
 
-/// Plays a role to its end.
+/// Plays a role until its end.
 ///
 /// # Errors
-/// The failure that keeps it from that.
+/// The failure that prevents it.
 pub(crate) fn run(role: &Role) -> Result<ExitCode, Failure> {
     let broke_off = |what| move |error: io::Error| Failure::broke_off(what, &error);
     match role {
@@ -77,10 +77,10 @@ fn keep() -> io::Result<()> {
     init.wait().map(drop)
 }
 
-/// The keeper's word once there is an init.
+/// The keeper's message once there is an init.
 pub(super) const READY: &[u8] = b"ready\n";
 
-/// With the end of the init the kernel ends all others inside.
+/// Reaps until stdin ends; with the init's end the kernel kills all others inside.
 fn reap() -> io::Result<()> {
     let (readable, written) = UnixStream::pair()?;
     signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, written)?;
@@ -95,7 +95,7 @@ fn reap() -> io::Result<()> {
     }
 }
 
-/// Waits until one of these can be read, or has ended; says which.
+/// Waits until one of these is readable or closed, and returns which.
 pub(super) fn wait_for(sources: &[BorrowedFd<'_>]) -> io::Result<Vec<bool>> {
     let mut waited: Vec<PollFd<'_>> =
         sources.iter().map(|source| PollFd::new(source, PollFlags::IN)).collect();
@@ -108,7 +108,7 @@ pub(super) fn wait_for(sources: &[BorrowedFd<'_>]) -> io::Result<Vec<bool>> {
     }
 }
 
-/// Says what a process of a gateway's kind has left, once it has ended.
+/// Returns what a gateway's process printed before it ended.
 pub(super) fn last_words(child: &mut Child, said: &[u8]) -> String {
     let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
     let said = String::from_utf8_lossy(said);
@@ -118,7 +118,7 @@ pub(super) fn last_words(child: &mut Child, said: &[u8]) -> String {
     }
 }
 
-/// Becomes the command, as the user and with no right of this helper's; else the exit code that a shell gives.
+/// Becomes the command, as the user and without this helper's privileges; otherwise returns a shell's exit code.
 fn become_command(names: &[(String, Ipv4Addr)], dns: Option<Ipv4Addr>, words: &[OsString]) -> ExitCode {
     if let Err(error) = mount_names(names, dns) {
         let known: String = names.iter().map(|(name, address)| format!("; {name} is {address}")).collect();
@@ -133,14 +133,14 @@ fn become_command(names: &[(String, Ipv4Addr)], dns: Option<Ipv4Addr>, words: &[
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
-/// Mounts of its own, in which `/etc/hosts` has the names, `/etc/resolv.conf` the name server, and `/proc` the processes
-/// inside.
+/// Creates private mounts in which `/etc/hosts` has the names, `/etc/resolv.conf` the name server, and `/proc` the
+/// processes inside.
 fn mount_names(names: &[(String, Ipv4Addr)], dns: Option<Ipv4Addr>) -> io::Result<()> {
     unshare_mounts()?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     let hosts = (!names.is_empty()).then(|| {
         let lines: String = names.iter().map(|(name, address)| format!("{address} {name}\n")).collect();
-        // The first line of a name counts.
+        // The first line with a name counts.
         lines + &fs::read_to_string("/etc/hosts").unwrap_or_default()
     });
     let options = |line: &&str| line.starts_with("search") || line.starts_with("options");
@@ -149,27 +149,27 @@ fn mount_names(names: &[(String, Ipv4Addr)], dns: Option<Ipv4Addr>) -> io::Resul
         let kept: String = before.lines().filter(options).map(|line| format!("{line}\n")).collect();
         format!("{kept}nameserver {server}\n")
     });
-    // Files in memory, which nobody else sees, and which end with these mounts.
+    // Files in memory, private to these mounts, with which they end.
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", SPARE, "tmpfs", flags, c"mode=0755")?;
     let bound = [bind(hosts, "/etc/hosts"), bind(resolver, "/etc/resolv.conf")];
     let failed: Vec<String> = bound.into_iter().filter_map(|bound| Some(bound.err()?.to_string())).collect();
     if dns.is_some() || !names.is_empty() {
-        // Who asks a service of this machine would go beside the path.
+        // Queries to a service of this machine would bypass the path.
         for service in ["/run/systemd/resolve", "/run/nscd"].iter().filter(|path| Path::new(path).is_dir()) {
             let _ = hide(service);
         }
     }
     unmount(SPARE, UnmountFlags::DETACH)?;
-    // Where a container hides parts of it, the old one stays, which knows these processes by other numbers.
+    // Where a container hides parts of it, the old one stays, which shows these processes under other ids.
     let _ = mount("proc", "/proc", "proc", flags | MountFlags::NOEXEC, None);
     if failed.is_empty() { Ok(()) } else { Err(io::Error::other(failed.join("; "))) }
 }
 
-/// A directory that is everywhere, for a moment, before it gets what belongs there.
+/// A directory that exists everywhere, used briefly before it gets its own mount.
 const SPARE: &str = "/proc";
 
-/// Puts a file in the place of another; a path that is a link is followed.
+/// Mounts a file over another; a link is followed.
 fn bind(content: Option<String>, at: &str) -> io::Result<()> {
     let Some(content) = content else { return Ok(()) };
     let file = format!("{SPARE}/{}", at.replace('/', "-"));
@@ -177,7 +177,7 @@ fn bind(content: Option<String>, at: &str) -> io::Result<()> {
     fs::write(&file, content).and_then(|()| Ok(mount_bind(&file, at)?)).map_err(named)
 }
 
-/// Hides sockets in a directory, but not a file of it that has been bound.
+/// Hides sockets in a directory, but not its bound file.
 fn hide(directory: &str) -> io::Result<()> {
     for entry in fs::read_dir(directory)?.flatten() {
         use std::os::unix::fs::FileTypeExt;
@@ -188,8 +188,8 @@ fn hide(directory: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The right to mount ends with this. Root has all capabilities again once it is the command, but over these namespaces
-/// alone.
+/// Gives up the right to mount. Root regains all capabilities when it becomes the command, but only over these
+/// namespaces.
 fn give_up() -> io::Result<()> {
     let held = capabilities(None)?;
     configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, false)?;

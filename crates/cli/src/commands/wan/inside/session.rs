@@ -23,7 +23,7 @@ use super::{InsidePlan, myself, names};
 use crate::run::output::say;
 use crate::run::privileges::user::{as_caller, stay_caller};
 
-/// Networks, and the processes in them. Dropped, it ends them all.
+/// Networks, and the processes in them. Dropping it ends them all.
 #[derive(Debug)]
 pub(crate) struct Session {
     plan: InsidePlan,
@@ -38,7 +38,7 @@ pub(crate) struct Session {
     status: Option<ExitStatus>,
 }
 
-/// The terminal that sends signals of its own, and this process's group; looked up while files may be opened.
+/// The terminal that sends signals itself, and this process's group; looked up while files may be opened.
 #[derive(Debug)]
 struct Terminal(Option<File>, Pid);
 
@@ -51,12 +51,12 @@ struct Keeper {
 }
 
 impl Session {
-    /// Leaves this machine's networks for new ones. Nothing runs there yet.
+    /// Leaves this machine's networks for new ones, in which nothing runs yet.
     ///
     /// # Errors
-    /// Not-possible, with what forbids it or what is missing.
+    /// Not-possible, with the setting that forbids it or what is missing.
     pub(crate) fn enter(plan: InsidePlan) -> Result<Self, Failure> {
-        // A command runs as who asked for it, under `sudo`, too; and so its user namespace is theirs.
+        // The command runs as the user who asked for it, also under `sudo`; so the user namespace must be theirs.
         stay_caller().map_err(|error| Failure::broke_off("giving up privileges", &error))?;
         let terminal = Terminal(as_caller(|| File::open("/dev/tty")).ok(), getpgrp());
         let mut gateway = plan.peer.is_none().then(Gateway::helper).transpose()?;
@@ -80,14 +80,14 @@ impl Session {
         self.other_end
     }
 
-    /// The command in words.
+    /// Returns the command in words.
     pub(crate) fn command(&self) -> String {
         let words: Vec<_> = self.plan.words.iter().map(|word| word.to_string_lossy()).collect();
         words.join(" ")
     }
 
-    /// Starts the peer, waits until it listens, and starts the command. A signal before that ends the run as it would have
-    /// ended the command.
+    /// Starts the peer, waits until it listens, and starts the command. A signal before that ends the run as it would
+    /// end the command.
     ///
     /// # Errors
     /// If the system refuses, or the peer has failed.
@@ -100,7 +100,7 @@ impl Session {
             let mut peer = self.helper(&words);
             // stdin and stdout are the command's.
             let out = io::stderr().as_fd().try_clone_to_owned();
-            // Keys of the terminal are the command's.
+            // Keys of the terminal are for the command.
             peer.process_group(0).stdin(Stdio::null()).stdout(out.map_err(broke_off("starting the peer"))?);
             let peer = networks.far(processes, || peer.spawn()).map_err(broke_off("starting the peer"))?;
             await_listener(&networks, self.peer.insert(peer), interrupt)?;
@@ -109,7 +109,8 @@ impl Session {
             self.status = Some(ExitStatus::from_raw(interrupt.exit_code() - 128));
             return Ok(());
         }
-        // A key for it, too; what a handler does not do, it does not pass on to the command.
+        // Keys reach this process, too; a handler that does nothing is not inherited by the command, unlike an ignored
+        // signal.
         let ignored = signal_hook::flag::register(signal_hook::consts::SIGQUIT, Arc::default());
         ignored.map_err(broke_off("listening for signals"))?;
         let mut command = self.helper(&self.plan.words);
@@ -120,7 +121,7 @@ impl Session {
         Ok(())
     }
 
-    /// The process that becomes this command once its names are there.
+    /// Returns the process that becomes this command once its names are set up.
     fn helper(&self, words: &Vec<OsString>) -> Command {
         let mut helper = myself("command");
         helper.args(names(&self.plan).iter().map(|(name, address)| format!("--name={name}={address}")));
@@ -134,7 +135,7 @@ impl Session {
         self.command.as_ref().map(|(_, ended)| ended.as_fd())
     }
 
-    /// Says how the command has ended, if it has.
+    /// Returns how the command has ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         if self.status.is_none()
             && let Some((child, _)) = &mut self.command
@@ -144,7 +145,7 @@ impl Session {
         self.status
     }
 
-    /// Hands a signal on, unless the terminal has sent it to the command as well.
+    /// Passes a signal on, unless the terminal has sent it to the command as well.
     pub(crate) fn hand_on(&self, signal: i32) {
         let by_key = signal == Signal::INT.as_raw() && self.terminal.has_keys();
         let Some((child, _)) = self.command.as_ref().filter(|_| !by_key && self.status.is_none()) else {
@@ -156,9 +157,9 @@ impl Session {
         }
     }
 
-    /// Asks the peer to end, and makes everything inside end.
+    /// Asks the peer to end, and ends everything inside.
     pub(crate) fn end(&mut self) {
-        // One that has to be ended now has no exit code of its own.
+        // A command that has to be killed now has no exit code of its own.
         self.ended();
         let mut children: Vec<Child> = self.command.take().map(|(child, _)| child).into_iter().collect();
         if let Some(mut peer) = self.peer.take() {
@@ -173,7 +174,7 @@ impl Session {
             }
             children.push(peer);
         }
-        // The init is there until all inside are, and those until they are waited for.
+        // The init exists until all inside have ended and been reaped.
         drop(self.keeper.stdin.take());
         for mut child in children {
             let _ = child.wait();
@@ -190,7 +191,7 @@ impl Drop for Session {
 }
 
 impl Terminal {
-    /// Says whether its keys reach this process's group now.
+    /// Says whether keys reach this process's group now.
     fn has_keys(&self) -> bool {
         self.0.as_ref().is_some_and(|terminal| tcgetpgrp(terminal).is_ok_and(|group| group == self.1))
     }
@@ -209,14 +210,14 @@ impl Keeper {
         Ok(Keeper { child, stdin, processes })
     }
 
-    /// Ends all processes inside, and waits until they have.
+    /// Ends all processes inside, and waits for them.
     fn end(&mut self) {
         drop(self.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-/// Lets helpers mount, whose user is not root inside.
+/// Lets helpers mount whose user is not root inside.
 fn pass_right_to_mount() -> io::Result<()> {
     let held = capabilities(None)?;
     let inheritable = held.inheritable | CapabilitySet::SYS_ADMIN;
@@ -224,8 +225,8 @@ fn pass_right_to_mount() -> io::Result<()> {
     Ok(configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)?)
 }
 
-/// A server takes a moment to listen, and a client that comes before it is refused. There is nobody else in its network,
-/// so any socket that waits is its. One that has put itself into the background ends and listens.
+/// Waits until the peer listens: a server takes a moment, and an earlier client is refused. Its network has no other
+/// program, so any listening socket is its own. A peer that goes into the background exits, but listens.
 fn await_listener(networks: &Networks, peer: &mut Child, interrupt: &Interrupt) -> Result<(), Failure> {
     let asked = |error: io::Error| Failure::broke_off("waiting for the peer to listen", &error);
     for _ in 0..LOOKS {
@@ -242,7 +243,7 @@ fn await_listener(networks: &Networks, peer: &mut Child, interrupt: &Interrupt) 
     Ok(())
 }
 
-/// Whether somebody waits for datagrams or connections in this thread's network.
+/// Says whether any socket in this thread's network waits for datagrams or connections.
 fn listens() -> io::Result<bool> {
     const LISTENS: &str = "0A";
     let has = |table: &str, state: Option<&str>| {
@@ -258,8 +259,8 @@ fn id(child: &Child) -> io::Result<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
-/// Ten seconds in all: a server may have much to load.
+/// The number of checks: ten seconds in all, since a server may have much to load.
 const LOOKS: u32 = 1_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
-/// Half a second.
+/// The number of waits for an end: half a second.
 const FAREWELLS: u32 = 50;

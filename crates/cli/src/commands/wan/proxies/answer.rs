@@ -1,4 +1,4 @@
-//! Requests of the API and their answers: no HTTP but method, path and status.
+//! Requests of the API and their answers, reduced to method, path and status.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::fields::{ProxyFields, ToxicChange, ToxicFields};
 use super::refusal::{Refusal, refuse};
 use super::registry::{MOST_PROXIES, Registry};
 
-/// An answer: a status, and JSON if there is something to say.
+/// An answer: a status, and JSON if there is a body.
 pub(crate) type Answer = (u16, Option<Value>);
 
 /// A request. Before it is answered, its names [are looked up](Self::look_up).
@@ -18,12 +18,12 @@ pub(crate) struct Asked {
     /// The path's parts, if they are UTF-8.
     parts: Option<Vec<String>>,
     body: Vec<u8>,
-    /// The proxies that it describes, if it is about them.
+    /// The proxies that it describes, if any.
     proxies: Result<Vec<ProxyFields>, Refusal>,
 }
 
 impl Asked {
-    /// Understands it.
+    /// Parses a request.
     pub(crate) fn read(method: String, path: &str, body: Vec<u8>) -> Self {
         let parts = path.trim_matches('/').split('/').map(decoded).collect::<Option<Vec<String>>>();
         let names: Vec<&str> = parts.iter().flatten().map(String::as_str).collect();
@@ -35,12 +35,12 @@ impl Asked {
         Asked { method, parts, body, proxies }
     }
 
-    /// Says whether it has names: others know what they are, and may take their time.
+    /// Says whether it has host names, whose lookup may take time.
     pub(crate) fn has_names(&self) -> bool {
         self.proxies.iter().flatten().any(ProxyFields::has_names)
     }
 
-    /// Looks its addresses up; after this time, no further one.
+    /// Looks its addresses up; begins no lookup after this time.
     #[must_use]
     pub(crate) fn look_up(self, until: Timestamp) -> Self {
         let in_time = |one: ProxyFields| {
@@ -50,7 +50,7 @@ impl Asked {
         Asked { proxies, ..self }
     }
 
-    /// The one proxy that it describes.
+    /// Returns the one proxy that it describes.
     fn proxy(self) -> Result<ProxyFields, Refusal> {
         Ok(self.proxies?.pop().unwrap_or_default())
     }
@@ -118,7 +118,7 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body).map_err(|error| refuse(400, format_args!("bad request body: {error}")))
 }
 
-/// Refuses more than there may be.
+/// Refuses more proxies than allowed.
 fn few(all: Vec<ProxyFields>) -> Result<Vec<ProxyFields>, Refusal> {
     if all.len() > MOST_PROXIES {
         return Err(refuse(400, format_args!("{} proxies; at most {MOST_PROXIES} are allowed", all.len())));
@@ -126,7 +126,7 @@ fn few(all: Vec<ProxyFields>) -> Result<Vec<ProxyFields>, Refusal> {
     Ok(all)
 }
 
-/// A part of a path without its percent signs.
+/// Decodes the percent signs in a part of a path.
 fn decoded(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();
@@ -144,9 +144,9 @@ fn decoded(part: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Said where names took too long.
+/// The message when lookups took too long.
 pub(crate) const TOO_LONG: &str = "to look up a name took longer than 10 s";
-/// The version of Toxiproxy whose API this is: clients ask whether it is new enough.
+/// The version of Toxiproxy whose API this is; clients check it.
 const VERSION: &str = "2.12.0";
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub(crate) struct ProxiesArgs {
 }
 
 impl ProxiesArgs {
-    /// Says whether there are several.
+    /// Says whether several proxies are requested.
     pub(crate) fn are_given(&self) -> bool {
         self.api.is_some() || self.proxies.is_some()
     }
@@ -47,15 +47,15 @@ impl ProxiesArgs {
 /// A run with several proxies.
 #[derive(Debug)]
 pub(crate) struct ProxiesPlan {
-    /// Where the API is served.
+    /// The address of the API.
     pub(crate) api: Option<SocketAddr>,
-    /// The proxies to begin with.
+    /// The initial proxies.
     pub(crate) proxies: Vec<ProxyFields>,
-    /// Take interfaces that this machine uses itself.
+    /// Whether to take interfaces that this machine uses itself.
     pub(crate) take: bool,
-    /// The fields that all of them have.
+    /// The settings of all proxies.
     pub(crate) defaults: Defaults,
-    /// The socket that changes are taken from.
+    /// The socket for changes.
     pub(crate) control: Option<PathBuf>,
     /// The longest time that the run lasts.
     pub(crate) duration: Option<Duration>,
@@ -63,7 +63,7 @@ pub(crate) struct ProxiesPlan {
 }
 
 impl ProxiesPlan {
-    /// Understands the arguments.
+    /// Interprets the arguments.
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
@@ -109,11 +109,11 @@ fn read(path: &Path) -> Result<Vec<ProxyFields>, Failure> {
     if text.len() as u64 > MOST_OF_A_FILE {
         return Err(refused(format!("longer than {MOST_OF_A_FILE} bytes")));
     }
-    // A message may quote what is there.
+    // The message may quote the file.
     let all: Vec<ProxyFields> =
         serde_json::from_slice(&text).map_err(|error| refused(file::quoted(error).to_string()))?;
     Ok(all.into_iter().map(ProxyFields::look_up).collect())
 }
 
-/// Thousands of proxies.
+/// Enough for thousands of proxies.
 const MOST_OF_A_FILE: u64 = 1 << 20;

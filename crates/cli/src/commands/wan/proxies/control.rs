@@ -17,10 +17,10 @@ use softtimers_measure::interrupt::Interrupt;
 use super::super::control::{Control, DEAF};
 use super::registry::Registry;
 
-/// Waits for a signal, or until then, and does meanwhile what comes by the control socket.
+/// Waits for a signal, or until this time, and meanwhile serves the control socket.
 ///
 /// # Errors
-/// If the system does not let it wait.
+/// If the system refuses to wait.
 pub(super) fn attend(
     interrupt: &Interrupt,
     mut control: Option<Control>,
@@ -42,7 +42,7 @@ pub(super) fn attend(
                 answer(&mut registry.lock().unwrap_or_else(PoisonError::into_inner), line)
             });
         }
-        // Without a descriptor for another connection it would be ready for ever.
+        // Without a descriptor for another connection the socket would be ready for ever.
         if ready.is_new && control.accept().is_err() {
             deaf_until = Some(Monotonic.now() + DEAF);
         }
@@ -50,14 +50,14 @@ pub(super) fn attend(
     Ok(())
 }
 
-/// Sources that are ready to be read.
+/// Sources that are readable.
 #[derive(Default)]
 struct Ready {
     is_new: bool,
     connections: Vec<usize>,
 }
 
-/// Sleeps until something can be read, or until then.
+/// Sleeps until a source is readable, or until this time.
 fn ready(
     interrupt: &Interrupt,
     control: Option<&Control>,
@@ -83,7 +83,7 @@ fn ready(
     })
 }
 
-/// Does what a line says.
+/// Carries out a line, and returns the answer.
 fn answer(registry: &mut Registry, line: &str) -> String {
     let line = line.trim();
     let (command, rest) = line.split_once(|c: char| c.is_ascii_whitespace()).unwrap_or((line, ""));
@@ -114,5 +114,5 @@ fn json(report: &impl serde::Serialize) -> Result<String, String> {
     Ok(text)
 }
 
-/// So much finds room in a socket whose reader is slow.
+/// The room in the socket of a slow reader.
 const LONGEST_ANSWER: usize = 128 * 1_024;

@@ -1,4 +1,4 @@
-//! The fields of Toxiproxy's API, as they are read and written.
+//! The fields of Toxiproxy's API, as read and written.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use softtimers_wan::toxic::Toxic;
 
 use crate::address;
 
-/// A proxy, as it is asked for. What is absent stays, or is the default.
+/// A requested proxy. Absent fields keep their value or take the default.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 pub(crate) struct ProxyFields {
     #[serde(default)]
@@ -22,7 +22,7 @@ pub(crate) struct ProxyFields {
     pub(crate) upstream: Option<String>,
     #[serde(default)]
     pub(crate) enabled: Option<bool>,
-    /// Not Toxiproxy's: `tcp`, `udp`, or `interfaces`, whose names are then `listen` and `upstream`.
+    /// Not Toxiproxy's: `tcp`, `udp`, or `interfaces`, whose names are in `listen` and `upstream`.
     #[serde(default)]
     pub(crate) protocol: Option<String>,
     /// Not Toxiproxy's: changes of the path.
@@ -36,7 +36,7 @@ pub(crate) struct ProxyFields {
 }
 
 impl ProxyFields {
-    /// Looks the addresses up. Of names, that may take its time.
+    /// Looks the addresses up, which may take time for names.
     #[must_use]
     pub(crate) fn look_up(self) -> Self {
         if self.protocol() == Ok(Some(Protocol::Interfaces)) {
@@ -51,17 +51,17 @@ impl ProxyFields {
         ProxyFields { listen_at, upstream_at, ..self }
     }
 
-    /// Says whether an address is a name's.
+    /// Says whether an address has a host name.
     pub(crate) fn has_names(&self) -> bool {
         let is_name = |text: &&String| !text.is_empty() && text.parse::<SocketAddr>().is_err();
         self.protocol() != Ok(Some(Protocol::Interfaces))
             && [&self.listen, &self.upstream].into_iter().flatten().any(|text| is_name(&text))
     }
 
-    /// The protocol, if it is said.
+    /// Returns the protocol, if it is given.
     ///
     /// # Errors
-    /// The protocols that there are.
+    /// The known protocols.
     pub(crate) fn protocol(&self) -> Result<Option<Protocol>, String> {
         let Some(name) = self.protocol.as_deref() else { return Ok(None) };
         let all = [Protocol::Tcp, Protocol::Udp, Protocol::Interfaces];
@@ -69,7 +69,7 @@ impl ProxyFields {
         found.map(Some).ok_or_else(|| format!("protocol {name:?}: tcp, udp and interfaces are allowed"))
     }
 
-    /// The interfaces that the path is to lie between.
+    /// Returns the interfaces of the path.
     ///
     /// # Errors
     /// If one is missing.
@@ -103,7 +103,7 @@ impl Protocol {
     }
 }
 
-/// A toxic, as it is asked for.
+/// A requested toxic.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub(crate) struct ToxicFields {
     #[serde(default)]
@@ -176,10 +176,10 @@ pub(crate) enum Attributes {
 }
 
 impl Attributes {
-    /// Reads those of a type; `None` if there is no such type.
+    /// Reads the attributes of a type; `None` if there is no such type.
     ///
     /// # Errors
-    /// Names the fault of a value.
+    /// A message that names the fault of a value.
     pub(crate) fn read(kind: &str, given: &Map<String, Value>) -> Result<Option<Self>, String> {
         if !KINDS.contains(&kind) {
             return Ok(None);
@@ -202,14 +202,14 @@ impl Attributes {
     /// Returns the attributes after a change of some of them.
     ///
     /// # Errors
-    /// Names the fault of a value.
+    /// A message that names the fault of a value.
     pub(crate) fn changed(self, change: &Map<String, Value>) -> Result<Self, String> {
         let (kind, mut all) = self.parts();
         all.extend(change.clone());
         Ok(Self::read(&kind, &all)?.unwrap_or(self))
     }
 
-    /// The name of the type, and the attributes.
+    /// Returns the name of the type, and the attributes.
     pub(crate) fn parts(self) -> (String, Map<String, Value>) {
         match serde_json::to_value(self) {
             Ok(Value::Object(mut object)) => {
@@ -221,7 +221,7 @@ impl Attributes {
         }
     }
 
-    /// The fault. Toxiproxy's units are milliseconds, kilobytes, and microseconds between slices.
+    /// Returns the fault. Toxiproxy's units are milliseconds, kilobytes, and microseconds between slices.
     pub(crate) fn toxic(self) -> Toxic {
         let ms = Duration::from_millis;
         match self {
@@ -240,7 +240,7 @@ impl Attributes {
     }
 }
 
-/// The direction of a stream's name.
+/// Returns the direction of a stream's name.
 pub(crate) fn way(stream: &str) -> Option<Way> {
     match stream {
         "upstream" => Some(Way::Up),
@@ -249,7 +249,7 @@ pub(crate) fn way(stream: &str) -> Option<Way> {
     }
 }
 
-/// The stream's name of a direction.
+/// Returns the stream's name of a direction.
 pub(crate) fn stream(way: Way) -> &'static str {
     if way == Way::Up { "upstream" } else { "downstream" }
 }

@@ -1,4 +1,4 @@
-//! One of several proxies: [`Proxy`], with its ends, its path, its toxics, and the worker that relays.
+//! One of several proxies: [`Proxy`], with its ends, its path, its toxics, and its worker.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ use super::registry::Defaults;
 use super::show::{Carried, ProxyReport};
 use super::worker::{Order, Worker};
 
-/// A path under a name, and what relays over it.
+/// A path with a name, and its worker.
 #[derive(Debug)]
 pub(super) struct Proxy {
     pub(super) between: Between,
@@ -40,7 +40,7 @@ pub(super) enum Between {
 pub(super) struct Sockets {
     pub(super) listen: SocketAddr,
     pub(super) upstream: SocketAddr,
-    /// As it was asked for.
+    /// As requested.
     pub(super) upstream_name: String,
     pub(super) is_udp: bool,
 }
@@ -49,11 +49,11 @@ pub(super) struct Sockets {
 enum State {
     Off,
     On(Worker),
-    /// Not enabled, and nothing passes; but its interfaces stay open, for nobody could open them again.
+    /// Disabled: nothing passes, but its interfaces stay open, since they could not be opened again.
     Cut(Worker),
 }
 
-/// A change of the path, in words as well.
+/// A change of the path, also in words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Line {
     text: String,
@@ -72,7 +72,7 @@ pub(super) struct NamedToxic {
 }
 
 impl Proxy {
-    /// One that does not relay yet, with the path that all have.
+    /// Creates an idle proxy with the common path.
     pub(super) fn new(between: Between, defaults: &Defaults, seed: u64) -> Self {
         let (lines, toxics, paths) = (vec![], vec![], defaults.paths.clone());
         Proxy { between, lines, paths, toxics, state: State::Off, carried: Carried::default(), seed }
@@ -86,7 +86,7 @@ impl Proxy {
         }
     }
 
-    /// The addresses, unless it lies between interfaces.
+    /// Returns the addresses, unless it lies between interfaces.
     pub(super) fn sockets(&self) -> Option<&Sockets> {
         if let Between::Sockets(sockets) = &self.between { Some(sockets) } else { None }
     }
@@ -108,7 +108,7 @@ impl Proxy {
         }
     }
 
-    /// Says whether it lies between what is asked for.
+    /// Says whether its ends are the requested ones.
     pub(super) fn lies_between(&self, fields: &ProxyFields) -> bool {
         let [listen, upstream] =
             [fields.listen.as_deref(), fields.upstream.as_deref()].map(Option::unwrap_or_default);
@@ -118,7 +118,7 @@ impl Proxy {
         }
     }
 
-    /// Sets the path: what all have, and these changes of it.
+    /// Sets the path: the common one, with these changes.
     pub(super) fn set_path(&mut self, defaults: &Defaults, lines: Vec<Line>) -> Result<(), Refusal> {
         let overhead = match &self.between {
             Between::Sockets(sockets) => overhead(!sockets.is_udp, sockets.upstream),
@@ -144,18 +144,18 @@ impl Proxy {
         Ok(())
     }
 
-    /// Changes what these lines name of the path, and nothing else.
+    /// Changes only the settings of the path that these lines name.
     pub(super) fn change_path(&mut self, defaults: &Defaults, changes: Vec<Line>) -> Result<(), Refusal> {
         let mut lines = self.lines.clone();
         for change in changes {
-            // What it replaces goes, so that no number of changes fills the memory.
+            // Replaced lines are removed, so that any number of changes takes bounded memory.
             lines.retain(|line| !line.sets_what(&change));
             lines.push(change);
         }
         self.set_path(defaults, lines)
     }
 
-    /// Listens and relays, unless it does.
+    /// Listens and relays, unless it already does.
     pub(super) fn begin(
         &mut self,
         name: &str,
@@ -186,12 +186,12 @@ impl Proxy {
         Ok(())
     }
 
-    /// Relays no more. Interfaces stay open, and nothing passes between them.
+    /// Stops relaying. Interfaces stay open, and nothing passes between them.
     pub(super) fn stop(&mut self) {
         self.state = match std::mem::replace(&mut self.state, State::Off) {
             State::On(worker) if self.protocol() == Protocol::Interfaces => {
                 let cut = self.paths.clone().map(|path| path.outage(true));
-                // One that has ended carries nothing, either.
+                // A worker that has ended carries nothing, either.
                 let _ = tell_paths(&worker, &cut);
                 State::Cut(worker)
             }
@@ -203,7 +203,7 @@ impl Proxy {
         }
     }
 
-    /// Ends it, interfaces and all.
+    /// Ends it, including its interfaces.
     pub(super) fn end(&mut self) {
         if let State::On(worker) | State::Cut(worker) = std::mem::replace(&mut self.state, State::Off) {
             self.carried = worker.stop().unwrap_or_default();
@@ -222,7 +222,7 @@ impl Proxy {
         }
     }
 
-    /// The ends as people and programs are told of them.
+    /// Returns the ends as shown in output.
     pub(super) fn ends_in_words(&self) -> [String; 2] {
         match &self.between {
             Between::Sockets(sockets) => [sockets.listen.to_string(), sockets.upstream_name.clone()],
@@ -230,7 +230,7 @@ impl Proxy {
         }
     }
 
-    /// Its traffic until now.
+    /// Returns its traffic so far.
     pub(super) fn report(&self, name: &str) -> ProxyReport {
         let now = match &self.state {
             State::On(worker) | State::Cut(worker) => worker.tell(Order::Look),
@@ -257,7 +257,7 @@ impl Proxy {
             "enabled": self.is_on(),
             "toxics": self.toxics_json(),
         });
-        // Not Toxiproxy's, so only where they are not as Toxiproxy has it.
+        // Not part of Toxiproxy's API, so only where they differ from it.
         if self.protocol() != Protocol::Tcp {
             json["protocol"] = self.protocol().name().into();
         }
@@ -267,7 +267,7 @@ impl Proxy {
         json
     }
 
-    /// First those upstream, as Toxiproxy has it.
+    /// Returns the toxics, upstream ones first, as Toxiproxy does.
     pub(super) fn toxics_json(&self) -> Value {
         let of = |way| self.toxics.iter().filter(move |toxic| toxic.way == way).map(NamedToxic::json);
         of(Way::Up).chain(of(Way::Down)).collect()
@@ -283,9 +283,9 @@ impl Sockets {
 }
 
 impl Line {
-    /// Understands a line such as `both rtt 80ms loss 1%`. With `files`, it may name one to be read.
+    /// Parses a line such as `both rtt 80ms loss 1%`. With `files`, it may name one to be read.
     pub(super) fn read(text: &str, files: bool) -> Result<Self, Refusal> {
-        // A file would be named, and opened, by whoever reaches the API.
+        // Otherwise any client of the API could have files opened.
         if !files && text.split_ascii_whitespace().any(|word| word == "trace" || word.contains("dist=")) {
             return Err(bad("trace, dist=: only the command line and the control socket may name a file"));
         }
@@ -295,7 +295,7 @@ impl Line {
         }
     }
 
-    /// One such line as lines with one setting each, which may name files.
+    /// Splits such a line, which may name files, into lines with one setting each.
     pub(super) fn read_each(text: &str) -> Result<Vec<Self>, Refusal> {
         Line::read(text, true)?;
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
@@ -303,7 +303,7 @@ impl Line {
         settings.chunks(2).map(|setting| Line::read(&format!("{way} {}", setting.join(" ")), true)).collect()
     }
 
-    /// Says whether it sets just what another one sets that has one setting.
+    /// Says whether it sets exactly the setting of another line that has one.
     fn sets_what(&self, other: &Line) -> bool {
         let words =
             |line: &Line| -> Vec<String> { line.text.split_ascii_whitespace().map(str::to_owned).collect() };
@@ -332,14 +332,14 @@ fn tell_paths(worker: &Worker, paths: &[PathConfig; 2]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refused for what takes rights that are gone.
+/// Refuses an action that needs privileges already dropped.
 pub(super) fn unopened() -> Refusal {
     bad(
         "protocol \"interfaces\": interfaces are opened before the run gives its rights up; name them in --proxies FILE",
     )
 }
 
-/// A share of connections.
+/// Returns a share of connections.
 pub(super) fn share(toxicity: f64) -> Result<Probability, Refusal> {
     if !(0.0..=1.0).contains(&toxicity) {
         return Err(bad(format_args!("toxicity {toxicity}: from 0 to 1 is allowed")));

@@ -1,6 +1,6 @@
-//! Why something is not done to a proxy: [`Refusal`].
+//! Why a request was refused: [`Refusal`].
 
-/// Why something was not done: a status of HTTP, and words.
+/// Why a request was refused: a status of HTTP, and words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
@@ -8,13 +8,13 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// The words where there is no request with a body: for a file, or a line of the control socket.
+    /// Returns the words for requests without an HTTP body: from a file, or a line of the control socket.
     pub(crate) fn in_short(&self) -> &str {
         self.words.strip_prefix(BAD).unwrap_or(&self.words)
     }
 }
 
-/// A refusal.
+/// Creates a refusal.
 pub(crate) fn refuse(status: u16, words: impl std::fmt::Display) -> Refusal {
     Refusal { status, words: words.to_string() }
 }
@@ -35,5 +35,5 @@ pub(super) fn gone() -> Refusal {
     refuse(500, "its relay has ended")
 }
 
-/// Said first of what a request has in its body.
+/// The prefix of errors in a request's body.
 const BAD: &str = "bad request body: ";

@@ -1,4 +1,4 @@
-//! The proxies there are: [`Registry`]. It answers questions and carries out changes; HTTP is not its affair.
+//! The set of proxies: [`Registry`]. It answers queries and carries out changes, without HTTP.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -22,7 +22,7 @@ use crate::args::ClientArgs;
 pub(crate) struct Defaults {
     /// The path there and back.
     pub(crate) paths: [PathConfig; 2],
-    /// The bytes of headers of a packet, where they do not follow from its protocol.
+    /// The header bytes of a packet, where they do not follow from its protocol.
     pub(crate) overheads: [Option<u32>; 2],
     /// Whether they may listen where other machines can reach them.
     pub(crate) public: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Defaults {
 pub(crate) struct Registry {
     defaults: Defaults,
     proxies: BTreeMap<String, Proxy>,
-    /// The number of what was made last.
+    /// The last serial number.
     serial: u64,
     begun: Timestamp,
 }
@@ -45,8 +45,8 @@ impl Registry {
         Registry { defaults, proxies: BTreeMap::new(), serial: 0, begun: Monotonic.now() }
     }
 
-    /// Makes a proxy, which relays at once unless it is not enabled. Its names [are looked up](ProxyFields::look_up), or its
-    /// interfaces are claimed.
+    /// Creates a proxy, which relays at once unless it is disabled. Its names [are looked up](ProxyFields::look_up), or
+    /// its interfaces claimed, before.
     pub(crate) fn create(
         &mut self,
         fields: &ProxyFields,
@@ -63,7 +63,7 @@ impl Registry {
         let enabled = fields.enabled.unwrap_or(true);
         if enabled || proxy.protocol() == Protocol::Interfaces {
             proxy.begin(&name, &self.defaults, claimed)?;
-            // Port 0 is known only now.
+            // The actual port for port 0 is known only now.
             self.check_loop(&name, proxy.sockets())?;
         }
         if !enabled {
@@ -73,7 +73,7 @@ impl Registry {
         Ok(name)
     }
 
-    /// The name of one that is asked for, if there may be one.
+    /// Returns the name of a requested proxy, if it is allowed.
     fn new_name(&self, fields: &ProxyFields) -> Result<String, Refusal> {
         let missing = |field| refuse(400, format_args!("missing required field: {field}"));
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
@@ -103,7 +103,7 @@ impl Registry {
         Ok(Sockets { listen: self.defaults.listen(listen)?, ..sockets })
     }
 
-    /// Changes a proxy. Another address, or another state, ends its connections.
+    /// Changes a proxy. A new address or state ends its connections.
     pub(crate) fn update(&mut self, name: &str, fields: &ProxyFields) -> Result<(), Refusal> {
         let proxy = self.proxies.get(name).ok_or_else(no_proxy)?;
         let after = match &proxy.between {
@@ -140,11 +140,11 @@ impl Registry {
         if is_on { self.begin(name) } else { Ok(()) }
     }
 
-    /// The addresses after a change.
+    /// Returns the addresses after a change.
     fn changed(&self, sockets: &Sockets, fields: &ProxyFields) -> Result<Sockets, Refusal> {
         let mut sockets = sockets.clone();
         match found(&fields.listen_at)? {
-            // Port 0 is any, and it has one.
+            // Port 0 means any port, and it has one.
             Some(listen) if listen.port() == 0 && listen.ip() == sockets.listen.ip() => {}
             Some(listen) => sockets.listen = self.defaults.listen(listen)?,
             None => {}
@@ -156,13 +156,13 @@ impl Registry {
         Ok(sockets)
     }
 
-    /// Changes what a line such as `both rtt 80ms` names of a path, and nothing else.
+    /// Changes only the settings of a path that a line such as `both rtt 80ms` names.
     pub(crate) fn change_path(&mut self, name: &str, line: &str) -> Result<(), Refusal> {
         let proxy = self.proxies.get_mut(name).ok_or_else(no_proxy)?;
         proxy.change_path(&self.defaults, Line::read_each(line)?)
     }
 
-    /// The name that a text begins with, and what comes behind it. A name may have spaces: the longest one counts.
+    /// Splits a text into a proxy's name and the text behind it. Names may have spaces: the longest match counts.
     pub(crate) fn split_name<'a>(&self, text: &'a str) -> Option<(String, &'a str)> {
         let behind = |name: &String| {
             let rest = text.strip_prefix(name.as_str())?;
@@ -172,7 +172,7 @@ impl Registry {
         self.proxies.keys().filter_map(behind).max_by_key(|(name, _)| name.len())
     }
 
-    /// Has a proxy relay, unless that is a loop: what port 0 is, is known only now.
+    /// Starts a proxy's relay, unless that makes a loop: the actual port for port 0 is known only now.
     fn begin(&mut self, name: &str) -> Result<(), Refusal> {
         let proxy = self.proxies.get_mut(name).ok_or_else(no_proxy)?;
         proxy.begin(name, &self.defaults, None)?;
@@ -184,17 +184,18 @@ impl Registry {
         checked
     }
 
-    /// Refuses a proxy that what it sends would come back to, by whatever way: a single packet or connection would go around for
+    /// Refuses a proxy whose output would come back to it by any way: a single packet or connection would circulate for
     /// ever.
     fn check_loop(&self, name: &str, sockets: Option<&Sockets>) -> Result<(), Refusal> {
         let Some(&Sockets { listen, upstream, is_udp, .. }) = sockets else { return Ok(()) };
         let meets = |to: SocketAddr, listen: SocketAddr| {
-            // Who listens everywhere listens at each of this machine's addresses: at those of IPv4, or of both families.
+            // A proxy on the wildcard address listens at each of this machine's addresses: those of IPv4, or of both
+            // families.
             let everywhere = listen.ip().is_unspecified() && to.port() == listen.port();
             let is_heard = listen.is_ipv6() || to.ip().to_canonical().is_ipv4();
             is_same_socket(to, listen) || (everywhere && is_heard && is_own(to))
         };
-        // Several may have one address, if all but one are not enabled; each is followed once.
+        // Several may have the same address, if at most one is enabled; each is followed once.
         let others = self.proxies.iter().filter(|(other, _)| *other != name);
         let mut others: Vec<&Sockets> = others.filter_map(|(_, proxy)| proxy.sockets()).collect();
         others.retain(|other| other.is_udp == is_udp);
@@ -212,7 +213,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Replaces or makes proxies; those that are as they are asked to be stay.
+    /// Replaces or creates proxies; those that match the request stay.
     pub(crate) fn populate(&mut self, all: &[ProxyFields]) -> (Vec<Value>, Result<(), Refusal>) {
         let mut done = Vec::new();
         for fields in all {
@@ -255,7 +256,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Enables all, and removes all toxics.
+    /// Enables all proxies, and removes all toxics.
     pub(crate) fn reset(&mut self) -> Result<(), Refusal> {
         let mut outcome = Ok(());
         for proxy in self.proxies.values_mut() {
@@ -263,7 +264,7 @@ impl Registry {
             proxy.tell_toxics();
         }
         for name in self.proxies.keys().cloned().collect::<Vec<_>>() {
-            // One that cannot begin is no reason to leave the others as they are.
+            // If one cannot begin, the others are still reset.
             outcome = outcome.and(self.begin(&name));
         }
         outcome
@@ -342,7 +343,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The traffic of all until now.
+    /// Returns the traffic of all proxies so far.
     pub(crate) fn report(&self) -> ProxiesReport {
         let proxies = self.proxies.iter().map(|(name, proxy)| proxy.report(name));
         ProxiesReport {
@@ -351,12 +352,12 @@ impl Registry {
         }
     }
 
-    /// The state of one of them.
+    /// Returns the state of one proxy.
     pub(crate) fn report_of(&self, name: &str) -> Result<ProxyReport, Refusal> {
         self.proxies.get(name).map(|proxy| proxy.report(name)).ok_or_else(no_proxy)
     }
 
-    /// Ends all that relay, and tells what they have carried.
+    /// Ends all proxies, and returns their traffic.
     pub(crate) fn finish(&mut self) -> ProxiesReport {
         let enabled: Vec<bool> = self.proxies.values().map(Proxy::is_on).collect();
         self.proxies.values_mut().for_each(Proxy::end);
@@ -365,7 +366,7 @@ impl Registry {
         report
     }
 
-    /// The proxies, as people are told of them: name, address, upstream.
+    /// Returns the proxies as lines of output: name, address, upstream.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         self.proxies.iter().map(|(name, proxy)| {
             let off = if proxy.is_on() { "" } else { ", not enabled" };
@@ -387,10 +388,10 @@ impl Defaults {
     }
 }
 
-/// Says whether it is an address of this machine, as far as the kernel tells: a socket can be bound to it. What cannot be found
-/// out, for want of a descriptor, counts as its own.
+/// Says whether it is an address of this machine, as far as the kernel tells: whether a socket can be bound to it. If
+/// that cannot be checked, for want of a descriptor, it counts as its own.
 fn is_own(mut address: SocketAddr) -> bool {
-    // Of a link-local address the interface has to stay.
+    // A link-local address keeps its interface.
     address.set_port(0);
     match UdpSocket::bind(address) {
         Ok(_) => true,
@@ -400,17 +401,17 @@ fn is_own(mut address: SocketAddr) -> bool {
     }
 }
 
-/// The address that was found, if one was asked for.
+/// Returns the address looked up, if one was requested.
 fn found(at: &Option<Result<SocketAddr, String>>) -> Result<Option<SocketAddr>, Refusal> {
     at.clone().transpose().map_err(bad)
 }
 
-/// The changes of a path that whoever reaches the API, or a file, asks for.
+/// Parses the changes of a path in a request or a file.
 fn lines(changes: &[String]) -> Result<Vec<Line>, Refusal> {
     changes.iter().map(|text| Line::read(text, false)).collect()
 }
 
-/// Each has a thread.
+/// The most proxies; each has a thread.
 pub(crate) const MOST_PROXIES: usize = 256;
 const MOST_TOXICS: usize = 64;
 const LONGEST_NAME: usize = 128;

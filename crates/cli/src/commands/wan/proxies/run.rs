@@ -1,4 +1,4 @@
-//! Several proxies, while they relay: [`Proxies`].
+//! Several proxies while they run: [`Proxies`].
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -106,13 +106,13 @@ impl Command for Proxies {
     }
 }
 
-/// The flag, and the proxy that it names.
+/// Names the flag, and the proxy.
 fn of(fields: &ProxyFields) -> String {
     format!("--proxies, {:?}", fields.name.as_deref().unwrap_or_default())
 }
 
 impl Proxies {
-    /// Opens the interfaces of those that lie between some, in the order of the file, while there is the right to.
+    /// Claims the interfaces of the proxies that have some, in the order of the file, while the privilege is there.
     fn claim(&self) -> Result<Vec<Option<Claimed>>, Failure> {
         let mut taken = BTreeSet::new();
         let mut claim = |fields: &ProxyFields| {
@@ -131,8 +131,9 @@ impl Proxies {
         self.plan.proxies.iter().map(&mut claim).collect()
     }
 
-    /// Each relay listens on its own thread, and threads begin when rights have been given up. With an API, names are looked
-    /// up later; by the control socket somebody may name a trace, and its socket is removed in the end.
+    /// Says what is opened later: each relay listens on its own thread, started after privileges are dropped. With an
+    /// API, names are looked up later; through the control socket a trace may be named, and its socket is removed at
+    /// the end.
     fn opens(&self) -> Opens {
         let (later, control) = (self.plan.api.is_some(), self.plan.control.as_deref());
         let names = ["/etc", "/run/systemd/resolve"].map(Into::into);

@@ -1,4 +1,4 @@
-//! The API over HTTP: [`Api`]. A web page reaches loopback, too, so whatever may come from one is refused.
+//! The API over HTTP: [`Api`]. Web pages can reach loopback, too, so requests that may come from one are refused.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -27,7 +27,7 @@ use tokio::time::{sleep, timeout};
 use super::answer::{Answer, Asked, TOO_LONG, answer};
 use super::registry::Registry;
 
-/// Where the API is asked.
+/// The listener of the API.
 #[derive(Debug)]
 pub(crate) struct Api {
     listener: std::net::TcpListener,
@@ -35,7 +35,7 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    /// Listens; who connects waits until [`serve`](Self::serve).
+    /// Listens; connections wait until [`serve`](Self::serve).
     ///
     /// # Errors
     /// The system's error for the address.
@@ -50,7 +50,7 @@ impl Api {
         self.address
     }
 
-    /// Answers from now on.
+    /// Answers requests from now on.
     ///
     /// # Errors
     /// If the system has no descriptor or no thread left.
@@ -70,15 +70,15 @@ impl Api {
     }
 }
 
-/// All that a request needs to be answered.
+/// Everything needed to answer requests.
 #[derive(Debug)]
 struct Desk {
     registry: Arc<Mutex<Registry>>,
-    /// Who asks may take so long for the head, and then for the body.
+    /// The time-out for a request's head, and again for its body.
     patience: Duration,
-    /// And so long to take the answer.
+    /// The time-out for sending the answer.
     taking: Duration,
-    /// Those of names that may begin. One that nobody waits for any more still goes on.
+    /// Permits to begin a lookup. A lookup whose client is gone still goes on.
     lookups: Arc<Semaphore>,
 }
 
@@ -93,12 +93,12 @@ impl Desk {
     }
 }
 
-/// Answers for ever.
+/// Accepts and answers connections for ever.
 async fn serve(listener: TcpListener, desk: Arc<Desk>) {
     let mut visitors: Vec<Visitor> = Vec::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors: one may be free later.
+            // Out of descriptors: one may become free.
             sleep(PAUSE).await;
             continue;
         };
@@ -111,24 +111,24 @@ async fn serve(listener: TcpListener, desk: Arc<Desk>) {
     }
 }
 
-/// Somebody who is connected.
+/// A connected client.
 #[derive(Debug)]
 struct Visitor {
     stage: Arc<Stage>,
     task: JoinHandle<()>,
 }
 
-/// How far a request has come.
+/// The progress of a request.
 #[derive(Debug, Default)]
 struct Stage {
-    /// The whole request is there.
+    /// Whether the whole request has come.
     is_asked: AtomicBool,
-    /// So is the answer, and is to be written.
+    /// Whether the answer is ready to be written.
     is_answered: AtomicBool,
 }
 
-/// Makes room for one more: of those whose request is not yet there whole, the one who came first goes, so nobody holds a place
-/// by saying nothing. False if all have asked.
+/// Makes room for one more: closes the oldest connection whose request is incomplete, so that silent clients cannot
+/// fill all places. Returns false if all requests are complete.
 fn make_room(visitors: &mut Vec<Visitor>) -> bool {
     visitors.retain(|visitor| !visitor.task.is_finished());
     if visitors.len() < MOST_CONNECTIONS {
@@ -138,7 +138,7 @@ fn make_room(visitors: &mut Vec<Visitor>) -> bool {
     slow.map(|at| visitors.remove(at).task.abort()).is_some()
 }
 
-/// One request, and its answer.
+/// Serves one request.
 async fn connection(stream: TcpStream, desk: Arc<Desk>, stage: Arc<Stage>) {
     let (patience, taking) = (desk.patience, desk.taking);
     let service = service_fn(|request| {
@@ -157,9 +157,9 @@ async fn connection(stream: TcpStream, desk: Arc<Desk>, stage: Arc<Stage>) {
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
     let mut served = pin!(served);
-    // Ends when there is nothing left to do but to write: the same task answers, so it is seen at once.
+    // Ends when only writing is left: the same task answers, so that is seen at once.
     let answered = poll_fn(|context| {
-        // What a peer does wrong is its own affair.
+        // A client's errors are its own concern.
         let is_over = served.as_mut().poll(context).is_ready();
         let is_answered = stage.is_answered.load(Ordering::Relaxed);
         if is_over || is_answered { Poll::Ready(is_over) } else { Poll::Pending }
@@ -188,7 +188,7 @@ async fn respond(request: Request<Incoming>, desk: &Desk, stage: &Stage) -> Answ
     let Ok(lookup) = Arc::clone(&desk.lookups).try_acquire_owned() else {
         return refused(503, "names are being looked up for others; try again later");
     };
-    // Nobody else waits for a name, and the end of the run does not.
+    // No other request waits for a name, and the end of the run does not.
     let asked = spawn_blocking(move || {
         let _until_it_is_over = lookup;
         asked.look_up(until)
@@ -196,12 +196,12 @@ async fn respond(request: Request<Incoming>, desk: &Desk, stage: &Stage) -> Answ
     answered(desk, asked, LONGEST_LOOKUP).await
 }
 
-/// Why a request is not answered: it may be a web page's.
+/// Returns why a request is refused, if it may come from a web page.
 fn stranger(headers: &HeaderMap) -> Option<&'static str> {
     if headers.contains_key(ORIGIN) {
         return Some("a request with an Origin header is a web page's, and refused");
     }
-    // Browsers send it with each request; `none` is that of the address that somebody has typed.
+    // Browsers send it with each request; `none` means an address typed by the user.
     if headers.get_all(SITE).iter().any(|site| site != "none") {
         return Some("a request with Sec-Fetch-Site is a web page's, and refused");
     }
@@ -213,7 +213,7 @@ fn stranger(headers: &HeaderMap) -> Option<&'static str> {
     None
 }
 
-/// The answer, once the names of the request have been looked up.
+/// Returns the answer, once the names of the request have been looked up.
 async fn answered(desk: &Desk, asked: JoinHandle<Asked>, most: Duration) -> Answer {
     let Ok(Ok(asked)) = timeout(most, asked).await else {
         return refused(504, TOO_LONG);
@@ -245,20 +245,20 @@ fn is_loopback(host: &str) -> bool {
         || number.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
-/// A browser says by it where a request is from.
+/// The header by which a browser says where a request comes from.
 const SITE: &str = "sec-fetch-site";
 /// See [`Desk`].
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest time for the names in a request.
+/// The time-out for the names of a request.
 const LONGEST_LOOKUP: Duration = Duration::from_secs(10);
-/// After a connection could not be taken.
+/// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
-/// At once.
+/// The most connections at once.
 const MOST_CONNECTIONS: usize = 64;
-/// At once: so there is always a place for who asks without a name.
+/// The most lookups at once: fewer, so that there is always a place for requests without names.
 const MOST_LOOKUPS: usize = 32;
 const LONGEST_HEAD: usize = 16_384;
-/// Room for a good part of all proxies and toxics that there may be.
+/// Room for many of the proxies and toxics that are allowed.
 const LONGEST_BODY: usize = 256 << 10;
 
 #[cfg(test)]
@@ -304,11 +304,11 @@ mod tests {
         };
         let (paths, overheads) = (Default::default(), [None; 2]);
         let registry = Registry::new(Defaults { paths, overheads, public: false, clients, seed: 1 });
-        // As good as no limit of time, so that only places are at issue.
+        // Practically no time-outs, so that only places matter.
         Desk { patience: Duration::from_secs(3_600), ..Desk::new(Arc::new(Mutex::new(registry))) }
     }
 
-    /// Serves while the client of another thread asks at its address.
+    /// Serves while a client in another thread asks at its address.
     fn ask<T: Send + 'static>(desk: Desk, client: impl FnOnce(SocketAddr) -> T + Send + 'static) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let api = Api::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
@@ -349,8 +349,8 @@ mod tests {
         assert_eq!(answered(&desk, asked, LONGEST_LOOKUP).await.0, 200);
     }
 
-    /// More than there are places for begin a request, and have an hour to end it: whoever asks meanwhile is answered only if
-    /// one of them loses its place.
+    /// More clients than places begin a request, and have an hour to finish it: another client is answered only if one
+    /// of them loses its place.
     #[test]
     fn who_asks_slowly_holds_up_nobody() {
         let said = ask(desk(), |address| {
@@ -369,7 +369,8 @@ mod tests {
         assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
     }
 
-    /// As many names are being looked up as may be, and none is found: who asks without one is answered, who has one is told.
+    /// With the maximum number of lookups pending, requests without names are answered, and those with names are told
+    /// to retry.
     #[test]
     fn names_that_are_never_found_hold_up_nobody_without_one() {
         let desk = desk();
@@ -386,7 +387,8 @@ mod tests {
         assert!(said[0].starts_with("HTTP/1.1 503 ") && said[1].starts_with("HTTP/1.1 200 "), "{said:?}");
     }
 
-    /// An answer of 20 MB, more than the kernel holds, that nobody reads: it is given up at once here, and the place is free.
+    /// An answer of 20 MB, more than the kernel buffers, is not read: it is abandoned at once here, and the place is
+    /// free.
     #[test]
     fn who_does_not_take_the_answer_is_left() {
         let desk = Desk { taking: Duration::ZERO, ..desk() };
@@ -404,7 +406,7 @@ mod tests {
             let mut stream = std::net::TcpStream::connect(address).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
             stream.write_all(VERSION.replace("version", "proxies").as_bytes()).unwrap();
-            // It is being written; and no more when the same thread has answered another.
+            // It is being written, and no longer once the same thread has answered another.
             assert_eq!(stream.peek(&mut [0]).unwrap(), 1);
             assert!(said(address, VERSION).starts_with("HTTP/1.1 200 "));
             let mut said = Vec::new();

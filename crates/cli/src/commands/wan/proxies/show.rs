@@ -23,31 +23,31 @@ pub(crate) struct ProxiesConfig {
     pub(crate) duration_s: Option<f64>,
 }
 
-/// The findings of all proxies there are at the end.
+/// The findings of all proxies at the end.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct ProxiesReport {
-    /// In the order of their names.
+    /// The proxies in the order of their names.
     pub(crate) proxies: Vec<ProxyReport>,
     /// The time that the run took.
     pub(crate) span_s: f64,
 }
 
-/// The findings of one.
+/// The findings of one proxy.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct ProxyReport {
     /// Its name.
     pub(crate) name: String,
     /// `tcp`, `udp` or `interfaces`.
     pub(crate) protocol: &'static str,
-    /// The address that it listens on; the first interface.
+    /// The address that it listens on, or the first interface.
     pub(crate) listen: String,
-    /// The address that it relays to; the second interface.
+    /// The address that it relays to, or the second interface.
     pub(crate) upstream: String,
     /// Whether it relays now.
     pub(crate) enabled: bool,
     /// The number of its toxics at the end.
     pub(crate) toxics: usize,
-    /// Its traffic since it was enabled last; between interfaces, since it began.
+    /// Its traffic since it was last enabled; between interfaces, since it began.
     #[serde(flatten)]
     pub(crate) carried: Carried,
 }
@@ -59,13 +59,13 @@ pub(crate) struct Carried {
     pub(crate) up: DirectionReport,
     /// The direction back to them.
     pub(crate) down: DirectionReport,
-    /// The bytes that the path has delivered to the upstream.
+    /// The bytes delivered to the upstream.
     pub(crate) up_bytes: u64,
-    /// Those back.
+    /// The bytes delivered to the clients.
     pub(crate) down_bytes: u64,
     /// Its clients.
     pub(crate) clients: ClientsReport,
-    /// The counts of interfaces beside the path; `null` between sockets.
+    /// The counts of interfaces besides the path's; `null` between sockets.
     pub(crate) interfaces: Option<InterfacesReport>,
 }
 

@@ -1,4 +1,4 @@
-//! A relay on a thread of its own, which takes orders: [`Worker`].
+//! A relay on a thread of its own, controlled by orders: [`Worker`].
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -17,9 +17,9 @@ use super::super::carrier::{Carrier, Ends};
 use super::show::Carried;
 use crate::run::output::say;
 
-/// A relay that runs.
+/// A running relay.
 ///
-/// Dropped, it ends: nothing listens or relays any more afterwards.
+/// Dropping it ends it; afterwards nothing listens or relays.
 #[derive(Debug)]
 pub(crate) struct Worker {
     orders: Sender<(Order, Sender<Answer>)>,
@@ -30,21 +30,21 @@ pub(crate) struct Worker {
 /// An order to a relay.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// Only tell what was carried.
+    /// Only report its traffic.
     Look,
-    /// Other toxics one way.
+    /// Set the toxics of one direction.
     Toxics(Way, Vec<Dose>),
-    /// Another path one way; it has been checked.
+    /// Set the path of one direction, which has been checked.
     Path(Way, Box<PathConfig>),
-    /// End all connections, listen no more, and tell what was carried.
+    /// End all connections, stop listening, and report the traffic.
     Stop,
 }
 
-/// The answer: how much it has carried so far.
+/// The answer: its traffic so far.
 type Answer = Carried;
 
 impl Worker {
-    /// Listens, or takes the claimed interfaces, and carries on a thread from now on: that, and the address in use.
+    /// Listens, or takes the claimed interfaces, and carries on a new thread; also returns the address in use.
     ///
     /// # Errors
     /// If it cannot listen there, or the system has no thread or descriptor left.
@@ -85,21 +85,21 @@ impl Worker {
         Ok((Worker { orders, bell, thread }, listen))
     }
 
-    /// Has it do something, and waits until it is done; `None` if it has ended.
+    /// Gives an order, and waits until it is carried out; `None` if the relay has ended.
     pub(crate) fn tell(&self, order: Order) -> Option<Answer> {
         let (answer, answered) = channel();
         self.orders.send((order, answer)).ok()?;
-        // If it is full, it rings already.
+        // If it is full, the bell rings already.
         let _ = (&self.bell).write(&[0]);
         answered.recv_timeout(PATIENCE).ok()
     }
 
-    /// Says whether it still relays: a system that fails it may have ended it.
+    /// Says whether it still relays: a system error may have ended it.
     pub(crate) fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Ends it; what it has carried.
+    /// Ends it, and returns its traffic.
     pub(crate) fn stop(self) -> Option<Answer> {
         self.tell(Order::Stop)
     }
@@ -107,13 +107,13 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The end of the bell is an order, too, for one that was not obeyed in time.
+        // Closing the bell is an order, too, in case this one is not carried out in time.
         let _ = self.bell.shutdown(Shutdown::Both);
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Carries and does what it is told, until it is told to stop.
+/// Carries, and carries out orders, until it is told to stop.
 fn carry(
     mut carrier: Carrier,
     mut rings: &UnixStream,
@@ -124,14 +124,14 @@ fn carry(
             Ended::Watched(_) => {}
             Ended::Time => continue,
         }
-        // An order always rings after it was given.
+        // The bell always rings after an order was given.
         let is_over = matches!(rings.read(&mut [0; 64]), Ok(0));
         for (order, answer) in orders.try_iter() {
             match order {
                 Order::Look => {}
                 Order::Toxics(way, doses) => carrier.set_toxics(way, doses),
                 Order::Path(way, path) => {
-                    // It was checked.
+                    // It has been checked.
                     let _ = carrier.set(way, *path);
                 }
                 Order::Stop => {
@@ -149,5 +149,5 @@ fn carry(
     }
 }
 
-/// Orders are obeyed within microseconds, unless the machine is stopped.
+/// Orders take microseconds, unless the machine is stopped.
 const PATIENCE: Duration = Duration::from_secs(5);
