@@ -92,7 +92,7 @@ pub(crate) fn attach_all(
     }
 }
 
-/// Makes system calls on each of these CPUs, at which a program can set up the CPU, until `done` reports it;
+/// Makes system calls on each of these CPUs, at which a program can set up the CPU, until `is_up` reports it;
 /// skips a CPU that is offline or on which this process may not run.
 pub(crate) fn call_on_each(
     processors: impl Iterator<Item = u32> + Send,
